@@ -1,0 +1,1 @@
+//! Experiment file + what is done -> next trial -> run directory; the catalogue.

@@ -1,0 +1,1 @@
+//! The load engine: pace, queries and transport into a recorder; search, echo, calibration.

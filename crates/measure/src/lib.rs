@@ -1,0 +1,21 @@
+//! What every measurement is made of: clock, pace, seed, histogram, validity, metric, event.
+//!
+//! Small and pure: apart from reading the clock nothing here touches the outside world. Times are
+//! [`Nanos`] throughout; durations and instants share the type, the name of a variable says which.
+
+pub mod clock;
+pub mod event;
+pub mod histogram;
+pub mod metric;
+pub mod pace;
+pub mod seed;
+pub mod units;
+pub mod validity;
+
+pub use clock::Nanos;
+pub use event::Event;
+pub use histogram::Histogram;
+pub use metric::{Metric, Named, Outcome};
+pub use pace::{Arrivals, Pace};
+pub use seed::{Draw, Seed};
+pub use validity::{Reason, Validity};

@@ -1,0 +1,65 @@
+//! Could the generator offer what it claims? Validity is about us, never about the server.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Why a trial is invalid, or what to know about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// A stable name for scripts, in snake case: `generator_stalled`.
+    pub code: String,
+    /// What happened, with figures and units, and what to do.
+    pub text: String,
+}
+
+impl Reason {
+    /// A reason from its code and its sentence.
+    pub fn new(code: &str, text: impl Into<String>) -> Self {
+        Self { code: code.into(), text: text.into() }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.text, self.code)
+    }
+}
+
+/// Whether a trial's figures may be believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Validity {
+    /// No reason speaks against the trial.
+    pub valid: bool,
+    /// What limits the figures without making them wrong.
+    pub warnings: Vec<Reason>,
+    /// What makes the trial invalid.
+    pub reasons: Vec<Reason>,
+}
+
+impl Default for Validity {
+    fn default() -> Self {
+        Self { valid: true, warnings: Vec::new(), reasons: Vec::new() }
+    }
+}
+
+impl Validity {
+    /// Makes the trial invalid.
+    pub fn reject(&mut self, reason: Reason) {
+        self.valid = false;
+        self.reasons.push(reason);
+    }
+
+    /// Notes something that does not make the trial invalid.
+    pub fn warn(&mut self, reason: Reason) {
+        self.warnings.push(reason);
+    }
+
+    /// Takes in what another part of the same trial found.
+    pub fn merge(&mut self, other: Self) {
+        self.valid &= other.valid;
+        self.warnings.extend(other.warnings);
+        self.reasons.extend(other.reasons);
+    }
+}

@@ -1,0 +1,1 @@
+//! Every unsafe packet and namespace call of dnsrack, behind safe functions.

@@ -1,0 +1,1 @@
+//! Hosts, links and a switch on one machine; the launcher; confinement and clean-up.

@@ -1,0 +1,1 @@
+//! Results to terminal tables and one self-contained HTML file with SVG.

@@ -1,0 +1,1 @@
+//! Run directories: Parquet tables, statistics, published tables.

@@ -1,0 +1,1 @@
+//! One file per name server: configuration, start, control, capabilities; readiness is generic.

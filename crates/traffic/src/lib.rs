@@ -1,0 +1,1 @@
+//! Traffic profiles, name lists and the query source.

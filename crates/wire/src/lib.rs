@@ -1,0 +1,1 @@
+//! Hot-path DNS bytes: header, question, OPT, query templates, names and canonical order.

@@ -1,0 +1,1 @@
+//! Zone families, streaming generator, scanner, signer and facts.
