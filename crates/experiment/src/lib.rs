@@ -1,1 +1,114 @@
-//! Experiment file + what is done -> next trial -> run directory; the catalogue.
+//! An experiment: file + what is done → next trial → run directory; and the catalogue of the seeds'.
+//!
+//! [`Experiment`] is the plan as a person writes it, [`plan`] its trials in order, [`run()`] does them:
+//! it makes the zones, raises the rack, starts a fresh server for every trial, drives the generator as a
+//! role on its own host, samples both sides, and hands each finished trial to the run directory before
+//! the next begins, so that a run cut off goes on where it was.
+
+mod anchor;
+mod file;
+pub mod plan;
+mod role;
+mod run;
+mod sampling;
+mod trial;
+mod zones;
+
+pub use file::{CATALOGUE, Experiment, Measure, Server, Set, load, named};
+pub use plan::{Trial, next_trial};
+pub use role::Role;
+pub use run::{Happening, Options, Summary, run};
+
+use std::path::PathBuf;
+
+/// Why an experiment could not be read or run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not an experiment.
+    #[error("{path}:{line}:{column}: {message}")]
+    Syntax {
+        /// The file, or the catalogue's name for it.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+        /// What was expected.
+        message: String,
+    },
+    /// A `--set` that does not fit.
+    #[error("--set {key}={value}: {message}")]
+    Set {
+        /// The dotted key.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What was expected.
+        message: String,
+    },
+    /// The plan contradicts itself or asks for what cannot be.
+    #[error("experiment {name}: {message}")]
+    Plan {
+        /// The experiment.
+        name: String,
+        /// What does not fit, and what to do.
+        message: String,
+    },
+    /// No such experiment.
+    #[error("no experiment '{0}' in the catalogue and no such file: see 'dnsrack experiment list'")]
+    Unknown(String),
+    /// This machine cannot do what the plan asks.
+    #[error("{0}")]
+    Machine(String),
+    /// A role on a host failed.
+    #[error("{role} on host {host}: {message}")]
+    Role {
+        /// The role.
+        role: String,
+        /// Where it ran.
+        host: String,
+        /// What it said, or how it ended.
+        message: String,
+    },
+    /// A server could not be started or used.
+    #[error(transparent)]
+    Server(#[from] server::Error),
+    /// The rack could not be raised.
+    #[error(transparent)]
+    Rack(#[from] rack::Error),
+    /// A zone could not be made or read.
+    #[error(transparent)]
+    Zone(#[from] zone::Error),
+    /// The traffic could not be made or read.
+    #[error(transparent)]
+    Traffic(#[from] traffic::Error),
+    /// The run directory could not be written.
+    #[error(transparent)]
+    Results(#[from] results::Error),
+    /// The search could not be done.
+    #[error(transparent)]
+    Load(#[from] load::Error),
+    /// A file of the run could not be written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}

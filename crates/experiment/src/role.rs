@@ -1,0 +1,134 @@
+//! A role: this same program on another host, specified by one JSON line and heard through events.
+
+use crate::Error;
+use measure::{Event, Nanos};
+use rack::{Cmd, Host, Input, Launcher, Output, Process};
+use serde::Serialize;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// The program that every role is: the one that runs now.
+///
+/// # Errors
+/// [`Error::Machine`] where the system does not tell.
+fn this_program() -> Result<std::path::PathBuf, Error> {
+    std::env::current_exe().map_err(|e| Error::Machine(format!("cannot find the running program: {e}")))
+}
+
+/// A role at work; killed when dropped.
+pub struct Role {
+    name: String,
+    host: String,
+    process: Process,
+    stdin: Option<std::process::ChildStdin>,
+    events: Receiver<String>,
+    log: std::path::PathBuf,
+}
+
+impl Role {
+    /// Starts role `name` on a host; its standard error goes to `log`.
+    ///
+    /// # Errors
+    /// [`Error::Rack`], [`Error::Role`].
+    pub fn start(
+        launcher: &dyn Launcher,
+        host: &Host,
+        name: &str,
+        spec: &impl Serialize,
+        cpus: &[usize],
+        log: &Path,
+    ) -> Result<Self, Error> {
+        let cmd = Cmd::new(this_program()?)
+            .args(["role", name])
+            .stdin(Input::Pipe)
+            .stdout(Output::Pipe)
+            .stderr(Output::File(log.to_owned()))
+            .cpus(cpus);
+        let mut process = launcher.spawn(host, &cmd)?;
+        let stdout = process.take_stdout().expect("stdout was asked for as a pipe");
+        let (sender, events) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let stdin = process.take_stdin();
+        let mut role =
+            Self { name: name.into(), host: host.name.clone(), process, stdin, events, log: log.to_owned() };
+        let line = serde_json::to_string(spec).map_err(|e| role.failed(e.to_string()))?;
+        role.say(&line)?;
+        Ok(role)
+    }
+
+    /// Waits until the role is prepared.
+    ///
+    /// # Errors
+    /// [`Error::Role`] where it gives up or stays silent.
+    pub fn ready(&mut self, patience: Duration) -> Result<(), Error> {
+        match self.next(patience)? {
+            Some(Event::Ready) => Ok(()),
+            Some(other) => Err(self.failed(format!("said {other:?} before it was ready"))),
+            None => Err(self.failed(format!("not ready after {} s", patience.as_secs()))),
+        }
+    }
+
+    /// Names the absolute instant (wall clock) at which every role starts.
+    ///
+    /// # Errors
+    /// [`Error::Role`] where it is gone.
+    pub fn start_at(&mut self, wall: Nanos) -> Result<(), Error> {
+        self.say(&format!("{{\"start_at\":{wall}}}"))
+    }
+
+    /// The next event within `patience`; none where it stayed silent for that long.
+    ///
+    /// # Errors
+    /// [`Error::Role`] where the role gave up or is gone.
+    pub fn next(&mut self, patience: Duration) -> Result<Option<Event>, Error> {
+        match self.events.recv_timeout(patience) {
+            Ok(line) => match serde_json::from_str(&line) {
+                Ok(Event::Error { message }) => Err(self.failed(message)),
+                Ok(event) => Ok(Some(event)),
+                Err(e) => Err(self.failed(format!("said what is no event ({e}): {line}"))),
+            },
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
+        }
+    }
+
+    /// Asks the role to stop: the end of its input.
+    pub fn stop(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    fn say(&mut self, line: &str) -> Result<(), Error> {
+        let said = self.stdin.as_mut().map(|stdin| writeln!(stdin, "{line}"));
+        if matches!(said, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
+    }
+
+    /// What is known of a role that ended without a word.
+    fn gone(&mut self) -> Error {
+        let end = Instant::now() + Duration::from_secs(1);
+        let mut status = self.process.try_wait().ok().flatten();
+        while status.is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+            status = self.process.try_wait().ok().flatten();
+        }
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let how = status.map_or_else(|| "closed its output".into(), |s| format!("ended with {s}"));
+        self.failed(if said.trim().is_empty() { how } else { format!("{how}: {}", said.trim()) })
+    }
+
+    fn failed(&self, message: impl Into<String>) -> Error {
+        Error::Role { role: self.name.clone(), host: self.host.clone(), message: message.into() }
+    }
+}

@@ -1,0 +1,87 @@
+# What ./demo and ./test need on a Debian machine; sourced by both. Installs only what is missing, and says so.
+# shellcheck shell=bash
+
+say() { printf '== %s\n' "$*" >&2; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"
+    elif command -v sudo >/dev/null; then sudo "$@"
+    else say "'$*' needs root and there is no sudo: run it as root, then start again"; return 1
+    fi
+}
+
+# need COMMAND PACKAGE REASON: remembers the package where the command is missing.
+missing=()
+need() {
+    if ! command -v "$1" >/dev/null && [ ! -x "/usr/sbin/$1" ]; then
+        say "missing: $2 ($3)"
+        missing+=("$2")
+    fi
+}
+
+need_to_build() {
+    need cc build-essential "the linker, and libraries with C parts"
+    need pkg-config pkg-config "finding OpenSSL"
+    [ -e /usr/include/openssl/rsa.h ] || { say "missing: libssl-dev (RSA-1024 keys of the seeds' zones)"; missing+=(libssl-dev); }
+    need curl curl "fetching the Rust toolchain where there is none"
+}
+
+need_servers() {
+    need named bind9 "server under test"
+    need nsd nsd "server under test"
+    need knotd knot "server under test"
+    need pdns_server pdns-server "server under test"
+    [ -e /usr/lib/x86_64-linux-gnu/pdns/libbindbackend.so ] || [ -n "$(find /usr/lib -name libbindbackend.so 2>/dev/null)" ] ||
+        { say "missing: pdns-backend-bind (PowerDNS reads zone files with it)"; missing+=(pdns-backend-bind); }
+    need delv bind9-dnsutils "validates answers from a trust anchor"
+    need named-checkzone bind9-utils "checks configurations and zones"
+}
+
+need_to_test() {
+    need dnsperf dnsperf "the peer that figures are set beside"
+    need ldns-verify-zone ldnsutils "independent judge of signed zones"
+    need tshark tshark "independent judge of captures"
+    need ip iproute2 "looks for leftovers of a run"
+    need xz xz-utils "reads compressed zones"
+    need setpriv util-linux "tests without privileges"
+}
+
+# Name servers start themselves when Debian installs them; a test rack wants the programs alone.
+install_missing() {
+    [ ${#missing[@]} -gt 0 ] || return 0
+    say "installing from Debian: ${missing[*]}"
+    local guard=/usr/sbin/policy-rc.d guarded=
+    if [ ! -e $guard ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root tee $guard >/dev/null && as_root chmod 755 $guard && guarded=1
+    fi
+    as_root apt-get update -qq
+    local status=0
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || status=$?
+    [ -z "$guarded" ] || as_root rm -f $guard
+    if [ -d /run/systemd/system ]; then
+        local package service
+        for package in "${missing[@]}"; do
+            case $package in
+                bind9) service=named ;; nsd) service=nsd ;; knot) service=knot ;; pdns-server) service=pdns ;; *) continue ;;
+            esac
+            say "$service.service was installed for its program: disabled, so that it does not start at boot"
+            as_root systemctl disable -q "$service" || true
+        done
+    fi
+    missing=()
+    return $status
+}
+
+rust() {
+    export PATH="$HOME/.cargo/bin:/usr/sbin:$PATH"
+    if ! command -v cargo >/dev/null; then
+        say "no Rust toolchain: installing it for $(id -un) with rustup (Debian 12's own is too old for our libraries)"
+        if apt-cache show rustup >/dev/null 2>&1; then
+            as_root apt-get install -y -qq rustup >/dev/null && rustup -q default stable
+        else
+            curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal -c clippy,rustfmt
+        fi
+    fi
+    # Outside the checkout, so that a fresh clone does not build the libraries again.
+    export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$HOME/.cache/dnsrack/target}"
+}
