@@ -1,6 +1,8 @@
 //! Hot-path DNS bytes: header, question, OPT, query templates, names and canonical order.
 
 pub mod header;
+pub mod name;
 pub mod query;
 pub mod question;
 pub mod rcode;
+pub mod rtype;
