@@ -1,0 +1,76 @@
+//! What can go wrong in the rack, each with where and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of the rack.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such program, looked up as execvp(3) does.
+    #[error("{program} on host {host}: no such program on PATH; install it or give its full path")]
+    NoProgram {
+        /// The program as it was asked for.
+        program: String,
+        /// The host's name.
+        host: String,
+    },
+    /// A process could not be started.
+    #[error("{program} on host {host}: cannot start: {source}")]
+    Start {
+        /// The program as it was asked for.
+        program: String,
+        /// The host's name.
+        host: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file or folder that a process was to use.
+    #[error("{program} on host {host}: {}: {source}", path.display())]
+    File {
+        /// The program as it was asked for.
+        program: String,
+        /// The host's name.
+        host: String,
+        /// Its output file or working folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A process was to be pinned to CPUs that are not there for us.
+    #[error("{program} on host {host}: cannot run on CPU {cpu}; this process may use {allowed:?}")]
+    Cpu {
+        /// The program, or what else was to be pinned.
+        program: String,
+        /// The host's name.
+        host: String,
+        /// The first CPU that is missing.
+        cpu: usize,
+        /// The CPUs that are there.
+        allowed: Vec<usize>,
+    },
+    /// A process that runs could not be waited for or signalled.
+    #[error("{program} (process {pid}) on host {host}: {doing}: {source}")]
+    Process {
+        /// The program as it was asked for.
+        program: String,
+        /// Its process id.
+        pid: u32,
+        /// The host's name.
+        host: String,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Something that is done inside a host's namespace failed.
+    #[error("host {host}: {doing}: {source}")]
+    Host {
+        /// The host's name.
+        host: String,
+        /// What was tried.
+        doing: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
