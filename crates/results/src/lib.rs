@@ -1,1 +1,18 @@
-//! Run directories: Parquet tables, statistics, published tables.
+//! What a run leaves behind, and what it is set beside.
+//!
+//! A [`RunDir`] keeps one execution of an experiment: the plan (`run.toml`), the machine
+//! (`environment.json`), the trials as Parquet tables that DuckDB, pandas and Spark read, and a
+//! folder of configurations and logs per trial. [`stats`] turns repeats into a figure with an
+//! interval; [`published`] holds the seeds' tables, cell by cell.
+
+mod error;
+pub mod published;
+mod record;
+mod rundir;
+pub mod stats;
+mod tables;
+
+pub use error::Error;
+pub use record::{SeriesRow, TrialRecord};
+pub use rundir::RunDir;
+pub use tables::fuzz_tables;

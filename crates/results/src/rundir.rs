@@ -1,0 +1,203 @@
+//! One execution of an experiment, in one folder.
+
+use crate::{Error, TrialRecord, tables};
+use serde_json::Value;
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const RUN: &str = "run.toml";
+const ENVIRONMENT: &str = "environment.json";
+const TRIALS: &str = "trials.parquet";
+const LATENCY: &str = "latency.parquet";
+const SERIES: &str = "series.parquet";
+
+/// A run directory: `run.toml`, `environment.json`, three Parquet tables, `servers/`.
+///
+/// Trials are added one by one. The tables are written aside and renamed, `trials.parquet` last: a
+/// trial is there when it is there, and whatever stopped the run before that left nothing of it.
+#[derive(Debug)]
+pub struct RunDir {
+    dir: PathBuf,
+    run_toml: String,
+    environment: Value,
+    trials: Vec<TrialRecord>,
+    /// Held from the first write to the end, so that two runs cannot share a folder.
+    lock: Option<File>,
+}
+
+impl RunDir {
+    /// Makes a run directory (and the folders above it) for the plan `run_toml` on the machine
+    /// `environment`.
+    ///
+    /// # Errors
+    /// Where the folder exists and is not empty, or cannot be written; then nothing is left of it.
+    pub fn create(path: &Path, run_toml: &str, environment: &Value) -> Result<Self, Error> {
+        let existed = path.exists();
+        if existed && fs::read_dir(path).map_err(Error::io(path))?.next().is_some() {
+            return Err(Error::NotEmpty { path: path.to_owned() });
+        }
+        fs::create_dir_all(path).map_err(Error::io(path))?;
+        let mut run = Self {
+            dir: path.to_owned(),
+            run_toml: run_toml.to_owned(),
+            environment: environment.clone(),
+            trials: Vec::new(),
+            lock: Some(lock(path)?),
+        };
+        if let Err(error) = run.write_new() {
+            // The first error is the one to tell; what remains is at most an empty folder.
+            for name in [RUN, ENVIRONMENT, TRIALS, LATENCY, SERIES] {
+                let _ = fs::remove_file(path.join(name));
+            }
+            if !existed {
+                let _ = fs::remove_dir(path);
+            }
+            return Err(error);
+        }
+        Ok(run)
+    }
+
+    /// `run.toml` comes last: a folder that has it is a whole run directory.
+    fn write_new(&mut self) -> Result<(), Error> {
+        self.write_tables()?;
+        let json = format!("{:#}\n", self.environment);
+        self.write_aside(ENVIRONMENT, |out| out.write_all(json.as_bytes()).map_err(|e| e.to_string()))?;
+        let plan = self.run_toml.clone();
+        self.write_aside(RUN, |out| out.write_all(plan.as_bytes()).map_err(|e| e.to_string()))
+    }
+
+    /// Reads a run directory.
+    ///
+    /// # Errors
+    /// Where it is none, or a file in it is missing or cannot be understood; the error names the file.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let run = path.join(RUN);
+        if !run.is_file() {
+            // A wrong path should not read as a broken run.
+            fs::read_dir(path).map_err(Error::io(path))?;
+            return Err(Error::NotARun { path: path.to_owned() });
+        }
+        let run_toml = String::from_utf8(fs::read(&run).map_err(Error::io(&run))?)
+            .map_err(|e| Error::corrupt(&run, format!("not UTF-8: {e}")))?;
+        let file = path.join(ENVIRONMENT);
+        let text = fs::read(&file).map_err(Error::io(&file))?;
+        let environment =
+            serde_json::from_slice(&text).map_err(|e| Error::corrupt(&file, format!("not JSON: {e}")))?;
+        let trials = tables::read_all(&path.join(TRIALS), &path.join(LATENCY), &path.join(SERIES))?;
+        Ok(Self { dir: path.to_owned(), run_toml, environment, trials, lock: None })
+    }
+
+    /// Adds a trial; when this returns, it is kept. Rows of the tables that no trial claims are dropped.
+    ///
+    /// # Errors
+    /// Where the trial's id is there already, another process writes to the run, or writing fails; then
+    /// the run directory is as it was.
+    pub fn append(&mut self, trial: TrialRecord) -> Result<(), Error> {
+        if self.lock.is_none() {
+            self.lock = Some(lock(&self.dir)?);
+            // Read before the lock was held: others may have added trials since.
+            self.trials = Self::open(&self.dir)?.trials;
+        }
+        if self.trials.iter().any(|t| t.id == trial.id) {
+            return Err(Error::Duplicate { path: self.dir.clone(), trial: trial.id });
+        }
+        self.trials.push(trial);
+        self.write_tables().inspect_err(|_| {
+            self.trials.pop();
+        })
+    }
+
+    fn write_tables(&self) -> Result<(), Error> {
+        self.write_aside(LATENCY, |out| tables::write_latency(&self.trials, out))?;
+        self.write_aside(SERIES, |out| tables::write_series(&self.trials, out))?;
+        self.write_aside(TRIALS, |out| tables::write_trials(&self.trials, out))
+    }
+
+    /// Writes a file of the run directory aside and renames it into place.
+    fn write_aside(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut File) -> Result<(), String>,
+    ) -> Result<(), Error> {
+        let path = self.dir.join(name);
+        let mut aside = tempfile::Builder::new()
+            .prefix(".dnsrack-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .tempfile_in(&self.dir)
+            .map_err(Error::io(&path))?;
+        let file = aside.as_file_mut();
+        write(file).map_err(|e| Error::io(&path)(std::io::Error::other(e)))?;
+        file.sync_data().map_err(Error::io(&path))?;
+        aside.persist(&path).map_err(|e| Error::io(&path)(e.error))?;
+        Ok(())
+    }
+
+    /// Checks that `run_toml` is the plan of this run: the same keys and values, whatever the layout,
+    /// order and comments.
+    ///
+    /// # Errors
+    /// [`Error::OtherPlan`] with the first difference; [`Error::Corrupt`] where either is no TOML.
+    pub fn same_plan(&self, run_toml: &str) -> Result<(), Error> {
+        let path = self.dir.join(RUN);
+        let parse = |text: &str| {
+            toml::from_str::<toml::Table>(text).map_err(|e| Error::corrupt(&path, e.to_string()))
+        };
+        let (kept, new) = (parse(&self.run_toml)?, parse(run_toml)?);
+        match difference("", &toml::Value::Table(kept), &toml::Value::Table(new)) {
+            None => Ok(()),
+            Some(difference) => Err(Error::OtherPlan { path, difference }),
+        }
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The experiment as executed: the text of `run.toml`.
+    pub fn run_toml(&self) -> &str {
+        &self.run_toml
+    }
+
+    /// The machine and its software: `environment.json`.
+    pub fn environment(&self) -> &Value {
+        &self.environment
+    }
+
+    /// The trials, in the order in which they finished.
+    pub fn trials(&self) -> &[TrialRecord] {
+        &self.trials
+    }
+
+    /// Where the configurations and logs of a trial's servers are kept: `servers/<trial>`. Not created here.
+    pub fn servers_dir(&self, trial: u32) -> PathBuf {
+        self.dir.join("servers").join(trial.to_string())
+    }
+}
+
+/// Takes the folder's lock, which the system gives back when the process ends, however it ends.
+fn lock(dir: &Path) -> Result<File, Error> {
+    let file = File::open(dir).map_err(Error::io(dir))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { path: dir.to_owned() }),
+        Err(TryLockError::Error(cause)) => Err(Error::Io { path: dir.to_owned(), cause }),
+    }
+}
+
+/// The first key at which two values differ, with both values.
+fn difference(key: &str, kept: &toml::Value, new: &toml::Value) -> Option<String> {
+    let (toml::Value::Table(a), toml::Value::Table(b)) = (kept, new) else {
+        return (kept != new).then(|| format!("{key} was {kept}, is {new}"));
+    };
+    let inner = |k: &str| if key.is_empty() { k.to_owned() } else { format!("{key}.{k}") };
+    let missing = |k: &String| !b.contains_key(k);
+    if let Some(k) = a.keys().find(|k| missing(k)) {
+        return Some(format!("{} is not given any more", inner(k)));
+    }
+    if let Some(k) = b.keys().find(|k| !a.contains_key(*k)) {
+        return Some(format!("{} was not given", inner(k)));
+    }
+    a.iter().find_map(|(k, v)| difference(&inner(k), v, &b[k]))
+}
