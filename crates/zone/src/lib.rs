@@ -1,1 +1,14 @@
 //! Zone families, streaming generator, scanner, signer and facts.
+
+pub mod codec;
+pub mod error;
+pub mod probe;
+pub mod rrset;
+pub mod scan;
+pub mod text;
+pub mod time;
+
+pub use error::{Error, Place};
+pub use probe::{Probe, delegations, probe};
+pub use rrset::{Rrset, RrsetSource, Rrsets};
+pub use scan::{Record, Scanner};

@@ -1,0 +1,132 @@
+//! Times of signatures: seconds since 1970, as text in the forms that people and RRSIGs use.
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // Years that start in March end with the leap day.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let era = y.div_euclid(400);
+    let of_era = y - era * 400;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * m + 2) / 5 + day - 1 - 719_468
+}
+
+fn date(days: i64) -> (i64, i64, i64) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let of_era = z - era * 146_097;
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let m = (5 * of_year + 2) / 153;
+    let month = if m < 10 { m + 3 } else { m - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, of_year - (153 * m + 2) / 5 + 1)
+}
+
+fn seconds(fields: [i64; 6]) -> Option<u64> {
+    let [year, month, day, hour, minute, second] = fields;
+    let sane = (1970..=9999).contains(&year) && (1..=12).contains(&month) && hour < 24 && minute < 60;
+    let at = days(year, month, day);
+    // A day that the month does not have comes back as another date.
+    let exists = sane && second < 60 && date(at) == (year, month, day);
+    exists.then(|| (at * 86400 + hour * 3600 + minute * 60 + second) as u64)
+}
+
+fn digits(text: &str) -> Option<i64> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+fn compact(text: &str) -> Option<u64> {
+    if text.len() != 14 || !text.is_ascii() {
+        return None;
+    }
+    let at = |from: usize, to: usize| digits(&text[from..to]);
+    seconds([at(0, 4)?, at(4, 6)?, at(6, 8)?, at(8, 10)?, at(10, 12)?, at(12, 14)?])
+}
+
+/// A time of an RRSIG: `YYYYMMDDHHMMSS`, or seconds since 1970 (RFC 4034 section 3.2), modulo 2^32.
+pub(crate) fn rrsig_time(text: &str) -> Option<u32> {
+    match compact(text) {
+        Some(t) => Some(t as u32),
+        None if text.len() <= 10 => digits(text).and_then(|n| u32::try_from(n).ok()),
+        None => None,
+    }
+}
+
+/// Appends a time as `YYYYMMDDHHMMSS`.
+pub(crate) fn write_rrsig_time(time: u32, out: &mut Vec<u8>) {
+    let ((year, month, day), rest) = (date(i64::from(time) / 86400), time % 86400);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    out.extend_from_slice(format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}").as_bytes());
+}
+
+/// Seconds since 1970 from RFC 3339 (`2026-08-20T04:00:00Z`, also with an offset), from
+/// `YYYYMMDDHHMMSS`, or from seconds.
+///
+/// # Errors
+/// A sentence that says what was expected.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let known = compact(text)
+        .or_else(|| rfc3339(text))
+        .or_else(|| (text.len() <= 10 && !text.is_empty()).then(|| digits(text))?.map(|n| n as u64));
+    known.filter(|&t| t <= u64::from(u32::MAX)).ok_or_else(|| {
+        format!(
+            "'{text}' is not a time up to 2106: give 2026-08-20T04:00:00Z, 20260820040000 or seconds since 1970"
+        )
+    })
+}
+
+fn rfc3339(text: &str) -> Option<u64> {
+    if !text.is_ascii() || text.len() < 20 {
+        return None;
+    }
+    let (head, tail) = text.split_at(19);
+    let b = head.as_bytes();
+    let marks =
+        b[4] == b'-' && b[7] == b'-' && matches!(b[10], b'T' | b't' | b' ') && b[13] == b':' && b[16] == b':';
+    let at = |from: usize, to: usize| digits(&head[from..to]);
+    let local = seconds([at(0, 4)?, at(5, 7)?, at(8, 10)?, at(11, 13)?, at(14, 16)?, at(17, 19)?])?;
+    let zone = match tail.strip_prefix('.') {
+        Some(fraction) => fraction.trim_start_matches(|c: char| c.is_ascii_digit()),
+        None => tail,
+    };
+    let offset = match zone.as_bytes() {
+        [b'Z' | b'z'] => 0,
+        [sign @ (b'+' | b'-'), _, _, b':', _, _] => {
+            let n = digits(&zone[1..3])? * 3600 + digits(&zone[4..6])? * 60;
+            if *sign == b'+' { n } else { -n }
+        }
+        _ => return None,
+    };
+    marks.then(|| local.checked_add_signed(-offset))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn times_go_there_and_back(time in any::<u32>()) {
+            let mut text = Vec::new();
+            write_rrsig_time(time, &mut text);
+            let text = String::from_utf8(text).unwrap();
+            prop_assert_eq!(rrsig_time(&text), Some(time));
+            prop_assert_eq!(parse(&text), Ok(u64::from(time)));
+        }
+    }
+
+    #[test]
+    fn people_write_times() {
+        for text in
+            ["2026-08-20T04:00:00Z", "2026-08-20 06:00:00+02:00", "2026-08-20T04:00:00.25Z", "20260820040000"]
+        {
+            assert_eq!(parse(text), Ok(1_787_198_400), "{text}");
+        }
+        assert_eq!(parse("1787198400"), Ok(1_787_198_400));
+        assert_eq!(parse("20240229000000"), Ok(1_709_164_800));
+        for bad in
+            ["", "tomorrow", "20260230000000", "2026-08-20", "2026-08-20T04:00:00", "99999999999", "-5"]
+        {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}
