@@ -16,20 +16,22 @@ $TTL 1h30m
         30m 15m 1w ; refresh, retry, expire
         1d )
         NS ns1
-        3600 IN NS ns2.example.
+        90m IN NS ns2.example.
         IN 3600 MX 10 mail
         TXT "a ; \"quoted\" string" plain esc\;aped "" "\000\255"
         SPF "v=spf1 -all"
         DNSKEY 257 3 ( 8 AwEAAaz/tAm8yTn4Mfeh5eyI96WSVexTBAvkMgJzkKTOiW1vkIbzxeF3
            +/4RgWOq7HrxRixHlFlExOLAJr5emLvN7SWXgnLh4+B5xQlNVz8Og8kvAA== )
         CDNSKEY 257 3 RSASHA256 AwEAAaz/
-        CDS 1 8 2 00ff 00FF
+        CDS 1 8 2 00ff 00ff 00ff 00ff 00ff 00ff 00ff 00ff 00FF00FF00FF00FF00FF00FF00FF00FF
         CAA 0 issue "ca.example; x=y"
         NSEC3PARAM 1 0 0 -
-        ZONEMD 2026082000 1 1 5EECFE70 FD07ADC3
+        ZONEMD 2026082000 1 1 5EECFE70FD07ADC33BC8F863090797200D9BFC20673DE752FECE9D66 8D12D36E5529DEEE33781F8AF54604ED4DF83586
         NSEC a NS SOA MX TYPE65280 RRSIG NSEC
         RRSIG NS 8 1 5400 20260902050000 20260820040000 57780 @ ehDz/goJiEywIXCsnosaWg==
 a CNAME b.c
+ns1 A 192.0.2.4
+ns2 A 192.0.2.5
 *.wild A 192.0.2.1
 deleg DS 12345 13 2 89F7670AFC091B199B47900E4CE4135B9463B7F74D3D19A1C732E78C345D4DE6
  NS ns.deleg
@@ -41,14 +43,13 @@ _s._tcp SRV 1 2 53 ns1
 n NAPTR 100 10 "u" "E2U+sip" "!^.*$!sip:i@example.!" .
 p PTR ns1
 _443._tcp TLSA 3 1 1 0123456789ab
-s SSHFP 4 2 0123
+s SSHFP 4 2 0123012301230123012301230123012301230123012301230123012301230123
 x TYPE65280 \# 4 0a000001
 y A \# 4 C0000203
 empty TYPE65281 \# 0
 2t7b4g4vsa5smi47k61mv5bv1a22bojr NSEC3 1 1 12 aabbccdd 2vptu5timamqttgl4luu9kg21e0aor3s A RRSIG
 b\.c.\100ots TXT dots
 "#;
-
 
 /// The records as lines in the generic form: nothing of our printing by type is in them.
 fn generic(all: &[Owned]) -> String {
@@ -66,7 +67,8 @@ fn as_bind_prints(text: &str) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("zone");
     std::fs::write(&file, text).unwrap();
-    let modes = ["-k", "ignore", "-n", "ignore", "-i", "none", "-m", "ignore", "-M", "ignore", "-r", "ignore"];
+    let modes =
+        ["-k", "ignore", "-n", "ignore", "-i", "none", "-m", "ignore", "-M", "ignore", "-r", "ignore"];
     let mut args = vec!["-q", "-s", "full", "-o", "-"];
     args.extend(modes);
     args.extend(["example.", file.to_str().unwrap()]);
@@ -84,7 +86,7 @@ fn every_type_is_read_as_bind_reads_it() {
     for (a, b) in direct.lines().zip(through_us.lines()) {
         assert_eq!(a, b);
     }
-    assert_eq!(direct.lines().count(), ours.len());
+    assert_eq!(direct.lines().filter(|l| !l.starts_with(';')).count(), ours.len());
     let mut again = records(direct.as_bytes()).unwrap();
     let mut ours = ours;
     again.sort();
@@ -130,34 +132,64 @@ fn boundaries_of_reads_do_not_matter() {
 fn bad_input_says_where_and_what() {
     let soa = "$ORIGIN example.\n$TTL 1h\n@ SOA ns1 host 1 2 3 4 5\n";
     let cases: Vec<(String, &str)> = vec![
-        (format!("{soa}@ SOA ns1 host 1 2 3 4 5\n"), "test.zone:4:3: a second SOA: a zone has one, and test.zone:3:1 is it"),
+        (
+            format!("{soa}@ SOA ns1 host 1 2 3 4 5\n"),
+            "test.zone:4:3: a second SOA: a zone has one, and test.zone:3:1 is it",
+        ),
         (String::new(), "test.zone:1:1: the file holds no record: expected a zone, its SOA first"),
         ("; nothing\n\n".into(), "test.zone:3:1: the file holds no record"),
-        ("a.example. 1 IN NS b.\n".into(), "test.zone:1:17: the first record is of type NS: expected the zone's SOA"),
+        (
+            "a.example. 1 IN NS b.\n".into(),
+            "test.zone:1:17: the first record is of type NS: expected the zone's SOA",
+        ),
         (format!("{soa}www.other. A 192.0.2.1\n"), "test.zone:4:1: www.other. is out of the zone example."),
-        (format!("{soa}{}.a A 192.0.2.1\n", "x".repeat(64)), "test.zone:4:1: the owner: a label of more than 63 octets"),
+        (
+            format!("{soa}{}.a A 192.0.2.1\n", "x".repeat(64)),
+            "test.zone:4:1: the owner: a label of more than 63 octets",
+        ),
         (format!("{soa}a NS {}.b\n", "x".repeat(64)), "test.zone:4:6: a label of more than 63 octets"),
-        (format!("{soa}$INCLUDE missing.zone\n"), "test.zone:4:10: cannot include missing.zone: No such file"),
+        (
+            format!("{soa}$INCLUDE missing.zone\n"),
+            "test.zone:4:10: cannot include missing.zone: No such file",
+        ),
         (format!("{soa}a A 192.0.2.1"), "test.zone:4:14: the file ends within a line: it seems cut off"),
         (format!("{soa}a A ( 192.0.2.1\n"), "test.zone:4:5: a parenthesis that is not closed"),
         (format!("{soa}a A 192.0.2.1 )\n"), "test.zone:4:15: a closing parenthesis without"),
         (format!("{soa}a TXT \"open\nb A 192.0.2.1\n"), "test.zone:4:7: a string without its closing quote"),
-        ("hello world\nthis is no zone\n".into(), "test.zone:1:7: 'world': expected a TTL, a class or a record type"),
+        (
+            "hello. world\nthis is no zone\n".into(),
+            "test.zone:1:8: 'world': expected a TTL, a class or a record type",
+        ),
         ("\u{7f}ELF\u{2}\u{1}\n".into(), "test.zone:1:5: octet 2 is not text: expected a zone in text form"),
         (format!("{soa}a A 192.0.2\n"), "test.zone:4:5: '192.0.2': expected an IPv4 address"),
         (format!("{soa}a AAAA 2001::1::2\n"), "test.zone:4:8: '2001::1::2': expected an IPv6 address"),
         (format!("{soa}a A 192.0.2.1 5\n"), "test.zone:4:15: '5' after the end of the record"),
-        (format!("{soa}a MX mail\n"), "test.zone:4:6: 'mail': expected a preference, a number from 0 to 65535"),
+        (
+            format!("{soa}a MX mail\n"),
+            "test.zone:4:6: 'mail': expected a preference, a number from 0 to 65535",
+        ),
         (format!("{soa}a MX 1\n"), "test.zone:4:7: the record ends here: expected a domain name"),
         (format!("{soa}a DS 1 8 2 0g\n"), "test.zone:4:13: not a hexadecimal digit"),
         (format!("{soa}a DS 1 8 2 000\n"), "test.zone:4:15: the record ends here: expected a digest"),
-        (format!("{soa}a TYPE77 something\n"), "test.zone:4:10: the data of TYPE77 can only be read in the generic form"),
+        (
+            format!("{soa}a TYPE77 something\n"),
+            "test.zone:4:10: the data of TYPE77 can only be read in the generic form",
+        ),
         (format!("{soa}a TYPE77 \\# 3 0001\n"), "test.zone:4:13: a length of 3 octets, but 2 octets of data"),
-        (format!("{soa}a TXT ( \"fine\"\n  \"{}\" )\n", "x".repeat(256)), "test.zone:5:3: a string of 256 octets: at most 255 fit"),
+        (
+            format!("{soa}a TXT ( \"fine\"\n  \"{}\" )\n", "x".repeat(256)),
+            "test.zone:5:3: a string of 256 octets: at most 255 fit",
+        ),
         (format!("{soa}a CH A 192.0.2.1\n"), "test.zone:4:6: a class other than the SOA's, at test.zone:3:1"),
-        (format!("{soa}$GENERATE 1-2 a A 192.0.2.$\n"), "test.zone:4:1: '$GENERATE': expected $ORIGIN, $TTL or $INCLUDE"),
+        (
+            format!("{soa}$GENERATE 1-2 a A 192.0.2.$\n"),
+            "test.zone:4:1: '$GENERATE': expected $ORIGIN, $TTL or $INCLUDE",
+        ),
         (format!("{soa}a..b A 192.0.2.1\n"), "test.zone:4:3: the owner: an empty label"),
-        ("@ SOA ns1 host 1 2 3 4 5\n".into(), "test.zone:1:1: the owner: a relative name, but no origin is known"),
+        (
+            "@ SOA ns1 host 1 2 3 4 5\n".into(),
+            "test.zone:1:1: the owner: a relative name, but no origin is known",
+        ),
         (" A 192.0.2.1\n".into(), "test.zone:1:1: a record without an owner"),
     ];
     for (text, expected) in cases {
@@ -244,7 +276,8 @@ fn a_zone_without_delegations_is_probed_at_its_last_owner() {
     assert_eq!((probe.name.to_string().as_str(), probe.rtype, probe.serial), ("ns.b.a.", rtype::A, 7));
     assert!(!probe.delegation && !probe.signed && probe.delegations == 0);
     let mut owners = Vec::new();
-    zone::delegations(file.path(), &mut |owner, _| owners.push(Name::from_wire(owner).unwrap().to_string())).unwrap();
+    zone::delegations(file.path(), &mut |owner, _| owners.push(Name::from_wire(owner).unwrap().to_string()))
+        .unwrap();
     assert_eq!(owners, ["b.a.", "z.c.b.a.", "ns.b.a.", "z.c.b.a.", "c.b.a."]);
 }
 
@@ -265,7 +298,7 @@ fn mutated_zones_never_panic() {
             let at = draw.below(text.len() as u64) as usize;
             match draw.below(5) {
                 0 => text[at] = draw.below(256) as u8,
-                1 => text[at] = b"\"\\();\n\t .$@#*-=0"[draw.below(17) as usize],
+                1 => text[at] = b"\"\\();\n\t .$@#*-=0"[draw.below(16) as usize],
                 2 => text.truncate(at.max(1)),
                 3 => {
                     text.remove(at);
