@@ -159,6 +159,194 @@ pub fn die_with_parent() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) }).map(drop)
 }
 
+/// Forks. Returns the child's process id, and `None` in the child.
+///
+/// Errors: refused in a process with several threads, where the child could meet locks that nobody will ever
+/// release.
+pub fn fork() -> io::Result<Option<u32>> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("cannot fork a process that already has several threads"));
+    }
+    // SAFETY: there is one thread only, so the child is a full copy of a consistent process.
+    let pid = check(unsafe { libc::fork() })?;
+    Ok((pid != 0).then_some(pid as u32))
+}
+
+/// Makes every mount private to this mount namespace: nothing that is mounted here shows elsewhere.
+pub fn make_mounts_private() -> io::Result<()> {
+    mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE)
+}
+
+/// Mounts a fresh /proc of the current PID namespace.
+pub fn mount_proc() -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount(Some(Path::new("proc")), Path::new("/proc"), Some("proc"), flags)
+}
+
+/// Mounts a fresh /sys of the current network namespace.
+pub fn mount_sysfs() -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount(Some(Path::new("sysfs")), Path::new("/sys"), Some("sysfs"), flags)
+}
+
+/// Mounts the existing file `from` over the existing file `to`; so a namespace's file is kept alive (pinned).
+pub fn bind_mount(from: &Path, to: &Path) -> io::Result<()> {
+    mount(Some(from), to, None, libc::MS_BIND)
+}
+
+/// Takes away what is mounted on `path`, at once even if it is still in use (its users keep it).
+pub fn unmount(path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    // SAFETY: the path is a C string that outlives the call.
+    check(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) }).map(drop)
+}
+
+fn mount(from: Option<&Path>, to: &Path, kind: Option<&str>, flags: libc::c_ulong) -> io::Result<()> {
+    let from = from.map(c_path).transpose()?;
+    let to = c_path(to)?;
+    let kind = kind.map(|k| c_path(Path::new(k))).transpose()?;
+    let pointer = |s: &Option<CString>| s.as_ref().map_or(std::ptr::null(), |s| s.as_ptr());
+    // SAFETY: each pointer is null where mount(2) allows it, or a C string that outlives the call.
+    check(unsafe { libc::mount(pointer(&from), to.as_ptr(), pointer(&kind), flags, std::ptr::null()) })
+        .map(drop)
+}
+
+/// Sets the loopback device of the current network namespace up.
+pub fn loopback_up() -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    let mut request = interface_request("lo")?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the request is a whole ifreq that outlives the call; the kernel only reads it.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }).map(drop)
+}
+
+/// Turns generic receive offload of a device of the current network namespace on or off; on a veth device that
+/// has it, packets are received by NAPI (since Linux 5.13).
+pub fn set_receive_offload(device: &str, on: bool) -> io::Result<()> {
+    const ETHTOOL_SGRO: u32 = 0x2c;
+    /// `struct ethtool_value`
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    let mut value = Value { command: ETHTOOL_SGRO, data: on.into() };
+    let mut request = interface_request(device)?;
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request and the value that it points to outlive the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) }).map(drop)
+}
+
+fn interface_request(device: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: ifreq is a plain C structure for which all zeroes is valid.
+    let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+    if device.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "device name is too long"));
+    }
+    for (to, &from) in request.ifr_name.iter_mut().zip(device.as_bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// The signals that were blocked before [`block_signals`].
+pub struct SignalMask(libc::sigset_t);
+
+/// A signal as [`wait_signal`] received it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its number.
+    pub signal: i32,
+    /// Whether a process sent it; otherwise the kernel did (a child ended, Ctrl-C on the terminal: which
+    /// the whole foreground process group gets).
+    pub by_process: bool,
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: the set is initialised by sigemptyset before it is used; sigaddset ignores bad numbers.
+    unsafe {
+        let mut set = MaybeUninit::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        let mut set = set.assume_init();
+        for &signal in signals {
+            libc::sigaddset(&mut set, signal);
+        }
+        set
+    }
+}
+
+/// Blocks `signals` in the calling thread, so that [`wait_signal`] gets them.
+pub fn block_signals(signals: &[i32]) -> io::Result<SignalMask> {
+    let set = signal_set(signals);
+    let mut old = MaybeUninit::uninit();
+    // SAFETY: both sets outlive the call; `old` is initialised when it succeeds.
+    unsafe {
+        check(libc::sigprocmask(libc::SIG_BLOCK, &set, old.as_mut_ptr()))?;
+        Ok(SignalMask(old.assume_init()))
+    }
+}
+
+impl SignalMask {
+    /// Blocks these signals in the calling thread, and no others.
+    pub fn restore(&self) -> io::Result<()> {
+        // SAFETY: an initialised set that outlives the call.
+        check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) }).map(drop)
+    }
+}
+
+/// Waits for one of `signals`, which must be blocked.
+pub fn wait_signal(signals: &[i32]) -> io::Result<Received> {
+    let set = signal_set(signals);
+    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+    loop {
+        // SAFETY: both outlive the call; `info` is initialised when it succeeds.
+        match check(unsafe { libc::sigwaitinfo(&set, info.as_mut_ptr()) }) {
+            Ok(signal) => {
+                // SAFETY: see above.
+                let code = unsafe { info.assume_init_ref() }.si_code;
+                return Ok(Received { signal, by_process: code <= 0 });
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
 fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forking_with_several_threads_is_refused() {
+        // The test harness runs each test on a thread of its own.
+        assert!(fork().is_err());
+    }
+
+    #[test]
+    fn a_closure_sees_the_other_namespace_and_its_thread_only() {
+        let Ok(other) = new_net_namespace() else {
+            eprintln!("SKIPPED: no privilege to make a network namespace");
+            return;
+        };
+        let seen = || std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        let (here, there) = (seen(), in_net_namespace(std::os::fd::AsFd::as_fd(&other), seen).unwrap());
+        assert_ne!(here, there);
+        assert_eq!(here, seen());
+        in_net_namespace(std::os::fd::AsFd::as_fd(&other), || {
+            loopback_up().unwrap();
+            std::net::UdpSocket::bind("127.0.0.1:53").unwrap();
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_cpu_beyond_the_mask_is_an_error() {
+        let entry = Entry { cpus: vec![5000], ..Entry::default() };
+        assert!(prepare(&mut Command::new("true"), entry).is_err());
+    }
 }

@@ -73,4 +73,37 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// The run's own namespaces could not be made.
+    #[error("cannot make the namespaces of the run: {doing}: {source}{}", crate::confine::hint(source))]
+    Confine {
+        /// What was tried.
+        doing: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A rack that cannot be: a bad name, address or CPU.
+    #[error("rack: {0}")]
+    Spec(String),
+    /// A rack file that is not TOML, or has a key or value that is not known.
+    #[error("{file}:{line}:{column}: {message}")]
+    Parse {
+        /// The file's name.
+        file: String,
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1, in characters.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// The switch or a link could not be made.
+    #[error("rack: {doing}: {message}{hint}")]
+    Link {
+        /// What was tried, with the names of the host and its device.
+        doing: String,
+        /// The kernel's reason.
+        message: String,
+        /// What to do about it, or nothing.
+        hint: &'static str,
+    },
 }

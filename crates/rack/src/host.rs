@@ -37,6 +37,13 @@ impl Host {
         }
     }
 
+    /// All its addresses: the two first ones, then the further ones.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let mut all = vec![IpAddr::V4(self.v4), IpAddr::V6(self.v6)];
+        all.extend(&self.extra_addrs);
+        all
+    }
+
     /// Runs `f` on a thread inside the host's network namespace, and waits for it. Sockets that `f` makes
     /// belong to the host wherever they are used afterwards; threads that `f` starts run in it too.
     pub fn run_in<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, Error> {

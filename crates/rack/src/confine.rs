@@ -1,0 +1,212 @@
+//! Namespaces of their own for everything that a run starts, so that nothing can outlive it.
+//!
+//! [`confine`] turns the program into three processes:
+//!
+//! - *outer*: stays where it was started, passes signals on, waits, and ends with the same status;
+//! - *init*: process 1 of a new PID namespace, with mounts, network and IPC of its own (and, without root, a
+//!   user namespace in which we are root); reaps what others leave behind;
+//! - *inner*: process 2, where [`confine`] returns and the program goes on.
+//!
+//! The kernel kills a PID namespace with its process 1. Init ends when inner does, and is killed (PDEATHSIG)
+//! when outer ends. So SIGKILL of any of them ends every process; with the last process go the namespaces and
+//! their links, as nothing is pinned in the file system. Servers are not needed for any of this: a program that
+//! drops privileges loses its own PDEATHSIG, but never leaves the PID namespace.
+
+use crate::Error;
+use net::ns::{self, Namespaces, Received};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::exit;
+
+/// How the process was confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// Whether a user namespace had to be made: then only one user id exists in it (ours, seen as root), and
+    /// a server cannot change to another user.
+    pub user_namespace: bool,
+}
+
+/// Signals that are passed on, besides the end of a child.
+const PASSED_ON: [Signal; 6] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// Confines the program: returns in *inner*; *outer* and *init* never return but exit with inner's status,
+/// or with 128 + n when it was ended by signal n.
+///
+/// Must be called before the process starts any thread. A signal that a terminal sends reaches inner directly
+/// (all three are in one process group) and is not passed on again; one sent to the whole group by a program
+/// may reach inner twice.
+///
+/// Errors: no privilege to make namespaces, or several threads. What fails later than that, in init, is
+/// written to standard error and ends the program with status 1.
+pub fn confine() -> Result<Confinement, Error> {
+    let user_namespace = unshare_privileged(Namespaces::PID)?;
+    let failed = |doing| move |source| Error::Confine { doing, source };
+    // Init watches the reading end: its end of file says that outer is gone.
+    let (watch, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|e| failed("make a pipe")(e.into()))?;
+    let signals = signals();
+    let mask = ns::block_signals(&signals).map_err(failed("block signals"))?;
+    match ns::fork() {
+        Err(source) => {
+            let _ = mask.restore();
+            Err(Error::Confine { doing: "fork", source })
+        }
+        Ok(Some(init)) => {
+            drop(watch);
+            outer(init, &signals, alive)
+        }
+        Ok(None) => {
+            drop(alive);
+            if let Err(error) = become_init(&watch) {
+                eprintln!("dnsrack: {error}");
+                exit(1);
+            }
+            match ns::fork() {
+                Ok(Some(inner)) => init(inner, &signals),
+                Ok(None) => {
+                    mask.restore().map_err(failed("unblock signals"))?;
+                    Ok(Confinement { user_namespace })
+                }
+                Err(e) => {
+                    eprintln!("dnsrack: {}", failed("fork")(e));
+                    exit(1);
+                }
+            }
+        }
+    }
+}
+
+/// Unshares `kinds` with the privilege that root has, or else in a new user namespace in which we are root
+/// (returns true).
+pub(crate) fn unshare_privileged(kinds: Namespaces) -> Result<bool, Error> {
+    let failed = |doing| move |source| Error::Confine { doing, source };
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    // Root in a container may lack the privilege too.
+    if uid.is_root() && ns::unshare(kinds).is_ok() {
+        return Ok(false);
+    }
+    ns::unshare(Namespaces::USER).map_err(failed("unshare the user namespace"))?;
+    let maps = [
+        // The order is the kernel's: unless setgroups is denied, an unprivileged gid_map is refused.
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("0 {} 1", uid.as_raw())),
+        ("gid_map", format!("0 {} 1", gid.as_raw())),
+    ];
+    for (file, text) in maps {
+        fs::write(format!("/proc/self/{file}"), text).map_err(failed("write the user namespace's maps"))?;
+    }
+    ns::unshare(kinds).map_err(failed("unshare the PID, mount or network namespace"))?;
+    Ok(true)
+}
+
+fn signals() -> Vec<i32> {
+    let mut all: Vec<i32> = PASSED_ON.iter().map(|s| s.as_raw()).collect();
+    all.push(Signal::CHILD.as_raw());
+    all
+}
+
+/// Sends on what a process sent to us; what the kernel sent, it sent to the others too.
+fn pass_on(received: Received, to: Pid) {
+    if let Some(signal) = Signal::from_named_raw(received.signal)
+        && received.by_process
+        && signal != Signal::CHILD
+    {
+        let _ = kill_process(to, signal);
+    }
+}
+
+fn outer(init: u32, signals: &[i32], alive: OwnedFd) -> ! {
+    let pid = Pid::from_raw(init as i32).expect("a child's process id is positive");
+    loop {
+        if let Some((_, status)) = reap(Some(pid)) {
+            drop(alive);
+            if let Some(signal) = status.terminating_signal() {
+                eprintln!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal));
+                exit(128 + signal);
+            }
+            exit(status.exit_status().unwrap_or(1));
+        }
+        if let Ok(received) = ns::wait_signal(signals) {
+            pass_on(received, pid);
+        }
+    }
+}
+
+fn become_init(watch: &OwnedFd) -> Result<(), Error> {
+    let failed = |doing| move |source| Error::Confine { doing, source };
+    ns::die_with_parent().map_err(failed("ask to be killed with the parent"))?;
+    // Outer may have died before that line; in here its process id cannot be seen, but its pipe can.
+    let mut watched = [rustix::event::PollFd::new(watch, rustix::event::PollFlags::IN)];
+    let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    if rustix::event::poll(&mut watched, Some(&none)).is_ok_and(|ready| ready > 0) {
+        return Err(failed("the parent is gone")(io::Error::from_raw_os_error(
+            rustix::io::Errno::SRCH.raw_os_error(),
+        )));
+    }
+    ns::unshare(Namespaces::MOUNT | Namespaces::NET | Namespaces::IPC)
+        .map_err(failed("unshare the mount, network and IPC namespaces"))?;
+    ns::make_mounts_private().map_err(failed("make the mounts private"))?;
+    ns::mount_proc().map_err(failed("mount /proc (in a container: it hides parts of /proc)"))?;
+    ns::loopback_up().map_err(failed("set the loopback device up"))
+}
+
+/// Process 1: passes signals on to inner, reaps all, ends with inner.
+fn init(inner: u32, signals: &[i32]) -> ! {
+    let pid = Pid::from_raw(inner as i32).expect("a child's process id is positive");
+    loop {
+        while let Some((ended, status)) = reap(None) {
+            if ended != pid {
+                continue; // an orphan
+            }
+            if let Some(signal) = status.terminating_signal() {
+                eprintln!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal));
+                exit(128 + signal);
+            }
+            exit(status.exit_status().unwrap_or(1));
+        }
+        if let Ok(received) = ns::wait_signal(signals) {
+            pass_on(received, pid);
+        }
+    }
+}
+
+/// A child (this one or any) that has ended.
+fn reap(pid: Option<Pid>) -> Option<(Pid, WaitStatus)> {
+    match pid {
+        None => wait(WaitOptions::NOHANG).ok().flatten(),
+        Some(_) => rustix::process::waitpid(pid, WaitOptions::NOHANG).ok().flatten(),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match Signal::from_named_raw(signal) {
+        Some(Signal::KILL) => "SIGKILL: killed, or out of memory",
+        Some(Signal::SEGV) => "SIGSEGV",
+        Some(Signal::ABORT) => "SIGABRT",
+        Some(Signal::BUS) => "SIGBUS",
+        Some(Signal::ILL) => "SIGILL",
+        Some(Signal::TERM) => "SIGTERM",
+        Some(Signal::INT) => "SIGINT",
+        Some(Signal::HUP) => "SIGHUP",
+        Some(Signal::QUIT) => "SIGQUIT",
+        Some(Signal::PIPE) => "SIGPIPE",
+        _ => "see signal(7)",
+    }
+}
+
+/// What to do about a refusal to make namespaces.
+pub(crate) fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, \
+             kernel.apparmor_restrict_unprivileged_userns=0)"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; raise the limits in /proc/sys/user (max_user_namespaces and its neighbours)"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,166 @@
+//! Devices, addresses and neighbours, set through rtnetlink. Its asynchronous runtime never leaves this file.
+
+use crate::Error;
+use futures_util::stream::StreamExt;
+use rtnetlink::packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::link::{InfoData, InfoVeth};
+use rtnetlink::packet_route::neighbour::NeighbourState;
+use rtnetlink::packet_route::route::RouteType;
+use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// The index of every device that we make first in a namespace. We say indices, instead of asking for them; and
+/// leave room below for what the kernel may put into each new namespace (tunl0 and the like).
+pub(crate) const FIRST: u32 = 1000;
+
+/// An Ethernet address.
+pub(crate) type Mac = [u8; 6];
+
+/// Runs netlink requests in a namespace: on a thread of its own, since a netlink socket belongs to the
+/// namespace in which it was made. `what` says what they are for, in errors.
+fn requests(
+    what: &str,
+    namespace: BorrowedFd<'_>,
+    run: impl AsyncFnOnce(Handle) -> Result<(), (String, rtnetlink::Error)> + Send,
+) -> Result<(), Error> {
+    let io = |e: std::io::Error| Error::Link { doing: what.into(), message: e.to_string(), hint: "" };
+    let work = || -> Result<(), Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(io)?;
+        runtime.block_on(async {
+            let (connection, handle, _) = rtnetlink::new_connection().map_err(io)?;
+            let connection = tokio::spawn(connection);
+            let result = run(handle).await;
+            connection.abort();
+            result.map_err(|(doing, error)| Error::Link {
+                doing: format!("{what}: {doing}"),
+                hint: hint(&error),
+                message: text(error),
+            })
+        })
+    };
+    net::ns::in_net_namespace(namespace, work).map_err(io)?
+}
+
+fn text(error: rtnetlink::Error) -> String {
+    match error {
+        rtnetlink::Error::NetlinkError(message) => message.to_io().to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn hint(error: &rtnetlink::Error) -> &'static str {
+    let rtnetlink::Error::NetlinkError(message) = error else { return "" };
+    match message.to_io().raw_os_error() {
+        Some(95 /* EOPNOTSUPP */) => {
+            "; the kernel has no such kind of device: load its module (bridge, veth)"
+        }
+        Some(1 /* EPERM */) => "; run as root or through a command that makes its own namespaces",
+        _ => "",
+    }
+}
+
+/// Makes the switch: a bridge that forwards from the first moment, and floods neither multicast groups that
+/// nobody joined nor waits for spanning tree.
+pub(crate) fn add_switch(namespace: BorrowedFd<'_>, name: &str, mtu: u32) -> Result<(), Error> {
+    let bridge =
+        LinkBridge::new(name).index(FIRST).mtu(mtu).forward_delay(0).mcast_snooping(false).up().build();
+    requests("switch", namespace, async move |handle| {
+        let request = handle.link().add(bridge);
+        request.execute().await.map_err(|e| (format!("add bridge {name}"), e))
+    })
+}
+
+/// One end of a link.
+pub(crate) struct End<'a> {
+    pub namespace: BorrowedFd<'a>,
+    pub device: &'a str,
+    pub index: u32,
+    pub mac: Mac,
+}
+
+/// Makes a veth pair between the switch's port and a host's device.
+pub(crate) fn add_link(port: &End<'_>, host: &End<'_>, mtu: u32) -> Result<(), Error> {
+    let peer = LinkUnspec::new_with_name(host.device)
+        .index(host.index)
+        .address(host.mac.to_vec())
+        .mtu(mtu)
+        .setns_by_fd(host.namespace.as_raw_fd())
+        .build();
+    let pair = LinkMessageBuilder::<LinkVeth>::new(port.device, host.device)
+        .index(port.index)
+        .address(port.mac.to_vec())
+        .mtu(mtu)
+        .controller(FIRST)
+        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
+        .up()
+        .build();
+    requests(&format!("link of host {}", port.device), port.namespace, async move |handle| {
+        handle.link().add(pair).execute().await.map_err(|e| ("add the veth pair".into(), e))?;
+        // The switch knows from the start behind which port the host is: nothing is flooded.
+        // (Noarp is "static"; a permanent entry would mean the switch's own address.)
+        let known = handle.neighbours().add_bridge(port.index, &host.mac).state(NeighbourState::Noarp);
+        known.execute().await.map_err(|e| ("enter the host's port".into(), e))
+    })
+}
+
+/// Sets a host's devices up, gives it its addresses, and enters its neighbours' for good, so that no packet ever
+/// waits for address resolution.
+pub(crate) fn configure(
+    host: &End<'_>,
+    name: &str,
+    addresses: &[(IpAddr, u8)],
+    neighbours: &[(IpAddr, Mac)],
+) -> Result<(), Error> {
+    let (device, loopback) = (LinkUnspec::new_with_index(host.index), LinkUnspec::new_with_index(1));
+    requests(&format!("host {name}"), host.namespace, async move |handle| {
+        let up = [("eth0", device.up().build()), ("lo", loopback.up().build())];
+        for (device, message) in up {
+            let request = handle.link().set(message);
+            request.execute().await.map_err(|e| (format!("set {device} up"), e))?;
+        }
+        for &(address, prefix) in addresses {
+            let request = handle.address().add(host.index, address, prefix);
+            request.execute().await.map_err(|e| (format!("add {address}/{prefix}"), e))?;
+        }
+        for (address, mac) in neighbours {
+            let request = handle.neighbours().add(host.index, *address).link_layer_address(mac);
+            let request = request.kind(RouteType::Unspec).replace();
+            request.execute().await.map_err(|e| (format!("enter neighbour {address}"), e))?;
+        }
+        Ok(())
+    })
+}
+
+/// Whether a queueing discipline can be put on a device: asks for it, and tells the kernel's refusal.
+pub(crate) fn try_qdisc(namespace: BorrowedFd<'_>, device: u32, kind: &str) -> Result<(), Error> {
+    let mut message = TcMessage::with_index(device as i32);
+    message.header.parent = TcHandle::ROOT;
+    message.attributes.push(TcAttribute::Kind(kind.into()));
+    let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
+    request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+    requests(&format!("queueing discipline {kind}"), namespace, async move |mut handle| {
+        let failed = |error| ("add it".to_owned(), error);
+        let mut answers = handle.request(request).map_err(failed)?;
+        while let Some(answer) = answers.next().await {
+            if let NetlinkPayload::Error(error) = answer.payload
+                && error.code.is_some()
+            {
+                return Err(failed(rtnetlink::Error::NetlinkError(error)));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Makes a dummy device, to try things on.
+pub(crate) fn add_dummy(namespace: BorrowedFd<'_>) -> Result<(), Error> {
+    let device = rtnetlink::LinkDummy::new("try").index(FIRST).build();
+    requests("device to try on", namespace, async move |handle| {
+        handle.link().add(device).execute().await.map_err(|e| ("add it".into(), e))
+    })
+}

@@ -1,0 +1,163 @@
+//! Making a rack on this machine: a switch and its hosts, each in a network namespace of its own.
+
+use crate::link::{self, End, FIRST, Mac};
+use crate::spec::SWITCH;
+use crate::steering::{self, Steering};
+use crate::{Error, Host, RackSpec};
+use std::fs;
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The name of a host's device.
+pub const DEVICE: &str = "eth0";
+
+/// Hosts joined by a switch. Nothing of it is pinned: it is gone when this is dropped (and the clones of its
+/// hosts, and the processes on them), or when the process ends, however it ends.
+#[derive(Debug)]
+pub struct Rack {
+    hosts: Vec<Host>,
+    steering: Vec<Steering>,
+    /// Held so that the bridge stays.
+    switch: OwnedFd,
+}
+
+impl Rack {
+    /// Makes the switch, the hosts and their links. Needs the privilege to make network namespaces: call
+    /// [`crate::confine()`] at the start of the program, or be root. On an error nothing is left.
+    pub fn up(spec: &RackSpec) -> Result<Self, Error> {
+        spec.check()?;
+        let mut hosts = Vec::with_capacity(spec.hosts.len());
+        let switch = namespace("the switch", &["net/ipv6/conf/default/disable_ipv6=1"])?;
+        link::add_switch(switch.as_fd(), SWITCH, spec.mtu)?;
+        for (index, wanted) in spec.hosts.iter().enumerate() {
+            let (v4, v6) = spec.addresses(index)?;
+            let netns = namespace(&format!("host {}", wanted.name), &HOST_SYSCTLS)?;
+            let host = Host {
+                name: wanted.name.clone(),
+                v4,
+                v6,
+                extra_addrs: wanted.extra_addrs.clone(),
+                cpus: wanted.cpus.clone(),
+                netns: Some(Arc::new(netns)),
+            };
+            crate::process::check_cpus("the receive path", &host, &host.cpus)?;
+            hosts.push(host);
+        }
+        let addresses: Vec<Vec<IpAddr>> = hosts.iter().map(Host::addresses).collect();
+        for (index, host) in hosts.iter().enumerate() {
+            let port = End {
+                namespace: switch.as_fd(),
+                device: &host.name,
+                index: FIRST + 1 + index as u32,
+                mac: mac(1, index),
+            };
+            let netns = host.netns.as_ref().expect("made above");
+            let end = End { namespace: netns.as_fd(), device: DEVICE, index: FIRST, mac: mac(0, index) };
+            link::add_link(&port, &end, spec.mtu)?;
+            let own: Vec<(IpAddr, u8)> = addresses[index].iter().map(|&a| (a, spec.prefix(a))).collect();
+            let others: Vec<(IpAddr, Mac)> = (0..hosts.len())
+                .filter(|&other| other != index)
+                .flat_map(|other| addresses[other].iter().map(move |&a| (a, mac(0, other))))
+                .collect();
+            link::configure(&end, &host.name, &own, &others)?;
+        }
+        for host in hosts.iter().skip(1) {
+            meet(&hosts[0], host)?;
+        }
+        let steering = hosts.iter().map(|host| steering::steer(host, DEVICE)).collect();
+        Ok(Self { hosts, steering, switch })
+    }
+
+    /// The host of this name.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.name == name)
+    }
+
+    /// All hosts, in the order of the specification.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// What was done so that each host receives on its own CPUs.
+    pub fn steering(&self) -> &[Steering] {
+        &self.steering
+    }
+
+    /// The switch as a place to look at its ports' counters (it has no addresses).
+    pub fn run_in_switch<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        net::ns::in_net_namespace(self.switch.as_fd(), f).map_err(|source| Error::Host {
+            host: SWITCH.into(),
+            doing: "enter it".into(),
+            source,
+        })
+    }
+
+    pub(crate) fn switch(&self) -> &OwnedFd {
+        &self.switch
+    }
+}
+
+/// Waits until the hosts reach each other: the kernel opens a new port of a bridge only when its link watch comes
+/// round, which takes up to a second.
+fn meet(a: &Host, b: &Host) -> Result<(), Error> {
+    let until = Instant::now() + Duration::from_secs(10);
+    let pairs = [(IpAddr::V4(a.v4), IpAddr::V4(b.v4)), (a.v6.into(), b.v6.into())];
+    for (from, to) in pairs {
+        let (here, there) = (a.udp_socket((from, 0).into())?, b.udp_socket((to, 0).into())?);
+        pass(a, &here, b, &there, until)?;
+        pass(b, &there, a, &here, until)?;
+    }
+    Ok(())
+}
+
+/// Sends datagrams until one arrives.
+fn pass(a: &Host, from: &UdpSocket, b: &Host, to: &UdpSocket, until: Instant) -> Result<(), Error> {
+    let failed = |e| b.error(&format!("receive a first datagram from host {}", a.name), e);
+    let target = to.local_addr().map_err(failed)?;
+    to.set_read_timeout(Some(Duration::from_millis(10))).map_err(failed)?;
+    loop {
+        // Refused (no carrier yet) is as good as lost: what counts is that it arrives.
+        let _ = from.send_to(b"dnsrack", target);
+        match to.recv_from(&mut [0; 16]) {
+            Ok(_) => return Ok(()),
+            Err(e) if Instant::now() > until => return Err(failed(e)),
+            Err(_) => (),
+        }
+    }
+}
+
+/// Locally administered addresses, the same in every rack.
+fn mac(end: u8, index: usize) -> Mac {
+    let [.., high, low] = (index as u32).to_be_bytes();
+    [0x02, 0x53, 0x00, end, high, low]
+}
+
+/// No duplicate address detection (addresses work at once), no router solicitations or advertisements (no
+/// packets but the trial's).
+const HOST_SYSCTLS: [&str; 5] = [
+    "net/ipv6/conf/default/accept_dad=0",
+    "net/ipv6/conf/default/dad_transmits=0",
+    "net/ipv6/conf/default/accept_ra=0",
+    "net/ipv6/conf/default/router_solicitations=0",
+    "net/ipv6/conf/all/accept_dad=0",
+];
+
+/// A new network namespace with these settings, made before it has devices, so that they inherit them.
+fn namespace(what: &str, sysctls: &[&str]) -> Result<OwnedFd, Error> {
+    let failed = |doing: &str, e: io::Error| Error::Link {
+        doing: format!("{what}: {doing}"),
+        hint: crate::confine::hint(&e),
+        message: e.to_string(),
+    };
+    let fd = net::ns::new_net_namespace().map_err(|e| failed("make a network namespace", e))?;
+    for setting in sysctls {
+        let (key, value) = setting.split_once('=').expect("a constant with '='");
+        net::ns::in_net_namespace(fd.as_fd(), || fs::write(format!("/proc/sys/{key}"), value))
+            .flatten()
+            .map_err(|e| failed(&format!("sysctl {key}"), e))?;
+    }
+    Ok(fd)
+}

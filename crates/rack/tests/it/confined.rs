@@ -1,0 +1,60 @@
+//! Starting the example program, as the user of the tests or as nobody.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// As whom a test runs the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum As {
+    /// The user of the tests.
+    Us,
+    /// User 65534, without any privilege.
+    Nobody,
+}
+
+/// The ways that can be tested here: without privileges always, as root if we are.
+pub fn ways() -> Vec<As> {
+    if rustix::process::geteuid().is_root() {
+        vec![As::Us, As::Nobody]
+    } else {
+        eprintln!("SKIPPED: the tests as root, since we are not");
+        vec![As::Us]
+    }
+}
+
+/// The example program with these arguments, its output in pipes; a copy that others can read, as the target
+/// folder may be below a private one.
+pub fn command(who: As, args: &[&str]) -> Command {
+    let built = std::env::current_exe().unwrap().parent().unwrap().join("../examples/confined");
+    assert!(
+        built.exists(),
+        "{} is missing: cargo test builds it, also `cargo build --examples`",
+        built.display()
+    );
+    static COPY: std::sync::OnceLock<(tempfile::TempDir, PathBuf)> = std::sync::OnceLock::new();
+    let (_, program) = COPY.get_or_init(|| {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::Builder::new()
+            .permissions(std::fs::Permissions::from_mode(0o755))
+            .tempdir_in("/tmp")
+            .unwrap();
+        let copy = folder.path().join("confined");
+        std::fs::copy(&built, &copy).unwrap();
+        (folder, copy)
+    });
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if who == As::Nobody {
+        command.uid(65534).gid(65534);
+    }
+    command
+}
+
+/// Runs it to its end and returns its one line of JSON.
+pub fn json(who: As, args: &[&str]) -> serde_json::Value {
+    let output = command(who, args).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{who:?} {args:?}: {}: {errors}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{who:?} {args:?}: {e}: {errors}"))
+}
