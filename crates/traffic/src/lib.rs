@@ -1,1 +1,27 @@
-//! Traffic profiles, name lists and the query source.
+//! Traffic: profiles, name lists and the query source.
+//!
+//! A [`QuerySource`] gives query after query, from a file of queries ([`Queries`]) or from a
+//! [`Profile`] over the [`Names`] of a zone ([`Synthesis`]). A [`SourceSpec`] says which; it is what
+//! travels to the roles that send. Query `n` of a source is the same whatever the number of workers
+//! that share it: worker `w` of `W` takes the queries `w`, `w + W`, `w + 2W`, and so on.
+
+mod error;
+mod lines;
+mod names;
+mod position;
+mod profile;
+mod queries;
+mod query;
+mod random;
+mod spec;
+mod synthesis;
+
+pub mod clients;
+
+pub use error::Error;
+pub use names::{Kind, NAMES_MAX, Names};
+pub use profile::{BUILT_IN, Order, Profile};
+pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
+pub use query::{Checksum, Query, QuerySource};
+pub use spec::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};
+pub use synthesis::Synthesis;

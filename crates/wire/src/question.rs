@@ -54,12 +54,14 @@ pub fn parse(msg: &[u8]) -> Option<Question<'_>> {
 /// must echo): to tell whether an answer belongs to a query. The same in every process of one build.
 /// Not cryptographic: whoever chooses names can make collisions.
 pub fn hash(msg: &[u8]) -> Option<u64> {
-    Some(hash_bytes(&msg[LEN..end(msg)?]))
+    Some(hash_octets(&msg[LEN..end(msg)?]))
 }
 
-/// Eight octets at a time: xor into the state, multiply to 128 bits, fold both halves. The length goes
-/// in first, so that padding the tail with zeros cannot make two inputs equal.
-fn hash_bytes(bytes: &[u8]) -> u64 {
+/// The hash behind [`hash`], of any octets.
+///
+/// Eight at a time: xor into the state, multiply to 128 bits, fold both halves. The length goes in
+/// first, so that padding the tail with zeros cannot make two inputs equal.
+pub fn hash_octets(bytes: &[u8]) -> u64 {
     // Odd constants with well-spread bits: the fractions of sqrt(2) and sqrt(3).
     const STATE: u64 = 0x6a09_e667_f3bc_c909;
     const FACTOR: u64 = 0xbb67_ae85_84ca_a73b;
@@ -165,8 +167,8 @@ mod tests {
             query::write(&mut msg, n as u16, &name, 1 + (n % 3) as u16, None);
             assert!(seen.insert(hash(&msg).unwrap()), "two questions with one hash");
         }
-        assert_ne!(hash_bytes(b"a"), hash_bytes(b"a\0"));
-        assert_ne!(hash_bytes(b"A"), hash_bytes(b"a"));
+        assert_ne!(hash_octets(b"a"), hash_octets(b"a\0"));
+        assert_ne!(hash_octets(b"A"), hash_octets(b"a"));
     }
 
     #[test]

@@ -1,0 +1,252 @@
+//! Profiles: what queries look like, as shares and distributions in a TOML file.
+//!
+//! The built-in ones lie in `profiles/` and are the documentation of the format: each figure there says
+//! which seed it is from, or that it is an assumption.
+
+use crate::Error;
+use crate::position::line_column;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+use wire::rtype;
+
+/// The built-in profiles: name and text.
+pub const BUILT_IN: [(&str, &str); 3] = [
+    ("rzaia", include_str!("../profiles/rzaia.toml")),
+    ("isc", include_str!("../profiles/isc.toml")),
+    ("nominet", include_str!("../profiles/nominet.toml")),
+];
+
+/// The most labels below a name that a profile can ask for.
+const BELOW_MAX: usize = 8;
+
+/// In which order names are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Each query's name is drawn, every name as likely.
+    #[default]
+    Uniform,
+    /// As in the zone or file, and again from the beginning.
+    Sequential,
+}
+
+/// What queries look like. Shares are 0 to 1, of all queries; weights are relative.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// One sentence on what it is.
+    pub about: String,
+    /// Share of queries with an OPT record.
+    pub edns: f64,
+    /// Share of queries with DO; each has an OPT record.
+    pub do_bit: f64,
+    /// UDP payload sizes of the OPT records, in octets, with their weights.
+    pub edns_sizes: BTreeMap<u16, f64>,
+    /// In which order names that exist are asked for.
+    pub order: Order,
+    /// Share of queries for names that do not exist.
+    pub nonexistent: f64,
+    /// Weights of 0, 1, 2, … labels below a delegation that exists; not used for other owners.
+    pub below: Vec<f64>,
+    /// The same for names that do not exist.
+    pub below_nonexistent: Vec<f64>,
+    /// Types with their weights.
+    pub types: BTreeMap<u16, f64>,
+    /// Share of queries with the IPv4 header's "don't fragment" bit.
+    pub df: f64,
+    /// Share of queries without a UDP checksum; in captures only.
+    pub no_checksum: f64,
+    /// Share of queries with a wrong UDP checksum; in captures only.
+    pub bad_checksum: f64,
+    /// How many clients there are, at most; in captures only.
+    pub clients: u32,
+    /// Share of queries over IPv6; in captures only.
+    pub ipv6: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    about: String,
+    #[serde(default)]
+    edns: Edns,
+    #[serde(default)]
+    names: NamesPart,
+    types: BTreeMap<Spanned<String>, Spanned<f64>>,
+    #[serde(default)]
+    packets: Packets,
+    #[serde(default)]
+    clients: Clients,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edns {
+    share: Option<Spanned<f64>>,
+    #[serde(rename = "do")]
+    do_bit: Option<Spanned<f64>>,
+    #[serde(default)]
+    sizes: BTreeMap<Spanned<String>, Spanned<f64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamesPart {
+    #[serde(default)]
+    order: Order,
+    nonexistent: Option<Spanned<f64>>,
+    below: Option<Spanned<Vec<f64>>>,
+    #[serde(rename = "below-nonexistent")]
+    below_nonexistent: Option<Spanned<Vec<f64>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Packets {
+    df: Option<Spanned<f64>>,
+    no_checksum: Option<Spanned<f64>>,
+    bad_checksum: Option<Spanned<f64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Clients {
+    count: Option<Spanned<u32>>,
+    ipv6: Option<Spanned<f64>>,
+}
+
+impl Profile {
+    /// A built-in profile by its name, or one from a file.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]; [`Error::NoProfile`] where there is no such file.
+    pub fn load(name: &str) -> Result<Self, Error> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|b| b.0 == name) {
+            return Self::parse(text, name);
+        }
+        match std::fs::read_to_string(name) {
+            Ok(text) => Self::parse(&text, name),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let known = BUILT_IN.map(|b| b.0).join(", ");
+                Err(Error::NoProfile { name: name.to_owned(), known })
+            }
+            Err(e) => Err(Error::io(name.as_ref())(e)),
+        }
+    }
+
+    /// Reads a profile; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// The first fault with line and column: syntax, an unknown key, a share outside 0 to 1, a type
+    /// that is none, weights without a sum.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Error> {
+        let fault = |at: usize, what: String| {
+            let (line, column) = line_column(text, at);
+            Error::Profile { file: file.to_owned(), line, column, what }
+        };
+        let raw: File = toml::from_str(text).map_err(|e| {
+            let what = e.message().lines().collect::<Vec<_>>().join("; ");
+            fault(e.span().map_or(0, |s| s.start), what)
+        })?;
+        Self::from_raw(raw).map_err(|(at, what)| fault(at, what))
+    }
+
+    fn from_raw(raw: File) -> Result<Self, (usize, String)> {
+        let profile = Self {
+            about: raw.about,
+            edns: share(raw.edns.share.as_ref())?,
+            do_bit: share(raw.edns.do_bit.as_ref())?,
+            edns_sizes: weights(&raw.edns.sizes, |t| t.parse().ok(), "a size in octets, up to 65535")?,
+            order: raw.names.order,
+            nonexistent: share(raw.names.nonexistent.as_ref())?,
+            below: labels(raw.names.below.as_ref())?,
+            below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
+            types: weights(&raw.types, |t| rtype::from_text(t), "a type such as AAAA, or TYPE and a number")?,
+            df: share(raw.packets.df.as_ref())?,
+            no_checksum: share(raw.packets.no_checksum.as_ref())?,
+            bad_checksum: share(raw.packets.bad_checksum.as_ref())?,
+            clients: raw.clients.count.as_ref().map_or(1, |c| *c.get_ref()),
+            ipv6: share(raw.clients.ipv6.as_ref())?,
+        };
+        let at = |s: &Option<Spanned<f64>>| s.as_ref().map_or(0, |s| s.span().start);
+        if profile.types.is_empty() {
+            return Err((0, "[types] is empty: give at least one type with its weight".into()));
+        }
+        if profile.do_bit > profile.edns {
+            let what = format!(
+                "'do' is {}, but only {} of the queries have EDNS: DO needs an OPT record",
+                profile.do_bit, profile.edns
+            );
+            return Err((at(&raw.edns.do_bit), what));
+        }
+        if profile.edns > 0.0 && profile.edns_sizes.is_empty() {
+            return Err((at(&raw.edns.share), "queries with EDNS, but no [edns.sizes]".into()));
+        }
+        if profile.no_checksum + profile.bad_checksum > 1.0 {
+            return Err((
+                at(&raw.packets.bad_checksum),
+                "'no-checksum' and 'bad-checksum' are more than 1".into(),
+            ));
+        }
+        if let Some(count) = &raw.clients.count
+            && !(1..=crate::clients::CLIENTS_MAX).contains(count.get_ref())
+        {
+            let what = format!("'count' must be between 1 and {}", crate::clients::CLIENTS_MAX);
+            return Err((count.span().start, what));
+        }
+        Ok(profile)
+    }
+}
+
+fn share(value: Option<&Spanned<f64>>) -> Result<f64, (usize, String)> {
+    let Some(value) = value else { return Ok(0.0) };
+    let share = *value.get_ref();
+    if (0.0..=1.0).contains(&share) {
+        return Ok(share);
+    }
+    Err((value.span().start, format!("{share} is not a share: give a number from 0 to 1")))
+}
+
+fn weights<K: Ord>(
+    raw: &BTreeMap<Spanned<String>, Spanned<f64>>,
+    key: impl Fn(&str) -> Option<K>,
+    expected: &str,
+) -> Result<BTreeMap<K, f64>, (usize, String)> {
+    let mut out = BTreeMap::new();
+    for (name, weight) in raw {
+        let at = name.span().start;
+        let parsed =
+            key(name.get_ref()).ok_or_else(|| (at, format!("'{}' is not {expected}", name.get_ref())))?;
+        check_weight(*weight.get_ref(), weight.span().start)?;
+        if out.insert(parsed, *weight.get_ref()).is_some() {
+            return Err((at, format!("'{}' is there twice under different spellings", name.get_ref())));
+        }
+    }
+    if !raw.is_empty() && out.values().sum::<f64>() <= 0.0 {
+        let first = raw.keys().map(|k| k.span().start).min().unwrap_or(0);
+        return Err((first, "all weights are zero".into()));
+    }
+    Ok(out)
+}
+
+fn check_weight(weight: f64, at: usize) -> Result<(), (usize, String)> {
+    // An upper bound, so that no sum overflows.
+    if (0.0..=1e15).contains(&weight) {
+        return Ok(());
+    }
+    Err((at, format!("{weight} is not a weight: give a number from 0 to 1e15")))
+}
+
+fn labels(value: Option<&Spanned<Vec<f64>>>) -> Result<Vec<f64>, (usize, String)> {
+    let Some(value) = value else { return Ok(vec![1.0]) };
+    let at = value.span().start;
+    let list = value.get_ref();
+    list.iter().try_for_each(|&w| check_weight(w, at))?;
+    if list.len() > BELOW_MAX + 1 || list.iter().sum::<f64>() <= 0.0 {
+        return Err((
+            at,
+            format!("expected weights of 0, 1, 2, … labels (at most {BELOW_MAX}), not all zero"),
+        ));
+    }
+    Ok(list.clone())
+}

@@ -1,0 +1,137 @@
+//! Random draws at the speed of a flood, reproducible for ever.
+//!
+//! One ChaCha8 stream for every query would cost more than the query. So [`measure::Seed`] keys a
+//! block of [`BLOCK`] queries, and a query mixes its index into the block's key and counts on from
+//! there (the finaliser is Stafford's variant 13, as in SplitMix64). Integers only; golden hashes pin it.
+
+use measure::Seed;
+
+/// Queries that share a key.
+const BLOCK: u64 = 4096;
+/// 2^64 divided by the golden ratio: odd, bits well spread.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The keys of the blocks of one stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    seed: Seed,
+    what: &'static str,
+    block: u64,
+    key: [u64; 2],
+}
+
+impl Keys {
+    pub(crate) fn new(seed: Seed, what: &'static str) -> Self {
+        let mut keys = Self { seed, what, block: 0, key: [0; 2] };
+        keys.load(0);
+        keys
+    }
+
+    fn load(&mut self, block: u64) {
+        let mut draw = self.seed.draw(self.what, block);
+        (self.block, self.key) = (block, [draw.bits(), draw.bits()]);
+    }
+
+    /// The draws of item `index`.
+    pub(crate) fn draws(&mut self, index: u64) -> Draws {
+        if index / BLOCK != self.block {
+            self.load(index / BLOCK);
+        }
+        Draws(mix(self.key[0] ^ mix(self.key[1].wrapping_add(index.wrapping_mul(STEP)))))
+    }
+}
+
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// The draws of one item.
+pub(crate) struct Draws(u64);
+
+impl Draws {
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
+    }
+
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+    }
+}
+
+/// A share as a threshold for 32 random bits.
+pub(crate) fn threshold(share: f64) -> u64 {
+    (share.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64
+}
+
+/// Values with weights, drawn by 32 random bits: the first bound above them.
+#[derive(Clone, Debug)]
+pub(crate) struct Table<T>(Vec<(u64, T)>);
+
+impl<T: Copy> Table<T> {
+    /// Heavier values first, so that the search is short; weights must have a positive sum.
+    pub(crate) fn new(values: impl IntoIterator<Item = (T, f64)>) -> Self {
+        let mut values: Vec<(T, f64)> = values.into_iter().filter(|v| v.1 > 0.0).collect();
+        values.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let total: f64 = values.iter().map(|v| v.1).sum();
+        let mut sum = 0.0;
+        let mut bounds: Vec<(u64, T)> = values
+            .into_iter()
+            .map(|(value, weight)| {
+                sum += weight;
+                (threshold(sum / total), value)
+            })
+            .collect();
+        if let Some(last) = bounds.last_mut() {
+            last.0 = 1 << 32;
+        }
+        Self(bounds)
+    }
+
+    pub(crate) fn get(&self, bits: u32) -> T {
+        let bits = u64::from(bits);
+        self.0[self.0.iter().position(|&(bound, _)| bits < bound).unwrap_or(0)].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_draws_never_change() {
+        let mut keys = Keys::new(Seed(1), "test");
+        let got: Vec<u64> = [0, 1, 4096, 1].iter().map(|&i| keys.draws(i).below(1_000_000)).collect();
+        assert_eq!(got, GOLDEN);
+    }
+
+    const GOLDEN: [u64; 4] = [241_067, 151_070, 117_308, 151_070];
+
+    #[test]
+    fn neighbours_are_independent() {
+        // Bits of the first draws of successive items: each set half of the time, and unlike the next item's.
+        let mut keys = Keys::new(Seed(7), "test");
+        let (mut set, mut flipped, mut before) = ([0u32; 64], [0u32; 64], 0u64);
+        for i in 0..100_000 {
+            let bits = keys.draws(i).bits();
+            for bit in 0..64 {
+                set[bit] += (bits >> bit & 1) as u32;
+                flipped[bit] += ((bits ^ before) >> bit & 1) as u32;
+            }
+            before = bits;
+        }
+        // Six standard deviations.
+        assert!(set.iter().chain(&flipped).all(|n| n.abs_diff(50_000) < 950), "{set:?} {flipped:?}");
+    }
+
+    #[test]
+    fn tables_keep_weights() {
+        let table = Table::new([('a', 1.0), ('b', 0.0), ('c', 3.0)]);
+        let mut keys = Keys::new(Seed(2), "test");
+        let a = (0..100_000).filter(|&i| table.get(keys.draws(i).bits() as u32) == 'a').count();
+        assert!((24_200..25_800).contains(&a), "{a}");
+        assert_eq!((table.get(0), table.get(u32::MAX)), ('c', 'a'));
+    }
+}

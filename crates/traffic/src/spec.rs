@@ -1,0 +1,132 @@
+//! What a sender is told about its queries; travels as JSON to the roles and stands in TOML files.
+
+use crate::{Error, Names, Profile, Queries, QuerySource, Synthesis};
+use measure::Seed;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use wire::query::Edns;
+
+/// Where queries come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum SourceSpec {
+    /// A file of queries.
+    Queries(QueriesSpec),
+    /// A profile over names.
+    Profile(ProfileSpec),
+}
+
+/// A file in dnsperf's format: `name type` a line; `;` and `#` begin comments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueriesSpec {
+    /// The file; a regular one, as it is read by every worker.
+    pub path: PathBuf,
+    /// What every query's OPT record says; none where absent.
+    #[serde(default)]
+    pub edns: Option<EdnsSpec>,
+    /// Begin again at the end of the file (the default); otherwise the source ends there.
+    #[serde(default = "yes")]
+    pub cycle: bool,
+}
+
+/// What an OPT record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EdnsSpec {
+    /// The largest UDP answer that is welcome, in octets.
+    pub udp_size: u16,
+    /// DO.
+    #[serde(default)]
+    pub do_bit: bool,
+}
+
+/// A profile over the names of a zone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileSpec {
+    /// A built-in profile (`rzaia`, `isc`, `nominet`) or the path of a profile file.
+    pub profile: String,
+    /// A zone file or a file of names: see [`Names::open`].
+    pub names: PathBuf,
+    /// The seed.
+    #[serde(default = "one")]
+    pub seed: Seed,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one() -> Seed {
+    Seed(1)
+}
+
+impl From<EdnsSpec> for Edns {
+    fn from(e: EdnsSpec) -> Self {
+        Self { udp_size: e.udp_size, do_bit: e.do_bit }
+    }
+}
+
+impl SourceSpec {
+    /// Reads everything once, so that nothing is wrong with it later.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: file, line and column.
+    pub fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::Queries(spec) => crate::check_queries_file(&spec.path).map(drop),
+            Self::Profile(spec) => spec.load().map(drop),
+        }
+    }
+
+    /// The source of worker `worker` of `workers`. To open several at once, use [`Self::open_all`]:
+    /// a profile's names are then read once and shared.
+    ///
+    /// # Errors
+    /// As [`Self::check`]; but a file of queries is not read through here.
+    pub fn open(&self, worker: u32, workers: u32) -> Result<Box<dyn QuerySource + Send>, Error> {
+        if worker >= workers {
+            return Err(Error::Spec(format!("worker {worker} of {workers}: the first is 0")));
+        }
+        Ok(match self {
+            Self::Queries(spec) => Box::new(Queries::open(spec, worker, workers)?),
+            Self::Profile(spec) => {
+                let (profile, names) = spec.load()?;
+                Box::new(Synthesis::new(&profile, Arc::new(names), spec.seed, worker, workers)?)
+            }
+        })
+    }
+
+    /// The sources of all workers, in order.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_all(&self, workers: u32) -> Result<Vec<Box<dyn QuerySource + Send>>, Error> {
+        let mut sources: Vec<Box<dyn QuerySource + Send>> = Vec::new();
+        match self {
+            Self::Queries(_) => {
+                for worker in 0..workers {
+                    sources.push(self.open(worker, workers)?);
+                }
+            }
+            Self::Profile(spec) => {
+                let (profile, names) = spec.load()?;
+                let names = Arc::new(names);
+                for worker in 0..workers {
+                    let share = Synthesis::new(&profile, names.clone(), spec.seed, worker, workers)?;
+                    sources.push(Box::new(share));
+                }
+            }
+        }
+        Ok(sources)
+    }
+}
+
+impl ProfileSpec {
+    fn load(&self) -> Result<(Profile, Names), Error> {
+        let profile = Profile::load(&self.profile)?;
+        Ok((profile, Names::open(&self.names, self.seed)?))
+    }
+}

@@ -1,0 +1,227 @@
+//! Queries made from a profile over names.
+//!
+//! Everything about query `n` is drawn from (seed, `n`) alone, so any worker can make any query.
+
+use crate::names::Kind;
+use crate::profile::{Order, Profile};
+use crate::random::{Draws, Keys, Table, threshold};
+use crate::{Checksum, Error, Names, Query, QuerySource};
+use measure::Seed;
+use std::sync::Arc;
+use wire::name::{MAX_LABEL, MAX_NAME};
+use wire::query::Edns;
+
+/// Octets of the characters of made labels; 32 of them, five random bits each.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
+
+/// First labels of names with two or more labels below a delegation (assumed: hosts' usual names).
+const HOSTS: [&[u8]; 8] = [b"www", b"ns1", b"ns2", b"mail", b"dns", b"smtp", b"ftp", b"mx1"];
+
+/// Lengths of labels that are made not to exist, in octets, with weights in per cent: as seen in one
+/// minute at a root-like server (shared data, nsd-live.pcap.xz, last labels of NXDOMAIN answers).
+const LENGTHS: [(u8, f64); 18] = [
+    (1, 1.0),
+    (2, 3.0),
+    (3, 11.0),
+    (4, 12.0),
+    (5, 14.0),
+    (6, 4.0),
+    (7, 7.0),
+    (8, 6.0),
+    (9, 7.0),
+    (10, 5.0),
+    (11, 6.0),
+    (12, 4.0),
+    (13, 5.0),
+    (14, 5.0),
+    (15, 5.0),
+    (19, 2.0),
+    (24, 2.0),
+    (34, 1.0),
+];
+
+/// The longest zone name that leaves room for a made label of [`MAX_LABEL`] octets.
+const ORIGIN_MAX: usize = MAX_NAME - 1 - MAX_LABEL;
+
+/// Queries of a profile, without end.
+pub struct Synthesis {
+    names: Arc<Names>,
+    keys: Keys,
+    next: u64,
+    step: u64,
+    order: Order,
+    edns: u64,
+    do_bit: u64,
+    sizes: Table<u16>,
+    nonexistent: u64,
+    below: Table<u8>,
+    below_nonexistent: Table<u8>,
+    types: Table<u16>,
+    lengths: Table<u8>,
+    df: u64,
+    no_checksum: u64,
+    bad_checksum: u64,
+    qname: Vec<u8>,
+}
+
+impl Synthesis {
+    /// The queries of worker `worker` of `workers`.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where names that do not exist are asked for but cannot be made: a wildcard at
+    /// the apex, or a zone name too long to put a label before.
+    pub fn new(
+        profile: &Profile,
+        names: Arc<Names>,
+        seed: Seed,
+        worker: u32,
+        workers: u32,
+    ) -> Result<Self, Error> {
+        if profile.nonexistent > 0.0 {
+            let origin = names.origin();
+            let asked = "names that do not exist are asked for (names.nonexistent in the profile), but";
+            if origin.len() > ORIGIN_MAX {
+                return Err(Error::Spec(format!("{asked} the zone's name leaves no room for them")));
+            }
+            if names.contains(&[&b"\x01*"[..], origin].concat()) == Some(true) {
+                return Err(Error::Spec(format!(
+                    "{asked} the zone has a wildcard: every name exists; set it to 0"
+                )));
+            }
+        }
+        // Labels below make sense below a delegation only: elsewhere they make names that do not exist.
+        let below = if names.kind() == Kind::Delegations { &profile.below[..] } else { &[1.0] };
+        let counts = |weights: &[f64]| Table::new(weights.iter().enumerate().map(|(n, &w)| (n as u8, w)));
+        Ok(Self {
+            keys: Keys::new(seed, "queries"),
+            next: u64::from(worker),
+            step: u64::from(workers.max(1)),
+            order: profile.order,
+            edns: threshold(profile.edns),
+            do_bit: threshold(profile.do_bit),
+            sizes: Table::new(profile.edns_sizes.iter().map(|(&s, &w)| (s, w))),
+            nonexistent: threshold(profile.nonexistent),
+            below: counts(below),
+            below_nonexistent: counts(&profile.below_nonexistent),
+            types: Table::new(profile.types.iter().map(|(&t, &w)| (t, w))),
+            lengths: Table::new(LENGTHS),
+            df: threshold(profile.df),
+            no_checksum: threshold(profile.no_checksum),
+            bad_checksum: threshold(profile.no_checksum + profile.bad_checksum),
+            qname: Vec::with_capacity(2 * MAX_NAME),
+            names,
+        })
+    }
+
+    /// A name that does not exist: a made label before the zone's name.
+    ///
+    /// Where all names are known it is looked up, and made longer until it is not among them. Where
+    /// only a sample is known it cannot be there by construction: its third and fourth characters are
+    /// hyphens, as in no name that a registry hands out but those that begin with "xn" (RFC 5890,
+    /// section 2.3.1), and as in none that `zone generate` makes.
+    fn push_nonexistent(&mut self, draws: &mut Draws) {
+        let start = self.qname.len();
+        for attempt in 0u8.. {
+            let len = self.lengths.get(draws.bits() as u32) + attempt;
+            // More attempts than a label has room cannot be, but this ends even so: as in a sample.
+            if !self.names.is_complete() || usize::from(len) > MAX_LABEL {
+                push_label(&mut self.qname, draws, usize::from(len).clamp(5, MAX_LABEL));
+                // The first letter must not make "xn--" of it.
+                self.qname[start + 1] = b'q';
+                self.qname[start + 3..start + 5].copy_from_slice(b"--");
+                self.qname.extend_from_slice(self.names.origin());
+                return;
+            }
+            push_label(&mut self.qname, draws, usize::from(len));
+            self.qname.extend_from_slice(self.names.origin());
+            if self.names.contains(&self.qname[start..]) == Some(false) {
+                return;
+            }
+            self.qname.truncate(start);
+        }
+    }
+
+    /// Labels to go before a name: a host's name first where there are two or more.
+    fn push_below(&mut self, draws: &mut Draws, count: u8) {
+        for n in 0..count {
+            if n == 0 && count > 1 {
+                let host = HOSTS[draws.below(HOSTS.len() as u64) as usize];
+                self.qname.push(host.len() as u8);
+                self.qname.extend_from_slice(host);
+            } else {
+                let len = 3 + draws.below(13) as usize;
+                push_label(&mut self.qname, draws, len);
+            }
+        }
+    }
+}
+
+/// Appends a label of `len` random characters, the first a letter.
+fn push_label(out: &mut Vec<u8>, draws: &mut Draws, len: usize) {
+    out.push(len as u8);
+    let start = out.len();
+    let mut left = len;
+    while left > 0 {
+        let mut bits = draws.bits();
+        let some = left.min(12);
+        for _ in 0..some {
+            out.push(LETTERS[bits as usize & 31]);
+            bits >>= 5;
+        }
+        left -= some;
+    }
+    let first = out[start];
+    if first.is_ascii_digit() {
+        out[start] = first - b'0' + b'u';
+    }
+}
+
+impl QuerySource for Synthesis {
+    fn next(&mut self, query: &mut Query) -> Result<bool, Error> {
+        let index = self.next;
+        self.next += self.step;
+        let mut draws = self.keys.draws(index);
+        // Two independent halves of 32 bits each.
+        let mut pair = || {
+            let bits = draws.bits();
+            (bits & 0xffff_ffff, bits >> 32)
+        };
+        let (edns, df) = pair();
+        let (qtype, size) = pair();
+        let (nonexistent, checksum) = pair();
+        let (below, _) = pair();
+        let pick = draws.below(self.names.len() as u64);
+
+        query.index = index;
+        query.df = df < self.df;
+        query.nonexistent = nonexistent < self.nonexistent;
+        query.checksum = match checksum {
+            c if c < self.no_checksum => Checksum::Absent,
+            c if c < self.bad_checksum => Checksum::Bad,
+            _ => Checksum::Right,
+        };
+        self.qname.clear();
+        if query.nonexistent {
+            let count = self.below_nonexistent.get(below as u32);
+            self.push_below(&mut draws, count);
+            self.push_nonexistent(&mut draws);
+        } else {
+            let count = self.below.get(below as u32);
+            self.push_below(&mut draws, count);
+            let n = match self.order {
+                Order::Uniform => pick,
+                Order::Sequential => index % self.names.len() as u64,
+            };
+            self.qname.extend_from_slice(self.names.get(n as usize));
+        }
+        // Below a long name there is no room: labels go from the left until it fits.
+        let mut qname = &self.qname[..];
+        while qname.len() > MAX_NAME {
+            qname = wire::name::parent(qname);
+        }
+        let edns = (edns < self.edns)
+            .then(|| Edns { udp_size: self.sizes.get(size as u32), do_bit: edns < self.do_bit });
+        wire::query::write(&mut query.bytes, 0, qname, self.types.get(qtype as u32), edns);
+        Ok(true)
+    }
+}
