@@ -1,1 +1,39 @@
 //! Results to terminal tables and one self-contained HTML file with SVG.
+//!
+//! Both show the same [`grid`]s: a figure per server, zone type and zone size, the published cell beside
+//! it, and what speaks against it. Nothing is in a report that is not in the run directory or in the
+//! seeds' published tables, and no trial is left out: an invalid one is shown as invalid.
+
+mod cells;
+mod format;
+mod grid;
+mod html;
+mod peak;
+mod plots;
+mod summary;
+mod svg;
+mod terminal;
+mod timeline;
+mod view;
+
+pub use html::html;
+pub use terminal::terminal;
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The run directory cannot be read.
+    #[error(transparent)]
+    Results(#[from] results::Error),
+    /// `run.toml` is not TOML.
+    #[error("{}: not TOML: {cause}", path.display())]
+    Plan {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The parser's words.
+        cause: String,
+    },
+    /// The page's template failed: a fault of this program.
+    #[error("the report's template failed ({0}); please report this fault with the run directory")]
+    Template(#[from] minijinja::Error),
+}

@@ -1,0 +1,280 @@
+//! A run's trials, gathered: one cell for each server, zone and rate, with all its repeats.
+
+use crate::Error;
+use measure::{Histogram, Nanos, units};
+use results::stats::{self, Basis, Interval};
+use results::{RunDir, TrialRecord};
+
+/// What was served and asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// The server's label.
+    pub server: String,
+    /// Its kind: `bind`, `nsd` …
+    pub kind: String,
+    /// `U-4-DS0` … or `own zone`.
+    pub family: String,
+    /// Delegations, where the trial says so.
+    pub size: Option<u64>,
+    /// Whether the zone is signed.
+    pub signed: bool,
+    /// Queries per second, as written; none for a peak.
+    pub rate: Option<String>,
+    /// `latency` or `peak`.
+    pub peak: bool,
+}
+
+impl Key {
+    fn of(trial: &TrialRecord) -> Self {
+        let param = |name: &str| trial.param(name).unwrap_or_default().to_owned();
+        let peak = match trial.param("measure") {
+            Some(measure) => measure == "peak",
+            None => trial.outcome.metric("peak_qps").is_some(),
+        };
+        Self {
+            server: param("server"),
+            kind: param("kind"),
+            family: param("family"),
+            size: trial.param("zone_size").and_then(|s| units::count(s).ok()),
+            signed: param("signed").starts_with("yes"),
+            rate: (!peak).then(|| param("rate")),
+            peak,
+        }
+    }
+
+    /// The zone's type and size: `U-4-DS0, 10K`.
+    pub fn zone(&self) -> String {
+        match self.size {
+            Some(size) => format!("{}, {}", self.family, units::short(size)),
+            None => self.family.clone(),
+        }
+    }
+}
+
+/// All repeats of one measurement.
+#[derive(Debug)]
+pub(crate) struct Cell<'a> {
+    pub key: Key,
+    pub trials: Vec<&'a TrialRecord>,
+}
+
+/// How far the figures of a cell may be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// From valid trials.
+    Valid,
+    /// There are figures, but no valid trial gave them.
+    Invalid,
+    /// Every trial failed.
+    Failed,
+    /// There was no trial.
+    Absent,
+}
+
+/// A figure over repeats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figure {
+    /// The median over the trials.
+    pub value: f64,
+    /// Its interval; none for a single trial.
+    pub interval: Option<Interval>,
+}
+
+impl Figure {
+    fn of(values: &[f64]) -> Option<Self> {
+        let interval = stats::interval(values, stats::LEVEL).filter(|_| values.len() > 1);
+        Some(Self { value: stats::median(values)?, interval })
+    }
+
+    /// The interval in words, its ends written by `range`: `(1–2)`, or `(range 1–2)` for few repeats.
+    pub fn interval_text(&self, range: impl Fn(f64, f64) -> String) -> Option<String> {
+        let i = self.interval?;
+        let word = if i.basis == Basis::Range { "range " } else { "" };
+        Some(format!("{word}{}", range(i.low, i.high)))
+    }
+}
+
+impl<'a> Cell<'a> {
+    /// Believable, invalid or failed.
+    pub fn state(&self) -> State {
+        match self.trials.as_slice() {
+            [] => State::Absent,
+            all if all.iter().any(|t| t.is_valid()) => State::Valid,
+            all if all.iter().any(|t| t.error.is_none()) => State::Invalid,
+            _ => State::Failed,
+        }
+    }
+
+    /// The trials that figures come from: the valid ones; where there are none, the invalid ones.
+    pub fn used(&self) -> Vec<&'a TrialRecord> {
+        let valid = self.state() == State::Valid;
+        self.trials.iter().copied().filter(|t| if valid { t.is_valid() } else { t.error.is_none() }).collect()
+    }
+
+    /// A metric over the repeats.
+    pub fn metric(&self, name: &str) -> Option<Figure> {
+        Figure::of(&self.used().iter().filter_map(|t| t.outcome.metric(name)).collect::<Vec<_>>())
+    }
+
+    /// The latency in nanoseconds within which the share `q` of all queries sent was answered, over
+    /// the repeats. A query without an answer in time counts as slower than the deadline: a value
+    /// above it stands for "not within the deadline".
+    pub fn latency(&self, q: f64, deadline: Nanos) -> Option<Figure> {
+        Figure::of(
+            &self.used().iter().filter_map(|t| Sample::of(t)?.quantile(q, deadline)).collect::<Vec<_>>(),
+        )
+    }
+
+    /// The latencies of all repeats together.
+    pub fn sample(&self) -> Option<Sample> {
+        let mut samples = self.used().into_iter().filter_map(Sample::of);
+        let mut all = samples.next()?;
+        for sample in samples {
+            all.histogram.merge(&sample.histogram);
+            all.sent += sample.sent;
+        }
+        Some(all)
+    }
+
+    /// Everything that a table cell must say besides its figure: invalid and failed trials.
+    pub fn remarks(&self) -> Vec<String> {
+        let failed = self.trials.iter().filter(|t| t.error.is_some()).count();
+        let invalid = self.trials.iter().filter(|t| t.error.is_none() && !t.outcome.validity.valid).count();
+        let of = self.trials.len();
+        let mut all = Vec::new();
+        if self.state() == State::Invalid {
+            all.push("INVALID".to_owned());
+        } else if invalid > 0 {
+            all.push(format!("{invalid} of {of} invalid, left out"));
+        }
+        if failed > 0 && self.state() != State::Failed {
+            all.push(format!("{failed} of {of} failed"));
+        }
+        all
+    }
+}
+
+/// The latencies of queries that were sent, answered or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    /// Of the answered ones, from the intended time of sending.
+    pub histogram: Histogram,
+    /// How many were sent.
+    pub sent: f64,
+}
+
+impl Sample {
+    fn of(trial: &TrialRecord) -> Option<Self> {
+        let histogram = trial.outcome.histogram("latency")?.clone();
+        // A trial without the metric counts its answers: there is nothing else to go by.
+        let count = histogram.count() as f64;
+        let sent = trial.outcome.metric("sent").unwrap_or(count).max(count);
+        (sent > 0.0).then_some(Self { histogram, sent })
+    }
+
+    /// The latency at the share `q` of all queries sent; just above `deadline` where it is not within it.
+    pub fn quantile(&self, q: f64, deadline: Nanos) -> Option<f64> {
+        let beyond = deadline as f64 + 1.0;
+        let answered = self.histogram.count() as f64;
+        let rank = q * self.sent;
+        if rank > answered || answered == 0.0 {
+            return Some(beyond);
+        }
+        Some((self.histogram.quantile(rank / answered) as f64).min(beyond))
+    }
+
+    /// The share (0 to 1) of all queries sent that was answered within `latency`.
+    pub fn share_within(&self, latency: Nanos) -> f64 {
+        if self.histogram.count() == 0 {
+            return 0.0;
+        }
+        self.histogram.share_below(latency) * self.histogram.count() as f64 / self.sent
+    }
+}
+
+/// A run, ready to be shown.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub dir: &'a RunDir,
+    pub plan: toml::Table,
+    pub cells: Vec<Cell<'a>>,
+    /// Labels in order of appearance: the order of rows, and of colours.
+    pub servers: Vec<String>,
+    pub deadline: Nanos,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(dir: &'a RunDir) -> Result<Self, Error> {
+        let plan: toml::Table = toml::from_str(dir.run_toml())
+            .map_err(|e| Error::Plan { path: dir.dir().join("run.toml"), cause: e.to_string() })?;
+        let mut cells: Vec<Cell> = Vec::new();
+        let mut servers: Vec<String> = Vec::new();
+        for trial in dir.trials() {
+            let key = Key::of(trial);
+            if !servers.contains(&key.server) {
+                servers.push(key.server.clone());
+            }
+            match cells.iter_mut().find(|c| c.key == key) {
+                Some(cell) => cell.trials.push(trial),
+                None => cells.push(Cell { key, trials: vec![trial] }),
+            }
+        }
+        let seconds = |text: &str| text.parse::<f64>().ok().map(|s| (s * 1e9) as Nanos);
+        let deadline = dir.trials().iter().find_map(|t| seconds(t.param("deadline_s")?));
+        Ok(Self { dir, plan, cells, servers, deadline: deadline.unwrap_or(4_000_000_000) })
+    }
+
+    /// Text at `section.key` of the plan (`key` alone: at the top).
+    pub fn planned(&self, key: &str) -> Option<String> {
+        let mut at = self.plan.get(key.split('.').next()?)?;
+        for part in key.split('.').skip(1) {
+            at = at.get(part)?;
+        }
+        Some(at.as_str().map_or_else(|| at.to_string(), str::to_owned))
+    }
+
+    /// Whether the experiment asks for a published table.
+    pub fn wants(&self, id: &str) -> bool {
+        self.published().iter().any(|p| p == id)
+    }
+
+    /// The published tables that the experiment names, in its plan or in its trials.
+    pub fn published(&self) -> Vec<String> {
+        let planned = self.plan.get("published").and_then(|p| p.as_array());
+        let planned = planned.into_iter().flatten().filter_map(|p| p.as_str());
+        let params = self.dir.trials().iter().filter_map(|t| t.param("published"));
+        let params = params.flat_map(|p| p.split([',', ' ', ';'])).map(str::trim);
+        let mut all: Vec<String> = Vec::new();
+        for id in planned.chain(params).filter(|p| !p.is_empty()) {
+            if !all.iter().any(|p| p == id) {
+                all.push(id.to_owned());
+            }
+        }
+        all
+    }
+
+    /// Different values of `of` among cells, in order of appearance.
+    pub fn distinct<T: PartialEq>(&self, peak: bool, of: impl Fn(&Key) -> T) -> Vec<T> {
+        let mut all = Vec::new();
+        for cell in self.cells.iter().filter(|c| c.key.peak == peak) {
+            let value = of(&cell.key);
+            if !all.contains(&value) {
+                all.push(value);
+            }
+        }
+        all
+    }
+
+    /// The index of a server, for its colour.
+    pub fn style(&self, server: &str) -> usize {
+        self.servers.iter().position(|s| s == server).unwrap_or(0)
+    }
+
+    /// Valid, invalid and failed trials.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let all = self.dir.trials();
+        let valid = all.iter().filter(|t| t.is_valid()).count();
+        let failed = all.iter().filter(|t| t.error.is_some()).count();
+        (valid, all.len() - valid - failed, failed)
+    }
+}

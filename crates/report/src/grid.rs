@@ -1,0 +1,363 @@
+//! The tables of a report: server × zone type down, zone size across, a cell each.
+
+use crate::cells::{Cell, Figure, Key, Run, State};
+use crate::format;
+use measure::units;
+use results::published::{self, Relation, Table};
+
+/// A table of figures.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    /// For links: `latency-5000`.
+    pub id: String,
+    pub title: String,
+    /// What the figures are and how they were made.
+    pub about: String,
+    /// Zone sizes.
+    pub columns: Vec<String>,
+    pub rows: Vec<Row>,
+    /// The published tables whose cells stand beside.
+    pub sources: Vec<&'static Table>,
+}
+
+/// A row: a server on a zone type.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub server: String,
+    pub zone: String,
+    pub cells: Vec<GridCell>,
+}
+
+/// A figure and all that belongs to it.
+#[derive(Debug)]
+pub(crate) struct GridCell {
+    pub text: String,
+    pub details: Vec<String>,
+    pub state: State,
+    /// Trials by id, with whether each is valid.
+    pub trials: Vec<(u32, bool)>,
+    pub published: Option<Beside>,
+}
+
+/// A published cell beside a measured one.
+#[derive(Clone, Debug)]
+pub(crate) struct Beside {
+    /// With its unit, as printed.
+    pub text: String,
+    /// Measured over published, where both are numbers.
+    pub factor: Option<f64>,
+    /// Where it is from.
+    pub table: &'static Table,
+    /// The cell itself.
+    pub cell: &'static published::Cell,
+}
+
+/// What a grid shows of a cell: its text, its details, and the figure in the published table's unit.
+struct Shown {
+    text: String,
+    details: Vec<String>,
+    compare: Option<f64>,
+}
+
+/// The rows of RZAIA's tables by kind of server.
+fn software(kind: &str) -> Option<&'static str> {
+    match kind {
+        "bind" => Some("BIND"),
+        "nsd" => Some("NSD"),
+        _ => None,
+    }
+}
+
+/// The published cell for a measurement, from `table`, at the row heading that `heading` gives.
+fn beside(
+    table: Option<&'static Table>,
+    key: &Key,
+    heading: impl Fn(&Key) -> Option<Vec<String>>,
+    measured: Option<f64>,
+) -> Option<Beside> {
+    let (table, size, heading) = (table?, key.size?, heading(key)?);
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+    let cell = table.cell_at_size(&heading, size)?;
+    let unit = if cell.value.is_some() { format!(" {}", table.unit) } else { String::new() };
+    let factor = match (cell.relation, cell.value, measured) {
+        (Relation::Exactly, Some(published), Some(measured)) if published > 0.0 => Some(measured / published),
+        _ => None,
+    };
+    Some(Beside { text: format!("{}{unit}", cell.text), factor, table, cell })
+}
+
+/// One grid from the cells that `keep` keeps; none where there are none.
+fn grid(
+    run: &Run,
+    (id, title, about): (&str, String, String),
+    keep: impl Fn(&Cell) -> bool,
+    published: impl Fn(&Key, Option<f64>) -> Option<Beside>,
+    show: impl Fn(&Cell) -> Option<Shown>,
+) -> Option<Grid> {
+    let kept: Vec<&Cell> = run.cells.iter().filter(|c| keep(c)).collect();
+    let mut sizes: Vec<Option<u64>> = kept.iter().map(|c| c.key.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut zones: Vec<&str> = Vec::new();
+    for cell in &kept {
+        if !zones.contains(&cell.key.family.as_str()) {
+            zones.push(&cell.key.family);
+        }
+    }
+    let mut rows = Vec::new();
+    for zone in zones {
+        for server in &run.servers {
+            let of_row = |c: &&&Cell| c.key.family == zone && c.key.server == *server;
+            if kept.iter().filter(of_row).count() == 0 {
+                continue;
+            }
+            let cells = sizes.iter().map(|size| {
+                let all: Vec<&Cell> =
+                    kept.iter().filter(of_row).filter(|c| c.key.size == *size).copied().collect();
+                filled(&all, &published, &show)
+            });
+            rows.push(Row { server: server.clone(), zone: zone.to_owned(), cells: cells.collect() });
+        }
+    }
+    let any = rows.iter().flat_map(|r| &r.cells).any(|c| c.state != State::Absent && c.text != "–");
+    let mut sources: Vec<&'static Table> = Vec::new();
+    for beside in rows.iter().flat_map(|r| &r.cells).filter_map(|c| c.published.as_ref()) {
+        if !sources.iter().any(|s| s.id == beside.table.id) {
+            sources.push(beside.table);
+        }
+    }
+    let column = |size: &Option<u64>| size.map_or_else(|| "zone".into(), units::short);
+    any.then(|| Grid {
+        id: id.to_owned(),
+        title,
+        about,
+        columns: sizes.iter().map(column).collect(),
+        rows,
+        sources,
+    })
+}
+
+/// A grid's cell from the cells of the run that fall into it (several where measures share a figure).
+fn filled(
+    all: &[&Cell],
+    published: &impl Fn(&Key, Option<f64>) -> Option<Beside>,
+    show: &impl Fn(&Cell) -> Option<Shown>,
+) -> GridCell {
+    let Some(first) = all.first() else {
+        let (text, state) = ("–".to_owned(), State::Absent);
+        return GridCell { text, details: Vec::new(), state, trials: Vec::new(), published: None };
+    };
+    let cell =
+        Cell { key: first.key.clone(), trials: all.iter().flat_map(|c| c.trials.iter().copied()).collect() };
+    let trials = cell.trials.iter().map(|t| (t.id, t.is_valid())).collect();
+    let shown = if cell.state() == State::Failed { None } else { show(&cell) };
+    let (mut text, mut details, compare) = match shown {
+        Some(s) => (s.text, s.details, s.compare),
+        None if cell.state() == State::Failed => ("failed".into(), Vec::new(), None),
+        None => ("–".into(), Vec::new(), None),
+    };
+    if cell.state() == State::Invalid && text != "–" {
+        text = format!("({text})");
+    }
+    details.extend(cell.remarks());
+    // A ratio from an invalid trial would be quoted: it is not computed.
+    let compare = compare.filter(|_| cell.state() == State::Valid);
+    GridCell { text, details, state: cell.state(), trials, published: published(&cell.key, compare) }
+}
+
+/// All grids of a run, in the order in which they are shown.
+pub(crate) fn grids(run: &Run) -> Vec<Grid> {
+    let mut all = Vec::new();
+    for rate in run.distinct(false, |k| k.rate.clone()) {
+        all.extend(latency_grids(run, rate.as_deref().unwrap_or_default()));
+    }
+    all.extend(peak_grid(run));
+    all.extend(cost_grids(run));
+    all
+}
+
+/// How many repeats figures stand on, in words.
+fn repeats(run: &Run, peak: bool) -> String {
+    let most = run.cells.iter().filter(|c| c.key.peak == peak).map(|c| c.trials.len()).max().unwrap_or(0);
+    match most {
+        0 | 1 => "one trial each, so there is no interval".into(),
+        2..=5 => format!(
+            "median of {most} trials, each with a fresh server, and their range (too few for an interval)"
+        ),
+        n => {
+            let level = results::stats::interval(&vec![0.0; n], results::stats::LEVEL)
+                .map_or(0.0, |i| i.level * 100.0);
+            format!(
+                "median of {n} trials, each with a fresh server, and its {level:.1} % interval by order statistics"
+            )
+        }
+    }
+}
+
+fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
+    let deadline = run.deadline;
+    let limit = format::duration(deadline);
+    let qps = rate.parse::<f64>().map_or_else(|_| rate.to_owned(), |r| units::grouped(r as u64));
+    let keep = |c: &Cell| !c.key.peak && c.key.rate.as_deref() == Some(rate);
+    let seconds =
+        run.dir.trials().iter().filter(|t| t.param("rate") == Some(rate)).find_map(|t| t.param("duration_s"));
+    let seconds = seconds.map_or_else(String::new, |s| format!(" for {s} s"));
+    let how = format!("{qps} queries/s{seconds}, open loop; {}", repeats(run, false));
+    // The seed's rate is the condition for its cells to stand beside.
+    let same_rate = rate.parse::<f64>() == Ok(5000.0);
+    let table = |id: &str| published::find(id).filter(|_| same_rate && run.wants(id));
+    let heading = |k: &Key| {
+        Some(vec![software(&k.kind)?.to_owned(), if k.signed { "signed" } else { "unsigned" }.to_owned()])
+    };
+    let latency_text = |f: &Figure| {
+        if f.value > deadline as f64 { format!(">{limit}") } else { format::latency(f.value) }
+    };
+    let range = |low: f64, high: f64| {
+        if high > deadline as f64 {
+            format!("{} to >{limit}", format::latency(low))
+        } else {
+            format::latency_range(low, high)
+        }
+    };
+    let quantile = |q: f64| {
+        move |c: &Cell| {
+            let f = c.latency(q, deadline)?;
+            let details = f.interval_text(range).into_iter().collect();
+            let compare = (f.value <= deadline as f64).then_some(f.value / 1e6);
+            Some(Shown { text: latency_text(&f), details, compare })
+        }
+    };
+    let medians = table("rzaia-3.1");
+    let shares = table("rzaia-3.2").filter(|_| deadline == 4_000_000_000);
+    let mut all = Vec::new();
+    all.extend(grid(
+        run,
+        (
+            &format!("median-{rate}"),
+            format!("Median latency at {qps} queries/s"),
+            format!("{how}. From the intended time of sending, over all queries: one without an answer within {limit} counts as slower."),
+        ),
+        keep,
+        |k, m| beside(medians, k, heading, m),
+        quantile(0.5),
+    ));
+    all.extend(grid(
+        run,
+        (
+            &format!("p99-{rate}"),
+            format!("Latency of the slowest 1 % at {qps} queries/s"),
+            format!("{how}. 99 % of all queries had their answer within this time."),
+        ),
+        keep,
+        |_, _| None,
+        quantile(0.99),
+    ));
+    all.extend(grid(
+        run,
+        (
+            &format!("share-{rate}"),
+            format!("Queries answered within {limit} at {qps} queries/s"),
+            format!("{how}. Late answers count as lost."),
+        ),
+        keep,
+        |k, m| beside(shares, k, heading, m),
+        |c| {
+            let f = c.metric("answered_in_deadline_share")?;
+            let details = f.interval_text(|a, b| {
+                if a == b {
+                    format::percent(a)
+                } else {
+                    format!("{} to {}", format::percent(a), format::percent(b))
+                }
+            });
+            Some(Shown {
+                text: format::percent(f.value),
+                details: details.into_iter().collect(),
+                compare: Some(f.value),
+            })
+        },
+    ));
+    all
+}
+
+fn peak_grid(run: &Run) -> Option<Grid> {
+    let about = format!(
+        "{}; {}. Bounds: the highest rate found within the goal and the lowest found beyond it, over all valid trials.",
+        crate::peak::goal(run),
+        repeats(run, true)
+    );
+    grid(
+        run,
+        ("peak", "Peak query rate".into(), about),
+        |c| c.key.peak,
+        |_, _| None,
+        |c| {
+            let f = c.metric("peak_qps")?;
+            let mut details: Vec<String> = Vec::new();
+            let ends =
+                |a: f64, b: f64| format!("{}–{}", format::rate(a).trim_end_matches("/s"), format::rate(b));
+            details.extend(f.interval_text(ends));
+            if let Some((low, high)) = crate::peak::bounds(c) {
+                details.push(format!("bounds {}", ends(low, high)));
+            }
+            Some(Shown { text: format::rate(f.value), details, compare: None })
+        },
+    )
+}
+
+/// What a server costs: time until it answers, and memory.
+fn cost_grids(run: &Run) -> Vec<Grid> {
+    // BIND's and NSD's rows are tables of their own in the seed.
+    let pick = |bind: &str, nsd: &str, key: &Key| match key.kind.as_str() {
+        "bind" => published::find(bind),
+        "nsd" => published::find(nsd),
+        _ => None,
+    };
+    let heading = |k: &Key| Some(vec![k.family.clone()]);
+    let ready = grid(
+        run,
+        (
+            "ready",
+            "Time until a server answers".into(),
+            "From the start of the program to the first right answer for the record at the end of the zone."
+                .into(),
+        ),
+        |c| c.metric("server_ready").is_some(),
+        |k, m| beside(pick("rzaia-4.1", "rzaia-4.3", k), k, heading, m),
+        |c| {
+            let f = c.metric("server_ready")?;
+            let ends = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);
+            Some(Shown {
+                text: format::seconds(f.value),
+                details: f.interval_text(ends).into_iter().collect(),
+                compare: Some(f.value),
+            })
+        },
+    );
+    let metric =
+        if run.cells.iter().any(|c| c.metric("server_pss").is_some()) { "server_pss" } else { "server_rss" };
+    let what = if metric == "server_pss" { "Proportional set size (PSS)" } else { "Resident set size (RSS)" };
+    let memory = grid(
+        run,
+        (
+            "memory",
+            "Memory of the server".into(),
+            format!(
+                "{what} of all its processes; the published figures are virtual sizes, shared libraries included, in 2^30 bytes."
+            ),
+        ),
+        |c| c.metric(metric).is_some(),
+        |k, m| beside(pick("rzaia-2.1", "rzaia-2.2", k), k, heading, m),
+        |c| {
+            let f = c.metric(metric)?;
+            let ends = |a: f64, b: f64| format!("{}–{}", format::memory(a), format::memory(b));
+            let compare = Some(f.value / f64::from(1 << 30));
+            Some(Shown {
+                text: format::memory(f.value),
+                details: f.interval_text(ends).into_iter().collect(),
+                compare,
+            })
+        },
+    );
+    [ready, memory].into_iter().flatten().collect()
+}

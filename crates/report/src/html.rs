@@ -1,0 +1,26 @@
+//! One HTML file that needs nothing else: style, figures and tables are inside.
+
+use crate::Error;
+use crate::cells::Run;
+use crate::view::{self, Chapter};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior, context};
+use results::RunDir;
+
+/// The report of one or several runs as one self-contained page: no scripts, no external resources.
+///
+/// # Errors
+/// Where a `run.toml` is not TOML, or the template fails.
+pub fn html(dirs: &[RunDir]) -> Result<String, Error> {
+    let runs = dirs.iter().map(Run::new).collect::<Result<Vec<_>, _>>()?;
+    let chapters: Vec<Chapter> = runs.iter().enumerate().map(|(i, run)| view::chapter(run, i)).collect();
+    let mut environment = Environment::new();
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    // The name's ending turns escaping on for everything that is not marked as safe.
+    environment.add_template("report.html", include_str!("../templates/report.html"))?;
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let style = include_str!("../templates/style.css");
+    let page = environment.get_template("report.html")?;
+    Ok(page.render(context! { style, chapters => Serde(chapters) })?)
+}

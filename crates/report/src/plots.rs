@@ -1,0 +1,331 @@
+//! The plots of latencies and peaks: one line or bar for each server, from the trials that count.
+
+use crate::cells::{Cell, Run, Sample, State};
+use crate::svg::{self, Axis, Bar, Plot};
+use crate::{format, peak};
+use measure::{Nanos, units};
+use serde::Serialize;
+
+/// A figure of the page.
+#[derive(Debug, Serialize)]
+pub(crate) struct Figure {
+    /// For links.
+    pub id: String,
+    pub caption: String,
+    pub svg: String,
+    pub legend: Vec<Entry>,
+    /// Trials by id.
+    pub trials: Vec<u32>,
+}
+
+/// A line of a legend.
+#[derive(Debug, Serialize)]
+pub(crate) struct Entry {
+    pub swatch: String,
+    pub text: String,
+}
+
+/// A server's line: its style, its label with what limits it, its latencies.
+pub(crate) struct Series<'a> {
+    pub style: usize,
+    pub label: String,
+    pub cell: &'a Cell<'a>,
+    pub sample: Sample,
+}
+
+/// What belongs on one latency plot: the cells of one zone and rate.
+pub(crate) fn series<'a>(run: &Run, cells: &[&'a Cell<'a>]) -> Vec<Series<'a>> {
+    let of = |cell: &&'a Cell<'a>| {
+        let mut label = cell.key.server.clone();
+        if cell.state() == State::Invalid {
+            label += " (invalid)";
+        }
+        Some(Series { style: run.style(&cell.key.server), label, cell, sample: cell.sample()? })
+    };
+    cells.iter().filter_map(of).collect()
+}
+
+pub(crate) fn legend(all: &[Series]) -> Vec<Entry> {
+    all.iter().map(|s| Entry { swatch: svg::swatch(s.style, ""), text: s.label.clone() }).collect()
+}
+
+pub(crate) fn trials(all: &[Series]) -> Vec<u32> {
+    all.iter().flat_map(|s| s.cell.used().into_iter().map(|t| t.id)).collect()
+}
+
+fn names(all: &[Series]) -> String {
+    format::list(&all.iter().map(|s| s.label.clone()).collect::<Vec<_>>())
+}
+
+fn tick(ns: f64) -> String {
+    let text = format::latency(ns);
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}")
+}
+
+/// Least and greatest of some positive values.
+fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.filter(|v| *v > 0.0).fold(None, |ends, v| match ends {
+        None => Some((v, v)),
+        Some((low, high)) => Some((v.min(low), v.max(high))),
+    })
+}
+
+/// The distribution plots of one zone at one rate: slowest percentiles, cumulative, actual.
+pub(crate) fn distributions(run: &Run, all: &[Series], id: &str, what: &str) -> Vec<Figure> {
+    [percentiles(run, all, what), cumulative(run, all, what), actual(all, what)]
+        .into_iter()
+        .flatten()
+        .zip(["percentiles", "cumulative", "actual"])
+        .map(|((caption, svg), kind)| Figure {
+            id: format!("{id}-{kind}"),
+            caption,
+            svg,
+            legend: legend(all),
+            trials: trials(all),
+        })
+        .collect()
+}
+
+/// The logarithmic percentile plot: what the slowest share of all queries sent had to wait for.
+fn percentiles(run: &Run, all: &[Series], what: &str) -> Option<(String, String)> {
+    // Ten queries in the slowest share drawn: beyond that it is single queries.
+    let most = all.iter().map(|s| s.sample.sent).fold(0.0, f64::max);
+    let last = (10.0 / most).clamp(1e-6, 0.1);
+    let steps = (-last.log10() * 30.0).ceil() as i32;
+    let shares: Vec<f64> = (0..=steps).map(|i| 10f64.powf(-f64::from(i) / 30.0).max(last)).collect();
+    let deadline = run.deadline as f64;
+    let lines: Vec<Vec<(f64, f64)>> = all
+        .iter()
+        .map(|s| {
+            let at = |share: &f64| {
+                Some((1.0 / share, s.sample.quantile(1.0 - share, run.deadline)?.min(deadline)))
+            };
+            shares.iter().filter(|share| **share * s.sample.sent >= 9.99).filter_map(at).collect()
+        })
+        .collect();
+    let (low, high) = ends(lines.iter().flatten().map(|p| p.1))?;
+    let percent = |x: f64| format::percent(100.0 / x);
+    let decades =
+        (0..=(-last.log10()).ceil() as i32).map(|p| 10f64.powi(p)).map(|x| (x, percent(x))).collect();
+    let x = Axis {
+        title: "slowest share of queries".into(),
+        low: 1.0,
+        high: 1.0 / last,
+        log: true,
+        ticks: decades,
+    };
+    let x = Axis { ticks: x.ticks.iter().filter(|t| t.0 <= x.high * 1.001).cloned().collect(), ..x };
+    let mut plot = Plot::new(x, Axis::log("latency", low, high, tick));
+    if high >= deadline {
+        plot.level(deadline, &format!("deadline {}: not answered", format::duration(run.deadline)));
+    }
+    for (s, line) in all.iter().zip(&lines) {
+        plot.line(line, s.style, "");
+    }
+    let title = format!("Latency of the slowest queries, {what}");
+    let about = format!(
+        "For {}: latency (logarithmic, {} to {}) of the slowest share of queries, from all of them down to {}.",
+        names(all),
+        format::latency(low),
+        format::latency(high),
+        format::percent(last * 100.0)
+    );
+    let caption = format!(
+        "Logarithmic percentiles, {what}: the slowest 1 % of all queries sent waited at least this long."
+    );
+    Some((caption, plot.finish(&title, &about)))
+}
+
+/// The cumulative distribution over all queries sent: it ends below 100 % where queries were lost.
+fn cumulative(run: &Run, all: &[Series], what: &str) -> Option<(String, String)> {
+    let (low, high) = ends(all.iter().flat_map(|s| {
+        [
+            s.sample.quantile(0.0005, run.deadline).unwrap_or(0.0),
+            s.sample.histogram.max().min(run.deadline) as f64,
+        ]
+    }))?;
+    let x = Axis::log("latency", low, high, tick);
+    let y = Axis::linear("share of queries answered", 100.0, |v| format!("{v:.0} %"));
+    let steps = 160;
+    let at = |i: i32| x.low * (x.high / x.low).powf(f64::from(i) / f64::from(steps));
+    let xs: Vec<f64> = (0..=steps).map(at).collect();
+    let mut plot = Plot::new(x, y);
+    for s in all {
+        let point = |x: &f64| (*x, s.sample.share_within((*x as Nanos).min(run.deadline)) * 100.0);
+        plot.line(&xs.iter().map(point).collect::<Vec<_>>(), s.style, "");
+    }
+    let title = format!("Cumulative distribution of latency, {what}");
+    let about = format!(
+        "For {}: share of all queries sent that were answered within the latency on the x axis (logarithmic).",
+        names(all)
+    );
+    Some((format!("Cumulative distribution, {what}."), plot.finish(&title, &about)))
+}
+
+/// RZAIA's "actual distribution": the share of queries at each latency.
+fn actual(all: &[Series], what: &str) -> Option<(String, String)> {
+    const BINS: i32 = 75;
+    let quantiles = |q: f64| {
+        all.iter()
+            .filter(|s| s.sample.histogram.count() > 0)
+            .map(move |s| s.sample.histogram.quantile(q) as f64)
+    };
+    let (fastest, _) = ends(quantiles(0.5))?;
+    let (_, slowest) = ends(quantiles(0.99))?;
+    let (first, _) = ends(quantiles(0.001))?;
+    // As the seed does: a logarithmic axis where the servers are far apart.
+    let log = slowest / fastest > 12.0;
+    let x = if log {
+        Axis::log("latency", first, slowest * 1.2, tick)
+    } else {
+        let (_, wide) = ends(quantiles(0.99)).unwrap_or((0.0, 1e6));
+        let unit = if wide < 1e6 { (1e3, "µs") } else { (1e6, "ms") };
+        let mut axis =
+            Axis::linear(&format!("latency ({})", unit.1), wide * 1.1 / unit.0, format::significant);
+        axis.high *= unit.0;
+        axis.ticks.iter_mut().for_each(|t| t.0 *= unit.0);
+        axis.ticks.iter_mut().for_each(|t| t.1 = tick_number(&t.1));
+        axis
+    };
+    let edge = |i: i32| {
+        let t = f64::from(i) / f64::from(BINS);
+        if log { x.low * (x.high / x.low).powf(t) } else { x.high * t }
+    };
+    let lines: Vec<Vec<(f64, f64)>> = all
+        .iter()
+        .map(|s| {
+            (0..BINS)
+                .flat_map(|i| {
+                    let within = |e: f64| if e <= 0.0 { 0.0 } else { s.sample.share_within(e as Nanos) };
+                    let share = (within(edge(i + 1)) - within(edge(i))) * 100.0;
+                    [(edge(i), share), (edge(i + 1), share)]
+                })
+                .collect()
+        })
+        .collect();
+    let (_, high) = ends(lines.iter().flatten().map(|p| p.1))?;
+    let mut plot = Plot::new(
+        x.clone(),
+        Axis::linear("share of queries", high, |v| format!("{} %", tick_number(&format::significant(v)))),
+    );
+    for (s, line) in all.iter().zip(&lines) {
+        plot.line(line, s.style, "");
+    }
+    let beyond: Vec<String> = all
+        .iter()
+        .map(|s| (s, 100.0 * (1.0 - s.sample.share_within(x.high as Nanos))))
+        .filter(|(_, rest)| *rest > 0.0)
+        .map(|(s, rest)| format!("{} {}", s.label, format::percent(rest)))
+        .collect();
+    let outside = if beyond.is_empty() {
+        String::new()
+    } else {
+        format!(" Slower than the axis, or lost: {}.", beyond.join(", "))
+    };
+    let width = if log {
+        "75 bins of equal ratio".to_owned()
+    } else {
+        format!("bins of {}", format::latency(x.high / f64::from(BINS)))
+    };
+    let title = format!("Actual distribution of latency, {what}");
+    let about = format!("For {}: share of all queries sent in each bin of latency.", names(all));
+    Some((format!("Actual distribution, {what}, in {width}.{outside}"), plot.finish(&title, &about)))
+}
+
+/// A number without zeros at its end.
+fn tick_number(text: &str) -> String {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+fn rate_tick(v: f64) -> String {
+    if v >= 1e6 {
+        format!("{} M", tick_number(&format::significant(v / 1e6)))
+    } else if v >= 1e3 {
+        format!("{} K", tick_number(&format::significant(v / 1e3)))
+    } else {
+        tick_number(&format::significant(v))
+    }
+}
+
+/// Bars of the peaks on one zone, with the bounds of the searches.
+pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<Figure> {
+    let mut bars: Vec<Bar> = cells
+        .iter()
+        .filter_map(|cell| {
+            let value = cell.metric("peak_qps")?.value;
+            let invalid = cell.state() == State::Invalid;
+            let points: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric("peak_qps")).collect();
+            Some(Bar {
+                name: cell.key.server.clone(),
+                style: run.style(&cell.key.server),
+                value,
+                text: format!(
+                    "{}{}",
+                    units::grouped(value.round() as u64),
+                    if invalid { " invalid" } else { "" }
+                ),
+                bounds: peak::bounds(cell),
+                points: if points.len() > 1 { points } else { Vec::new() },
+                invalid,
+            })
+        })
+        .collect();
+    bars.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let (_, high) = ends(bars.iter().flat_map(|b| [b.value, b.bounds.map_or(0.0, |x| x.1)]))?;
+    let axis = Axis::linear("queries/s", high, rate_tick);
+    let about = bars
+        .iter()
+        .map(|b| format!("{}: {} queries per second", b.name, b.text))
+        .collect::<Vec<_>>()
+        .join("; ");
+    let svg = svg::bars(&axis, &bars, &format!("Peak query rate, {what}"), &about);
+    let trials = cells.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
+    let dots = if bars.iter().any(|b| !b.points.is_empty()) { "; dots: single trials" } else { "" };
+    let caption = format!("Peak query rate, {what}. Whiskers: the searches’ lower and upper bounds{dots}.");
+    Some(Figure { id: format!("{id}-peak"), caption, svg, legend: Vec::new(), trials })
+}
+
+/// Offered rate against loss for every load that the searches tried.
+pub(crate) fn searches(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<Figure> {
+    const FLOOR: f64 = 1e-5;
+    let all: Vec<(&&Cell, Vec<(f64, f64)>)> = cells.iter().map(|c| (c, peak::tried(c))).collect();
+    let (_, high) = ends(all.iter().flat_map(|(_, p)| p).map(|p| p.0))?;
+    let ticks =
+        [(FLOOR, "none"), (1e-4, "0.01 %"), (1e-3, "0.1 %"), (1e-2, "1 %"), (1e-1, "10 %"), (1.0, "100 %")];
+    let ticks = ticks.map(|(v, t)| (v, t.to_owned())).to_vec();
+    let y = Axis { title: "loss".into(), low: FLOOR / 2.0, high: 1.0, log: true, ticks };
+    let mut plot = Plot::new(Axis::linear("offered queries/s", high, rate_tick), y);
+    if let Some(goal) = run.planned("peak.loss").and_then(|l| l.parse::<f64>().ok()).filter(|g| *g > FLOOR) {
+        plot.level(goal, "goal");
+    }
+    for (cell, points) in &all {
+        points
+            .iter()
+            .for_each(|(offered, loss)| plot.point(*offered, loss.max(FLOOR), run.style(&cell.key.server)));
+    }
+    let shown: Vec<&&Cell> = all.iter().filter(|(_, p)| !p.is_empty()).map(|(c, _)| *c).collect();
+    let legend = shown
+        .iter()
+        .map(|c| Entry { swatch: svg::swatch(run.style(&c.key.server), ""), text: c.key.server.clone() })
+        .collect();
+    let tried: usize = all.iter().map(|(_, p)| p.len()).sum();
+    let about = format!(
+        "{tried} loads tried: offered rate against loss ratio (logarithmic; 'none' is no loss at all)."
+    );
+    let caption = format!("Loads tried by the searches, {what}: offered rate against loss.");
+    let svg = plot.finish(&format!("Offered rate against loss, {what}"), &about);
+    Some(Figure {
+        id: format!("{id}-searches"),
+        caption,
+        svg,
+        legend,
+        trials: shown.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect(),
+    })
+}

@@ -1,0 +1,174 @@
+//! The report in a few sentences, made of the run's own numbers.
+
+use crate::cells::{Cell, Key, Run, State};
+use crate::grid::Grid;
+use crate::{format, peak};
+use measure::units;
+use results::published::Relation;
+
+/// The sentences, most important first.
+pub(crate) fn sentences(run: &Run, grids: &[Grid]) -> Vec<String> {
+    let mut all = vec![what_was_done(run)];
+    all.extend(machine(run));
+    for rate in run.distinct(false, |k| k.rate.clone()) {
+        all.extend(latencies(run, &rate.unwrap_or_default()));
+    }
+    all.extend(losses(run));
+    all.extend(peaks(run));
+    all.extend(grids.iter().filter_map(against_published));
+    all
+}
+
+fn what_was_done(run: &Run) -> String {
+    let mut zones: Vec<String> = Vec::new();
+    let mut sizes: Vec<u64> = Vec::new();
+    for key in run.cells.iter().map(|c| &c.key) {
+        if !zones.contains(&key.family) {
+            zones.push(key.family.clone());
+        }
+        sizes.extend(key.size);
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    let sizes: Vec<String> = sizes.into_iter().map(units::short).collect();
+    let size =
+        if sizes.is_empty() { String::new() } else { format!(" with {} delegations", format::list(&sizes)) };
+    let (valid, invalid, failed) = run.counts();
+    format!(
+        "{} ({}) served {}{size}. Of {}, {valid} valid, {invalid} invalid, {failed} failed.",
+        format::plural(run.servers.len(), "server"),
+        format::list(&run.servers),
+        format::list(&zones),
+        format::plural(run.dir.trials().len(), "trial"),
+    )
+}
+
+fn machine(run: &Run) -> Option<String> {
+    match run.dir.environment().get("co_located")?.as_bool()? {
+        true => Some(
+            "Generator and servers shared one machine (co-located): compare servers with each other by ratios; the \
+             absolute figures hold for this machine and this placing only."
+                .into(),
+        ),
+        false => Some("Generator and servers ran on different machines.".into()),
+    }
+}
+
+/// The least and greatest value of a figure over a server's cells.
+fn span<'a>(
+    cells: impl Iterator<Item = &'a Cell<'a>>,
+    of: impl Fn(&Cell) -> Option<f64>,
+) -> Option<(f64, f64)> {
+    let values: Vec<f64> = cells.filter(|c| c.state() == State::Valid).filter_map(of).collect();
+    let low = values.iter().copied().min_by(f64::total_cmp)?;
+    Some((low, values.iter().copied().max_by(f64::total_cmp)?))
+}
+
+fn latencies(run: &Run, rate: &str) -> Option<String> {
+    let deadline = run.deadline;
+    let text = |(low, high): (f64, f64)| {
+        let limit = format!(">{}", format::duration(deadline));
+        match (low > deadline as f64, high > deadline as f64) {
+            (true, _) => limit,
+            (false, true) => format!("{} to {limit}", format::latency(low)),
+            _ => format::latency_range(low, high),
+        }
+    };
+    let of = |server: &String| {
+        let cells = || {
+            let mine = |c: &&Cell| c.key.server == *server && c.key.rate.as_deref() == Some(rate);
+            run.cells.iter().filter(mine)
+        };
+        let quantile = |q: f64| span(cells(), |c| Some(c.latency(q, deadline)?.value)).map(text);
+        Some(format!("{server} {} (99 % within {})", quantile(0.5)?, quantile(0.99)?))
+    };
+    let all: Vec<String> = run.servers.iter().filter_map(of).collect();
+    let qps = rate.parse::<f64>().map_or_else(|_| rate.to_owned(), |r| units::grouped(r as u64));
+    let zones =
+        if run.distinct(false, |k| (k.family.clone(), k.size)).len() > 1 { " over the zones" } else { "" };
+    (!all.is_empty()).then(|| format!("Median latency at {qps} queries/s{zones}: {}.", all.join("; ")))
+}
+
+fn losses(run: &Run) -> Option<String> {
+    let valid = || run.cells.iter().filter(|c| !c.key.peak && c.state() == State::Valid);
+    let loss = |c: &Cell| Some(100.0 - c.metric("answered_in_deadline_share")?.value);
+    let counted = valid().filter(|c| loss(c).is_some()).count();
+    let mut worst: Vec<String> = Vec::new();
+    for server in &run.servers {
+        let mine = valid().filter(|c| c.key.server == *server);
+        let most = mine.filter_map(|c| Some((loss(c)?, c))).max_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((most, cell)) = most.filter(|(most, _)| *most > 0.0) {
+            worst.push(format!("{server} {} ({})", format::percent(most), cell.key.zone()));
+        }
+    }
+    match (counted, worst.is_empty()) {
+        (0, _) => None,
+        (_, true) => Some("At these rates no query was lost or answered late in a valid trial.".into()),
+        _ => Some(format!("Lost or late at these rates, at most: {}.", worst.join("; "))),
+    }
+}
+
+/// The ranking on each zone; servers whose bounds overlap are not told apart.
+fn peaks(run: &Run) -> Vec<String> {
+    let zone = |k: &Key| (k.family.clone(), k.size);
+    let of = |at: (String, Option<u64>)| {
+        let cells =
+            run.cells.iter().filter(|c| c.key.peak && zone(&c.key) == at && c.state() == State::Valid);
+        let mut ranked: Vec<(f64, (f64, f64), &Cell)> = cells
+            .filter_map(|c| {
+                let value = c.metric("peak_qps")?.value;
+                Some((value, peak::bounds(c).unwrap_or((value, value)), c))
+            })
+            .collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let first = ranked.first()?;
+        let mut text = format!("Peak query rate on {}: ", first.2.key.zone());
+        for (i, (value, bounds, cell)) in ranked.iter().enumerate() {
+            if i > 0 {
+                let tie = ranked[i - 1].1.0 <= bounds.1;
+                text += if tie { ", not told apart from " } else { ", ahead of " };
+            }
+            text += &format!("{} {}", cell.key.server, format::rate(*value));
+            if bounds.0 < bounds.1 {
+                text +=
+                    &format!(" ({}–{})", units::grouped(bounds.0 as u64), units::grouped(bounds.1 as u64));
+            }
+        }
+        Some(text + ".")
+    };
+    run.distinct(true, zone).into_iter().filter_map(of).collect()
+}
+
+/// How the measured figures of a grid lie to the published ones, by factor.
+fn against_published(grid: &Grid) -> Option<String> {
+    let cells = || grid.rows.iter().flat_map(|r| &r.cells).filter(|c| c.state == State::Valid);
+    let mut factors: Vec<f64> = cells().filter_map(|c| c.published.as_ref()?.factor).collect();
+    factors.sort_by(f64::total_cmp);
+    let beyond =
+        cells().filter(|c| c.published.as_ref().is_some_and(|p| p.cell.relation == Relation::Above)).count();
+    let places: Vec<String> =
+        grid.sources.iter().map(|s| format!("{} {}", short_source(&s.id), table_name(&s.place))).collect();
+    let (low, high) = (*factors.first()?, *factors.last()?);
+    let same = |f: f64| format::factor(f).trim_start_matches('×').to_owned();
+    let by = if same(low) == same(high) { same(low) } else { format!("{} to {}", same(low), same(high)) };
+    let mut text = format!(
+        "{}: measured over published is {by} ({}, {}; the hardware and the versions were others)",
+        grid.title,
+        format::plural(factors.len(), "cell"),
+        format::list(&places)
+    );
+    if beyond > 0 {
+        text += &format!("; {} the seed only bounded from below", format::plural(beyond, "further cell"));
+    }
+    Some(text + ".")
+}
+
+/// `RZAIA` of `rzaia-3.1`.
+pub(crate) fn short_source(id: &str) -> String {
+    id.split('-').next().unwrap_or(id).to_uppercase()
+}
+
+/// `Table 3.1` of `Section 3.2.1, Table 3.1`.
+pub(crate) fn table_name(place: &str) -> String {
+    place.rsplit(", ").next().unwrap_or(place).replace("Table", "table").replace("Section", "section")
+}

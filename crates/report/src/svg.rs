@@ -1,0 +1,331 @@
+//! Plots as SVG that takes its colours from the page: axes, lines, bars, areas.
+//!
+//! One size for all: 480 × 330 units, so that the text is readable at the width of a phone and two
+//! plots stand side by side on a desktop. Series differ by colour, dash pattern and marker.
+
+use crate::format::escape;
+use std::fmt::Write;
+
+/// Width and height of a plot, in its own units.
+pub(crate) const SIZE: (f64, f64) = (480.0, 330.0);
+/// Left, top, right and bottom margins.
+const MARGIN: (f64, f64, f64, f64) = (66.0, 24.0, 14.0, 44.0);
+/// How many styles the page defines.
+pub(crate) const STYLES: usize = 8;
+
+/// One direction of a plot.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    pub title: String,
+    pub low: f64,
+    pub high: f64,
+    pub log: bool,
+    /// Where a tick stands, and its text.
+    pub ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// A linear axis from zero to at least `high`, with round ticks whose text `label` writes.
+    pub fn linear(title: &str, high: f64, label: impl Fn(f64) -> String) -> Self {
+        let high = if high > 0.0 && high.is_finite() { high } else { 1.0 };
+        let raw = high / 4.0;
+        let power = 10f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+            .map(|m| m * power)
+            .into_iter()
+            .find(|s| *s >= raw * 0.999)
+            .unwrap_or(raw);
+        let count = (high / step * 0.999_999).ceil();
+        let ticks = (0..=count as u32).map(|i| (f64::from(i) * step, label(f64::from(i) * step))).collect();
+        Self { title: title.into(), low: 0.0, high: count * step, log: false, ticks }
+    }
+
+    /// A logarithmic axis that holds `low` to `high` (both above zero), with a tick at each power of ten,
+    /// or at 1, 2 and 5 where the axis spans fewer than two.
+    pub fn log(title: &str, low: f64, high: f64, label: impl Fn(f64) -> String) -> Self {
+        let steps: &[f64] = if (high / low).log10() < 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let marks: Vec<f64> = (low.log10().floor() as i32 - 1..=high.log10().ceil() as i32 + 1)
+            .flat_map(|power| steps.iter().map(move |s| s * 10f64.powi(power)))
+            .collect();
+        let first = marks.iter().rposition(|m| *m <= low * 1.000_001).unwrap_or(0);
+        let last = marks.iter().position(|m| *m >= high * 0.999_999).unwrap_or(marks.len() - 1);
+        let last = last.max(first + 1).min(marks.len() - 1);
+        let ticks = marks[first..=last].iter().map(|m| (*m, label(*m))).collect();
+        Self { title: title.into(), low: marks[first], high: marks[last], log: true, ticks }
+    }
+
+    /// Where a value lies, 0 to 1, held inside the axis.
+    fn at(&self, value: f64) -> f64 {
+        let share = if self.log {
+            (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        share.clamp(0.0, 1.0)
+    }
+}
+
+/// A plot being drawn.
+pub(crate) struct Plot {
+    x: Axis,
+    y: Axis,
+    height: f64,
+    body: String,
+}
+
+impl Plot {
+    pub fn new(x: Axis, y: Axis) -> Self {
+        Self::with_height(x, y, SIZE.1)
+    }
+
+    /// A plot of another height than usual.
+    pub fn with_height(x: Axis, y: Axis, height: f64) -> Self {
+        Self { x, y, height, body: String::new() }
+    }
+
+    fn px(&self, x: f64) -> f64 {
+        MARGIN.0 + self.x.at(x) * (SIZE.0 - MARGIN.0 - MARGIN.2)
+    }
+
+    fn py(&self, y: f64) -> f64 {
+        self.height - MARGIN.3 - self.y.at(y) * (self.height - MARGIN.1 - MARGIN.3)
+    }
+
+    /// A line through points in the style of a series, with its marker at some of them. `class` adds
+    /// to the style (`second` for a companion line).
+    pub fn line(&mut self, points: &[(f64, f64)], style: usize, class: &str) {
+        let at: Vec<(f64, f64)> = points.iter().map(|(x, y)| (self.px(*x), self.py(*y))).collect();
+        let mut path = String::new();
+        for (i, (x, y)) in at.iter().enumerate() {
+            let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { "M" } else { "L" });
+        }
+        let _ = write!(self.body, "<path class=\"line s{} {class}\" d=\"{path}\"/>", style % STYLES);
+        if class.is_empty() {
+            // Markers of different series sit at different places, so that lines on top of each other can be told.
+            let step = 78.0;
+            let mut next = MARGIN.0 + 12.0 + step * style as f64 / STYLES as f64 * 1.6 % step;
+            for pair in at.windows(2) {
+                while pair[1].0 > pair[0].0 && (pair[0].0..pair[1].0).contains(&next) {
+                    let t = (next - pair[0].0) / (pair[1].0 - pair[0].0);
+                    self.body += &marker(next, pair[0].1 + t * (pair[1].1 - pair[0].1), style);
+                    next += step;
+                }
+                if next < pair[0].0 {
+                    next += step;
+                }
+            }
+        }
+    }
+
+    /// The marker of a series at a point.
+    pub fn point(&mut self, x: f64, y: f64, style: usize) {
+        self.body += &marker(self.px(x), self.py(y), style);
+    }
+
+    /// A filled band between two curves over the same x (`class` names its colour).
+    pub fn band(&mut self, xs: &[f64], low: &[f64], high: &[f64], class: &str) {
+        let mut path = String::new();
+        for (i, (x, y)) in xs.iter().zip(high).enumerate() {
+            let _ = write!(path, "{}{:.1} {:.1}", if i == 0 { "M" } else { "L" }, self.px(*x), self.py(*y));
+        }
+        for (x, y) in xs.iter().zip(low).rev() {
+            let _ = write!(path, "L{:.1} {:.1}", self.px(*x), self.py(*y));
+        }
+        let _ = write!(self.body, "<path class=\"band {class}\" d=\"{path}Z\"/>");
+    }
+
+    /// A line across at `y` with its name.
+    pub fn level(&mut self, y: f64, name: &str) {
+        let (left, right, py) = (MARGIN.0, SIZE.0 - MARGIN.2, self.py(y));
+        let _ = write!(
+            self.body,
+            "<path class=\"level\" d=\"M{left} {py:.1}H{right}\"/><text class=\"note\" x=\"{right}\" y=\"{:.1}\" \
+             text-anchor=\"end\">{}</text>",
+            py - 4.0,
+            escape(name)
+        );
+    }
+
+    /// The whole picture, with its title and its description for those who do not see it.
+    pub fn finish(self, title: &str, description: &str) -> String {
+        let (width, height) = (SIZE.0, self.height);
+        let (left, right, top, bottom) = (MARGIN.0, width - MARGIN.2, MARGIN.1, height - MARGIN.3);
+        let mut out = open(height, title, description);
+        for (value, text) in &self.y.ticks {
+            let y = self.py(*value);
+            let _ = write!(
+                out,
+                "<path class=\"grid\" d=\"M{left} {y:.1}H{right}\"/><text x=\"{}\" y=\"{:.1}\" \
+                 text-anchor=\"end\">{}</text>",
+                left - 6.0,
+                y + 4.0,
+                escape(text)
+            );
+        }
+        for (i, (value, text)) in self.x.ticks.iter().enumerate() {
+            let x = self.px(*value);
+            // The outermost labels stay inside the picture.
+            let anchor = if i + 1 == self.x.ticks.len() && x > right - 12.0 { "end" } else { "middle" };
+            let _ = write!(
+                out,
+                "<path class=\"grid\" d=\"M{x:.1} {top}V{bottom}\"/><text x=\"{:.1}\" y=\"{}\" \
+                 text-anchor=\"{anchor}\">{}</text>",
+                if anchor == "end" { right + 8.0 } else { x },
+                bottom + 17.0,
+                escape(text)
+            );
+        }
+        let _ = write!(
+            out,
+            "<path class=\"axis\" d=\"M{left} {top}V{bottom}H{right}\"/>{}<text class=\"title\" x=\"2\" \
+             y=\"13\">{}</text><text class=\"title\" x=\"{right}\" y=\"{}\" text-anchor=\"end\">{}</text></svg>",
+            self.body,
+            escape(&self.y.title),
+            height - 6.0,
+            escape(&self.x.title)
+        );
+        out
+    }
+}
+
+fn open(height: f64, title: &str, description: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {} {height}\" role=\"img\"><title>{}</title><desc>{}</desc>",
+        SIZE.0,
+        escape(title),
+        escape(description)
+    )
+}
+
+/// The marker of a style, centred.
+pub(crate) fn marker(x: f64, y: f64, style: usize) -> String {
+    let style = style % STYLES;
+    let d = match style {
+        0 => format!("M{:.1} {y:.1}a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0Z", x - 3.6),
+        1 => format!("M{:.1} {:.1}h6.6v6.6h-6.6Z", x - 3.3, y - 3.3),
+        2 => format!("M{x:.1} {:.1}l4.2 7.2h-8.4Z", y - 4.4),
+        3 => format!("M{x:.1} {:.1}l4.4 4.4l-4.4 4.4l-4.4 -4.4Z", y - 4.4),
+        4 => format!("M{x:.1} {:.1}l4.2 -7.2h-8.4Z", y + 4.4),
+        5 => format!("M{:.1} {y:.1}h8M{x:.1} {:.1}v8", x - 4.0, y - 4.0),
+        6 => format!("M{:.1} {:.1}l7 7m0 -7l-7 7", x - 3.5, y - 3.5),
+        _ => format!("M{:.1} {y:.1}h8", x - 4.0),
+    };
+    format!("<path class=\"mark s{style}\" d=\"{d}\"/>")
+}
+
+/// A sample of a style for a legend: a bit of its line with its marker.
+pub(crate) fn swatch(style: usize, class: &str) -> String {
+    let mark = if class.is_empty() { marker(17.0, 6.0, style) } else { String::new() };
+    format!(
+        "<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"line s{} {class}\" d=\"M1 6H33\"/>{mark}</svg>",
+        style % STYLES
+    )
+}
+
+/// A horizontal bar with bounds: name, value, lower and upper bound, the values of single trials.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar {
+    pub name: String,
+    pub style: usize,
+    pub value: f64,
+    pub text: String,
+    pub bounds: Option<(f64, f64)>,
+    pub points: Vec<f64>,
+    pub invalid: bool,
+}
+
+/// Horizontal bars on one axis from zero.
+pub(crate) fn bars(axis: &Axis, bars: &[Bar], title: &str, description: &str) -> String {
+    const ROW: f64 = 34.0;
+    let (left, right, top) = (104.0, SIZE.0 - 74.0, 8.0);
+    let bottom = top + ROW * bars.len() as f64;
+    let height = bottom + 40.0;
+    let px = |v: f64| left + axis.at(v) * (right - left);
+    let mut out = open(height, title, description);
+    for (value, text) in &axis.ticks {
+        let x = px(*value);
+        let _ = write!(
+            out,
+            "<path class=\"grid\" d=\"M{x:.1} {top}V{bottom}\"/><text x=\"{x:.1}\" y=\"{}\" \
+             text-anchor=\"middle\">{}</text>",
+            bottom + 16.0,
+            escape(text)
+        );
+    }
+    for (i, bar) in bars.iter().enumerate() {
+        let y = top + ROW * i as f64;
+        let middle = y + ROW / 2.0;
+        let (style, end) = (bar.style % STYLES, px(bar.value));
+        let class = if bar.invalid { "invalid" } else { "" };
+        let _ = write!(
+            out,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><path class=\"bar s{style} {class}\" \
+             d=\"M{left} {}H{end:.1}V{}H{left}Z\"/>",
+            left - 8.0,
+            middle + 4.0,
+            escape(&bar.name),
+            y + 7.0,
+            y + ROW - 7.0
+        );
+        for point in &bar.points {
+            let _ = write!(out, "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{middle}\" r=\"2.6\"/>", px(*point));
+        }
+        let mut after = end;
+        if let Some((low, high)) = bar.bounds {
+            let (a, b) = (px(low), px(high));
+            after = after.max(b);
+            let _ = write!(
+                out,
+                "<path class=\"whisker\" d=\"M{a:.1} {middle}H{b:.1}M{a:.1} {}v10M{b:.1} {}v10\"/>",
+                middle - 5.0,
+                middle - 5.0
+            );
+        }
+        let _ = write!(
+            out,
+            "<text class=\"value\" x=\"{:.1}\" y=\"{}\">{}</text>",
+            after + 7.0,
+            middle + 4.0,
+            escape(&bar.text)
+        );
+    }
+    let _ = write!(
+        out,
+        "<path class=\"axis\" d=\"M{left} {top}V{bottom}\"/><text class=\"title\" x=\"{right}\" y=\"{}\" \
+         text-anchor=\"end\">{}</text></svg>",
+        height - 6.0,
+        escape(&axis.title)
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_hold_their_values_and_have_round_ticks() {
+        let a = Axis::linear("x", 93.0, |v| v.to_string());
+        assert_eq!((a.low, a.high), (0.0, 100.0));
+        assert_eq!(a.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [0.0, 25.0, 50.0, 75.0, 100.0]);
+        let a = Axis::log("x", 80e3, 4e9, |v| v.to_string());
+        assert_eq!((a.low, a.high), (1e4, 1e10));
+        let a = Axis::log("x", 80.0, 300.0, |v| v.to_string());
+        assert_eq!(a.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [50.0, 100.0, 200.0, 500.0]);
+        // Neither nothing nor the same value twice may break the axis.
+        assert!(Axis::linear("x", 0.0, |v| v.to_string()).high > 0.0);
+        let a = Axis::log("x", 100.0, 100.0, |v| v.to_string());
+        assert!(a.low < a.high && (0.0..=1.0).contains(&a.at(100.0)));
+    }
+
+    #[test]
+    fn pictures_escape_what_they_are_given() {
+        let mut plot =
+            Plot::new(Axis::linear("<x>", 1.0, |v| v.to_string()), Axis::linear("y", 1.0, |v| v.to_string()));
+        plot.line(&[(0.0, 0.0), (1.0, 1.0)], 9, "");
+        let svg = plot.finish("a < b", "\"quoted\"");
+        assert!(svg.contains("&lt;x&gt;") && svg.contains("a &lt; b") && !svg.contains("<x>"));
+        assert!(svg.starts_with("<svg viewBox") && svg.ends_with("</svg>"));
+        assert!(svg.contains("class=\"line s1 \"") && svg.matches("class=\"mark").count() >= 4);
+    }
+}

@@ -1,0 +1,127 @@
+//! The tables of a run for a terminal.
+
+use crate::cells::{Run, State};
+use crate::grid::{self, Grid, GridCell};
+use crate::{Error, summary};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use results::RunDir;
+use std::fmt::Write;
+
+/// A run's tables as text: what was measured with the published cell beside it, what is invalid, what
+/// failed and why. Ends with a line break.
+///
+/// # Errors
+/// Where `run.toml` is not TOML.
+pub fn terminal(dir: &RunDir) -> Result<String, Error> {
+    let run = Run::new(dir)?;
+    let grids = grid::grids(&run);
+    let name = run.planned("name").unwrap_or_else(|| dir.dir().display().to_string());
+    let title = run.planned("title").map_or_else(String::new, |t| format!(": {t}"));
+    let mut out = format!("{name}{title}\n");
+    for sentence in summary::sentences(&run, &grids).iter().take(2) {
+        let _ = writeln!(out, "{sentence}");
+    }
+    for grid in &grids {
+        let _ = write!(out, "\n{}\n{}\n", grid.title, table(grid));
+        let _ = writeln!(out, "{}", grid.about);
+        for source in &grid.sources {
+            let _ = writeln!(out, "[{}] {}, {}", source.id, source.source, source.place);
+            let marks = grid
+                .rows
+                .iter()
+                .flat_map(|r| &r.cells)
+                .filter_map(|c| c.published.as_ref()?.cell.mark.clone());
+            let mut marks: Vec<String> = marks.collect();
+            marks.sort();
+            marks.dedup();
+            for mark in marks {
+                if let Some(note) = source.footnotes.get(&mark) {
+                    let _ = writeln!(out, "  {mark} {note}");
+                }
+            }
+        }
+    }
+    out += &problems(&run);
+    Ok(out)
+}
+
+fn table(grid: &Grid) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    let head = ["server".to_owned(), "zone".to_owned()].into_iter().chain(grid.columns.iter().cloned());
+    table.set_header(head);
+    for row in &grid.rows {
+        let cells = row.cells.iter().map(cell_text);
+        table.add_row([row.server.clone(), row.zone.clone()].into_iter().chain(cells));
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Figure, interval, remarks, published cell: a line each.
+fn cell_text(cell: &GridCell) -> String {
+    let mut lines = vec![cell.text.clone()];
+    lines.extend(cell.details.iter().cloned());
+    if let Some(beside) = &cell.published {
+        lines.push(format!("[{} {}]", beside.table.id, beside.text));
+    }
+    lines.join("\n")
+}
+
+/// Invalid trials and failed ones, each with its cause; warnings with how often they came.
+fn problems(run: &Run) -> String {
+    let mut out = String::new();
+    let name = |id: u32| {
+        let of = |c: &&crate::cells::Cell| c.trials.iter().any(|t| t.id == id);
+        run.cells.iter().find(of).map_or_else(String::new, |c| {
+            let what = if c.key.peak { "peak" } else { "latency" };
+            format!("{}, {}, {what}", c.key.server, c.key.zone())
+        })
+    };
+    for trial in run.dir.trials().iter().filter(|t| !t.is_valid()) {
+        match &trial.error {
+            Some(error) => {
+                let _ = writeln!(out, "trial {} ({}) FAILED: {error}", trial.id, name(trial.id));
+            }
+            None => {
+                for reason in &trial.outcome.validity.reasons {
+                    let _ = writeln!(out, "trial {} ({}) INVALID: {reason}", trial.id, name(trial.id));
+                }
+            }
+        }
+    }
+    for (code, text, trials) in warnings(run) {
+        let _ = writeln!(out, "note, {}: {text} ({code})", crate::format::plural(trials.len(), "trial"));
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+/// Warnings by code, in order of appearance: code, first text, trials.
+pub(crate) fn warnings(run: &Run) -> Vec<(String, String, Vec<u32>)> {
+    let mut all: Vec<(String, String, Vec<u32>)> = Vec::new();
+    for trial in run.dir.trials() {
+        for reason in &trial.outcome.validity.warnings {
+            match all.iter_mut().find(|(code, ..)| *code == reason.code) {
+                Some((_, _, trials)) => {
+                    if trials.last() != Some(&trial.id) {
+                        trials.push(trial.id);
+                    }
+                }
+                None => all.push((reason.code.clone(), reason.text.clone(), vec![trial.id])),
+            }
+        }
+    }
+    all
+}
+
+/// The word for a state, for tables that show nothing else.
+pub(crate) fn word(state: State) -> &'static str {
+    match state {
+        State::Valid => "valid",
+        State::Invalid => "invalid",
+        State::Failed => "failed",
+        State::Absent => "absent",
+    }
+}

@@ -1,0 +1,181 @@
+//! Second by second: rates, latency, CPU and memory while a trial ran.
+
+use crate::cells::{Cell, Run};
+use crate::plots::{Entry, Figure};
+use crate::svg::{self, Axis, Plot};
+use crate::{format, svg::SIZE};
+use results::TrialRecord;
+
+/// More points than this are averaged: the plot has no more pixels.
+const POINTS: usize = 240;
+
+/// The trial whose seconds are shown for a cell: the first that counts and has any.
+fn shown<'a>(cell: &Cell<'a>) -> Option<&'a TrialRecord> {
+    cell.used().into_iter().find(|t| t.series.iter().any(|row| !row.metric.starts_with("search_")))
+}
+
+/// A metric by the second, thinned by averaging.
+fn points(trial: &TrialRecord, metric: &str) -> Vec<(f64, f64)> {
+    let all = trial.series(metric);
+    let mean = |of: &[(u32, f64)]| {
+        let n = of.len() as f64;
+        (of.iter().map(|p| f64::from(p.0)).sum::<f64>() / n, of.iter().map(|p| p.1).sum::<f64>() / n)
+    };
+    all.chunks(all.len().div_ceil(POINTS).max(1)).map(mean).collect()
+}
+
+/// A line: style, class, legend, points.
+type Line = (usize, &'static str, String, Vec<(f64, f64)>);
+
+struct Sheet<'a> {
+    id: String,
+    title: &'a str,
+    what: &'a str,
+    trials: Vec<u32>,
+}
+
+/// The figures by the second of one zone at one rate, a line for each server.
+pub(crate) fn figures(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Vec<Figure> {
+    let trials: Vec<(usize, &str, &TrialRecord)> = cells
+        .iter()
+        .filter_map(|c| Some((run.style(&c.key.server), c.key.server.as_str(), shown(c)?)))
+        .collect();
+    let ids: Vec<u32> = trials.iter().map(|t| t.2.id).collect();
+    let lines = |metric: &str, class: &'static str, word: &str| -> Vec<Line> {
+        let of = |(style, server, trial): &(usize, &str, &TrialRecord)| {
+            (*style, class, format!("{server}{word}"), points(trial, metric))
+        };
+        trials.iter().map(of).filter(|l| !l.3.is_empty()).collect()
+    };
+    let sheet = |kind: &str, title: &'static str| Sheet {
+        id: format!("{id}-{kind}"),
+        title,
+        what,
+        trials: ids.clone(),
+    };
+    let mut all = Vec::new();
+    let mut rates = lines("answered_qps", "", " answered");
+    rates.extend(lines("sent_qps", "second", " sent"));
+    all.extend(plot(&sheet("rates", "Queries sent and answered"), "queries/s", &rates, false, |v| {
+        format::significant(v)
+    }));
+    all.extend(plot(
+        &sheet("p99", "Latency of the slowest 1 %"),
+        "latency",
+        &lines("latency_p99", "", ""),
+        true,
+        |us| format::latency(us * 1e3),
+    ));
+    let mut cpu = lines("server_cpu", "", " server");
+    cpu.extend(lines("generator_cpu", "second", " generator"));
+    all.extend(plot(&sheet("cpu", "CPU time"), "% of one core", &cpu, false, |v| format!("{v:.0} %")));
+    all.extend(plot(
+        &sheet("memory", "Memory of the server (RSS)"),
+        "memory",
+        &lines("server_rss", "", ""),
+        false,
+        format::memory,
+    ));
+    all.extend(trials.iter().flat_map(|(_, server, trial)| cores(trial, server, id, what)));
+    all
+}
+
+fn plot(
+    sheet: &Sheet,
+    unit: &str,
+    lines: &[Line],
+    log: bool,
+    label: impl Fn(f64) -> String,
+) -> Option<Figure> {
+    let (what, title) = (sheet.what, sheet.title);
+    let ys = || lines.iter().flat_map(|l| l.3.iter().map(|p| p.1)).filter(|y| y.is_finite());
+    let last = lines.iter().flat_map(|l| l.3.iter().map(|p| p.0)).fold(0.0, f64::max);
+    let (low, high) = (ys().filter(|y| *y > 0.0).fold(f64::INFINITY, f64::min), ys().fold(0.0, f64::max));
+    if lines.is_empty() || last <= 0.0 {
+        return None;
+    }
+    let label = |v: f64| if v == 0.0 { "0".into() } else { trim(&label(v)) };
+    let y = if log && low.is_finite() {
+        Axis::log(unit, low, high, label)
+    } else {
+        Axis::linear(unit, high, label)
+    };
+    let mut drawn =
+        Plot::with_height(Axis::linear("seconds", last, |v| trim(&format::significant(v))), y, SIZE.1 * 0.8);
+    for (style, class, _, points) in lines {
+        drawn.line(points, *style, class);
+    }
+    let names: Vec<String> = lines.iter().map(|l| l.2.clone()).collect();
+    Some(Figure {
+        id: sheet.id.clone(),
+        caption: format!("{title}, second by second, {what}."),
+        svg: drawn.finish(&format!("{title}, {what}"), &format!("By the second: {}.", format::list(&names))),
+        legend: lines
+            .iter()
+            .map(|(style, class, text, _)| Entry { swatch: svg::swatch(*style, class), text: text.clone() })
+            .collect(),
+        trials: sheet.trials.clone(),
+    })
+}
+
+/// `1.00 GiB` as `1 GiB`.
+fn trim(text: &str) -> String {
+    let (number, rest) = text.split_once(' ').map_or((text, ""), |(n, r)| (n, r));
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    if rest.is_empty() { number.to_owned() } else { format!("{number} {rest}") }
+}
+
+/// What a core did, one above the other: user, system, softirq, steal. A figure for each core.
+fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Vec<Figure> {
+    const PARTS: [(&str, &str); 4] =
+        [("user", "user"), ("system", "system"), ("softirq", "softirq"), ("steal", "steal")];
+    let mut numbers: Vec<u32> = trial
+        .series
+        .iter()
+        .filter_map(|row| {
+            PARTS.iter().find_map(|(p, _)| row.metric.strip_prefix(p)?.strip_prefix("_core")?.parse().ok())
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let of = |core: &u32| {
+        let parts: Vec<Vec<(f64, f64)>> =
+            PARTS.iter().map(|(p, _)| points(trial, &format!("{p}_core{core}"))).collect();
+        let xs: Vec<f64> = parts.iter().max_by_key(|p| p.len())?.iter().map(|p| p.0).collect();
+        let last = xs.last().copied().filter(|x| *x > 0.0)?;
+        let mut plot = Plot::with_height(
+            Axis::linear("seconds", last, |v| trim(&format::significant(v))),
+            Axis::linear(&format!("core {core}"), 100.0, |v| format!("{v:.0} %")),
+            SIZE.1 * 0.6,
+        );
+        let mut low = vec![0.0; xs.len()];
+        for ((part, _), values) in PARTS.iter().zip(&parts) {
+            // A part that was not recorded for this second adds nothing.
+            let high: Vec<f64> =
+                low.iter().enumerate().map(|(i, l)| l + values.get(i).map_or(0.0, |p| p.1)).collect();
+            plot.band(&xs, &low, &high, part);
+            low = high;
+        }
+        let swatch = |part: &str| {
+            format!(
+                "<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"band {part}\" d=\"M6 0H28V12H6Z\"/></svg>"
+            )
+        };
+        let title = format!("Core {core} while {server} served, {what}");
+        Some(Figure {
+            id: format!("{id}-{}-core{core}", trial.id),
+            caption: format!("{title}."),
+            svg: plot.finish(
+                &title,
+                "Share of the core by the second: user, system, softirq and steal, one above the other.",
+            ),
+            legend: PARTS
+                .iter()
+                .map(|(p, text)| Entry { swatch: swatch(p), text: (*text).to_owned() })
+                .collect(),
+            trials: vec![trial.id],
+        })
+    };
+    numbers.iter().filter_map(of).collect()
+}

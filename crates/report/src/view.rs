@@ -1,0 +1,374 @@
+//! What the page's template sees: text that is ready to be shown.
+
+use crate::cells::{Cell, Run};
+use crate::grid::{self, Grid, GridCell};
+use crate::plots::{self, Figure};
+use crate::{format, summary, terminal, timeline};
+use results::published::{self, Table};
+use serde::Serialize;
+use serde_json::Value;
+
+/// One run of the page.
+#[derive(Serialize)]
+pub(crate) struct Chapter {
+    /// Prefix of all its anchors.
+    pub anchor: String,
+    pub name: String,
+    pub title: String,
+    pub about: String,
+    pub folder: String,
+    pub summary: Vec<String>,
+    pub counts: [usize; 3],
+    pub grids: Vec<GridView>,
+    pub groups: Vec<Group>,
+    pub invalid: Vec<Problem>,
+    pub failed: Vec<Problem>,
+    pub warnings: Vec<Problem>,
+    pub environment: Vec<(String, String)>,
+    pub servers: Vec<(String, String, String)>,
+    pub command: String,
+    pub seed: String,
+    pub plan: String,
+    pub published: Vec<PublishedView>,
+    pub trials: Vec<TrialView>,
+}
+
+/// A table of figures.
+#[derive(Serialize)]
+pub(crate) struct GridView {
+    id: String,
+    title: String,
+    about: String,
+    columns: Vec<String>,
+    /// Whether each column has a published one beside it.
+    beside: Vec<bool>,
+    any_beside: bool,
+    rows: Vec<RowView>,
+    sources: Vec<SourceView>,
+}
+
+#[derive(Serialize)]
+struct RowView {
+    server: String,
+    zone: String,
+    first_of_zone: bool,
+    cells: Vec<CellView>,
+}
+
+#[derive(Serialize)]
+struct CellView {
+    text: String,
+    details: Vec<String>,
+    state: &'static str,
+    trials: Vec<(u32, bool)>,
+    published: Option<String>,
+    factor: Option<String>,
+    beside: bool,
+}
+
+/// Where published cells come from, with all that is to be known about them.
+#[derive(Serialize)]
+pub(crate) struct SourceView {
+    id: String,
+    short: String,
+    source: String,
+    place: String,
+    setup: String,
+    notes: Vec<String>,
+}
+
+/// The figures of one zone.
+#[derive(Serialize)]
+pub(crate) struct Group {
+    id: String,
+    title: String,
+    main: Vec<Figure>,
+    seconds: Vec<Figure>,
+}
+
+/// Something to know about trials.
+#[derive(Serialize)]
+pub(crate) struct Problem {
+    what: String,
+    text: String,
+    trials: Vec<u32>,
+}
+
+/// A published table in full.
+#[derive(Serialize)]
+pub(crate) struct PublishedView {
+    title: String,
+    unit: String,
+    head: Vec<String>,
+    rows: Vec<(Vec<String>, Vec<String>)>,
+    source: SourceView,
+}
+
+/// A trial's row in the appendix.
+#[derive(Serialize)]
+pub(crate) struct TrialView {
+    id: u32,
+    repeat: u32,
+    state: &'static str,
+    params: String,
+    figures: Vec<(String, String)>,
+    remarks: Vec<String>,
+    logs: String,
+}
+
+/// Everything of a run, in words and pictures.
+pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
+    let grids = grid::grids(run);
+    let (valid, invalid, failed) = run.counts();
+    let environment = run.dir.environment();
+    let text = |key: &str| environment.get(key).map(plain).unwrap_or_default();
+    let trials = run.dir.trials();
+    let failures = trials
+        .iter()
+        .filter_map(|t| Some(Problem { what: name(run, t.id), text: t.error.clone()?, trials: vec![t.id] }));
+    Chapter {
+        anchor: format!("r{index}"),
+        name: run.planned("name").unwrap_or_else(|| "run".into()),
+        title: run.planned("title").unwrap_or_else(|| "Report of a run".into()),
+        about: run.planned("about").unwrap_or_default(),
+        folder: run.dir.dir().display().to_string(),
+        summary: summary::sentences(run, &grids),
+        counts: [valid, invalid, failed],
+        groups: groups(run),
+        invalid: trials
+            .iter()
+            .filter(|t| t.error.is_none())
+            .flat_map(|t| t.outcome.validity.reasons.iter().map(move |r| (t.id, r.to_string())))
+            .map(|(id, text)| Problem { what: name(run, id), text, trials: vec![id] })
+            .collect(),
+        failed: failures.collect(),
+        warnings: terminal::warnings(run)
+            .into_iter()
+            .map(|(code, text, trials)| Problem { what: code, text, trials })
+            .collect(),
+        environment: machine(environment),
+        servers: servers(environment),
+        command: text("command"),
+        seed: text("seed"),
+        plan: run.dir.run_toml().to_owned(),
+        published: published_tables(run, &grids),
+        trials: appendix(run),
+        grids: grids.iter().map(grid_view).collect(),
+    }
+}
+
+/// A trial in words: server, zone, measure.
+fn name(run: &Run, id: u32) -> String {
+    let cell = run.cells.iter().find(|c| c.trials.iter().any(|t| t.id == id));
+    cell.map_or_else(String::new, |c| {
+        format!("{} on {}, {}", c.key.server, c.key.zone(), if c.key.peak { "peak" } else { "latency" })
+    })
+}
+
+fn grid_view(grid: &Grid) -> GridView {
+    let beside: Vec<bool> =
+        (0..grid.columns.len()).map(|i| grid.rows.iter().any(|r| r.cells[i].published.is_some())).collect();
+    let cell = |(i, c): (usize, &GridCell)| CellView {
+        text: c.text.clone(),
+        details: c.details.clone(),
+        state: terminal::word(c.state),
+        trials: c.trials.clone(),
+        published: c.published.as_ref().map(|p| p.text.clone()),
+        factor: c.published.as_ref().and_then(|p| p.factor).map(format::factor),
+        beside: beside[i],
+    };
+    let rows = grid.rows.iter().enumerate().map(|(n, row)| RowView {
+        server: row.server.clone(),
+        zone: row.zone.clone(),
+        first_of_zone: n > 0 && grid.rows[n - 1].zone != row.zone,
+        cells: row.cells.iter().enumerate().map(cell).collect(),
+    });
+    GridView {
+        id: grid.id.clone(),
+        title: grid.title.clone(),
+        about: grid.about.clone(),
+        columns: grid.columns.clone(),
+        rows: rows.collect(),
+        any_beside: beside.contains(&true),
+        sources: grid.sources.iter().map(|t| source(t)).collect(),
+        beside,
+    }
+}
+
+fn source(table: &Table) -> SourceView {
+    let marks = table.footnotes.iter().map(|(mark, note)| format!("{mark} {note}"));
+    SourceView {
+        id: table.id.clone(),
+        short: format!("{} {}", summary::short_source(&table.id), summary::table_name(&table.place)),
+        source: table.source.clone(),
+        place: table.place.clone(),
+        setup: format!("{}. {}. {}.", table.hardware, table.software, table.conditions),
+        notes: marks.chain(table.notes.iter().cloned()).collect(),
+    }
+}
+
+/// The published tables that no grid shows cell by cell, in full.
+fn published_tables(run: &Run, grids: &[Grid]) -> Vec<PublishedView> {
+    let shown = |id: &str| grids.iter().any(|g| g.sources.iter().any(|s| s.id == id));
+    let wanted = run.published();
+    let tables = published::all().iter().filter(|t| {
+        let variant = t.variant_of.as_ref().is_some_and(|v| wanted.contains(v));
+        (wanted.contains(&t.id) || variant) && !shown(&t.id)
+    });
+    let view = |t: &Table| PublishedView {
+        title: t.title.clone(),
+        unit: t.unit.clone(),
+        head: t.row_titles.iter().chain(&t.columns).cloned().collect(),
+        rows: t
+            .rows
+            .iter()
+            .map(|r| (r.key.clone(), r.cells.iter().map(|c| c.text.clone()).collect()))
+            .collect(),
+        source: source(t),
+    };
+    tables.map(view).collect()
+}
+
+/// The figures, a group for each zone: distributions, peaks, then second by second.
+fn groups(run: &Run) -> Vec<Group> {
+    let mut zones: Vec<(String, Option<u64>)> = Vec::new();
+    for cell in &run.cells {
+        let zone = (cell.key.family.clone(), cell.key.size);
+        if !zones.contains(&zone) {
+            zones.push(zone);
+        }
+    }
+    zones
+        .into_iter()
+        .enumerate()
+        .map(|(n, zone)| {
+            let id = format!("z{n}");
+            let of_zone = |c: &&Cell| c.key.family == zone.0 && c.key.size == zone.1;
+            let cells: Vec<&Cell> = run.cells.iter().filter(of_zone).collect();
+            let title = cells[0].key.zone();
+            let (mut main, mut seconds) = (Vec::new(), Vec::new());
+            for (i, rate) in run.distinct(false, |k| k.rate.clone()).into_iter().enumerate() {
+                let of_rate: Vec<&Cell> =
+                    cells.iter().filter(|c| !c.key.peak && c.key.rate == rate).copied().collect();
+                let qps = rate.as_deref().and_then(|r| r.parse::<f64>().ok());
+                let qps = qps.map_or_else(String::new, |r| format!(" at {}", format::rate(r)));
+                let what = format!("{title}{qps}");
+                let series = plots::series(run, &of_rate);
+                main.extend(plots::distributions(run, &series, &format!("{id}-{i}"), &what));
+                seconds.extend(timeline::figures(run, &of_rate, &format!("{id}-{i}"), &what));
+            }
+            let peaks: Vec<&Cell> = cells.iter().filter(|c| c.key.peak).copied().collect();
+            main.extend(plots::peaks(run, &peaks, &id, &title));
+            main.extend(plots::searches(run, &peaks, &id, &title));
+            Group { id, title, main, seconds }
+        })
+        .filter(|g| !g.main.is_empty() || !g.seconds.is_empty())
+        .collect()
+}
+
+/// A JSON value in words.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "unknown".into(),
+        Value::Bool(true) => "yes".into(),
+        Value::Bool(false) => "no".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(all) => {
+            all.iter().map(|(k, v)| format!("{k} {}", plain(v))).collect::<Vec<_>>().join(", ")
+        }
+        Value::Number(n) => n.to_string(),
+    }
+}
+
+/// The environment as rows: nested keys joined, what other places show left out.
+fn machine(environment: &Value) -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    for (key, value) in environment.as_object().into_iter().flatten() {
+        match (key.as_str(), value) {
+            ("command" | "seed" | "servers", _) => {}
+            (_, Value::Object(inner)) => {
+                let lead = if key == "machine" { String::new() } else { format!("{key}: ") };
+                rows.extend(inner.iter().map(|(k, v)| (format!("{lead}{}", k.replace('_', " ")), plain(v))));
+            }
+            _ => rows.push((key.replace('_', " "), plain(value))),
+        }
+    }
+    rows
+}
+
+/// Label, version and the rest of each server in `environment.json`.
+fn servers(environment: &Value) -> Vec<(String, String, String)> {
+    let all = environment.get("servers").and_then(Value::as_array);
+    let of = |s: &Value| {
+        let text = |key: &str| s.get(key).map(plain).unwrap_or_default();
+        let rest = s
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(k, v)| !matches!(k.as_str(), "label" | "version") && !v.is_null());
+        (
+            text("label"),
+            text("version"),
+            rest.map(|(k, v)| format!("{k} {}", plain(v))).collect::<Vec<_>>().join(", "),
+        )
+    };
+    all.into_iter().flatten().map(of).collect()
+}
+
+/// Metrics of the appendix, where a trial has them.
+const KEY_METRICS: &[(&str, &str)] = &[
+    ("offered_qps", "offered"),
+    ("answered_qps", "answered"),
+    ("sent", "sent"),
+    ("unsent", "unsent"),
+    ("answered", "answered in time"),
+    ("lost", "lost"),
+    ("late", "late"),
+    ("mismatched", "mismatched"),
+    ("truncated", "truncated"),
+    ("latency_p50", "p50"),
+    ("latency_p99", "p99"),
+    ("latency_max", "max"),
+    ("service_latency_p99", "p99 from sending"),
+    ("pacing_error_p99", "pacing error p99"),
+    ("peak_qps", "peak"),
+    ("peak_lower", "lower bound"),
+    ("peak_upper", "upper bound"),
+    ("server_ready", "ready after"),
+    ("server_pss", "PSS"),
+    ("server_rss", "RSS"),
+    ("server_cpu", "server CPU"),
+];
+
+fn appendix(run: &Run) -> Vec<TrialView> {
+    let of = |t: &results::TrialRecord| {
+        let figure = |(metric, word): &(&str, &str)| {
+            let m = t.outcome.metrics.iter().find(|m| m.name == *metric)?;
+            Some(((*word).to_owned(), format::value(m.value, &m.unit)))
+        };
+        let validity = &t.outcome.validity;
+        let mut remarks: Vec<String> = t.error.iter().map(|e| format!("failed: {e}")).collect();
+        remarks.extend(validity.reasons.iter().map(|r| format!("invalid: {r}")));
+        remarks.extend(validity.warnings.iter().map(|r| r.to_string()));
+        let state = if t.error.is_some() {
+            "failed"
+        } else if validity.valid {
+            "valid"
+        } else {
+            "invalid"
+        };
+        let params = t.params.iter().filter(|(k, _)| k != "published" && k != "experiment");
+        let folder = run.dir.servers_dir(t.id);
+        TrialView {
+            id: t.id,
+            repeat: t.repeat,
+            state,
+            params: params.map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", "),
+            figures: KEY_METRICS.iter().filter_map(figure).collect(),
+            remarks,
+            logs: folder.strip_prefix(run.dir.dir()).unwrap_or(&folder).display().to_string() + "/",
+        }
+    };
+    run.dir.trials().iter().map(of).collect()
+}

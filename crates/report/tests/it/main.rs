@@ -1,0 +1,5 @@
+//! The report from outside: a made-up run, its tables on the terminal, its page.
+
+mod fixture;
+mod page;
+mod tables;

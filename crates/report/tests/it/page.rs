@@ -1,0 +1,91 @@
+//! The page of the made-up run: complete, self-contained, escaped.
+
+use crate::fixture;
+use std::path::Path;
+
+fn page() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = fixture::write(&folder.path().join("run"));
+    run = results::RunDir::open(run.dir()).unwrap();
+    let html = report::html(&[run]).unwrap();
+    // The folder's name is random: the snapshot must not be.
+    html.replace(&folder.path().display().to_string(), "/folder")
+}
+
+/// The page's text without style and pictures: what a reader without graphics has.
+fn skeleton(html: &str) -> String {
+    let mut out = String::new();
+    let mut rest = html;
+    while let Some(at) = rest.find('<') {
+        out.push_str(&rest[..at]);
+        let name =
+            rest[at + 1..].split(|c: char| !c.is_ascii_alphanumeric() && c != '/').next().unwrap_or("");
+        let skip = ["svg", "style", "pre"].iter().find(|t| **t == name).map(|t| format!("</{t}>"));
+        let end = skip.unwrap_or_else(|| ">".into());
+        let to = rest[at..].find(&end).map_or(rest.len(), |e| at + e + end.len());
+        if matches!(name, "tr" | "h1" | "h2" | "h3" | "h4" | "li" | "p" | "figcaption" | "summary" | "div") {
+            out.push('\n');
+        } else {
+            out.push(' ');
+        }
+        rest = &rest[to..];
+    }
+    let lines = out.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.filter(|l| !l.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_text_of_the_page() {
+    insta::assert_snapshot!(skeleton(&page()));
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let html = page();
+    for outside in ["http://", "https://", "src=", "<script", "<link", "@import", "url("] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    assert!(html.starts_with("\n<!doctype html>") || html.trim_start().starts_with("<!doctype html>"));
+    assert!(
+        !html.contains("<b>not markup</b>") && html.contains("&lt;b&gt;not markup"),
+        "the command is escaped"
+    );
+    assert!(!html.contains("<zone>") && html.contains("&lt;zone&gt;"), "causes from logs are escaped");
+    assert!(!html.contains("NaN") && !html.contains("inf "), "no figure is broken");
+}
+
+#[test]
+fn every_link_leads_somewhere_and_every_trial_has_its_row() {
+    let html = page();
+    let ids: std::collections::HashSet<&str> =
+        html.split(" id=\"").skip(1).filter_map(|s| s.split('"').next()).collect();
+    assert_eq!(html.split(" id=\"").count() - 1, ids.len(), "an id is there twice");
+    for link in html.split("href=\"#").skip(1).filter_map(|s| s.split('"').next()) {
+        assert!(ids.contains(link), "#{link} leads nowhere");
+    }
+    for trial in 1..=96 {
+        assert!(ids.contains(format!("r0-t{trial}").as_str()), "trial {trial} has no row");
+        assert!(html.contains(&format!("href=\"#r0-t{trial}\"")), "no figure leads to trial {trial}");
+    }
+}
+
+#[test]
+fn pictures_can_be_read_aloud_and_tables_have_headings() {
+    let html = page();
+    let pictures = html.matches("<svg viewBox").count();
+    assert!(pictures >= 60, "{pictures}");
+    assert_eq!(html.matches("role=\"img\"><title>").count(), pictures);
+    assert_eq!(html.matches("</title><desc>").count(), pictures);
+    assert_eq!(html.matches("<table").count(), html.matches("<thead>").count());
+    // Four servers, four zones, three distributions each.
+    assert_eq!(html.matches("class=\"line s0 \"").count() / 4 > 8, true);
+}
+
+/// Writes the made-up page to `REPORT_FIXTURE`, to look at it.
+#[test]
+fn the_page_to_look_at() {
+    match std::env::var_os("REPORT_FIXTURE") {
+        Some(path) => std::fs::write(Path::new(&path), page()).unwrap(),
+        None => eprintln!("SKIPPED: set REPORT_FIXTURE=FILE to have the made-up page written there"),
+    }
+}
