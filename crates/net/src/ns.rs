@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -92,6 +92,8 @@ fn on_thread<T: Send>(f: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T>
 /// What becomes of a child between fork and exec.
 #[derive(Debug, Default)]
 pub struct Entry {
+    /// New namespaces it makes for itself, before all else.
+    pub unshare: Option<Namespaces>,
     /// The user namespace it moves into, before the network namespace.
     pub user: Option<OwnedFd>,
     /// The network namespace it moves into.
@@ -132,6 +134,10 @@ pub fn prepare(command: &mut Command, entry: Entry) -> io::Result<()> {
             if unsafe { libc::getppid() } != parent {
                 return Err(io::Error::from_raw_os_error(libc::ECHILD));
             }
+        }
+        if let Some(kinds) = entry.unshare {
+            // SAFETY: no pointers, see `unshare`.
+            check(unsafe { libc::unshare(kinds.0) })?;
         }
         if let Some(fd) = &entry.user {
             // SAFETY: the descriptor is owned by this closure; no pointers.
@@ -248,6 +254,15 @@ fn interface_request(device: &str) -> io::Result<libc::ifreq> {
         *to = from as libc::c_char;
     }
     Ok(request)
+}
+
+/// Opens an AF_XDP socket and closes it again; the error says why there is none.
+pub fn try_xdp_socket() -> io::Result<()> {
+    // SAFETY: integers only; a returned descriptor is new and ours alone.
+    let fd = check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: see above.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
 }
 
 /// The signals that were blocked before [`block_signals`].

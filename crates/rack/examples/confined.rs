@@ -42,6 +42,10 @@ fn main() -> ExitCode {
         }
         "orphans" => println!("{}", json!({"zombies": orphans()})),
         "run" => println!("{}", json!(run())),
+        "environment" => {
+            let rack = up("env", &[]);
+            println!("{}", serde_json::to_string(&rack::environment(rack.steering())).unwrap());
+        }
         "hold" => hold(&args[2]),
         other => panic!("no mode {other}"),
     }

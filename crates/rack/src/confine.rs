@@ -42,6 +42,8 @@ const PASSED_ON: [Signal; 6] =
 /// Errors: no privilege to make namespaces, or several threads. What fails later than that, in init, is
 /// written to standard error and ends the program with status 1.
 pub fn confine() -> Result<Confinement, Error> {
+    // From a namespace of our own the machine-wide ones cannot be read.
+    crate::environment::remember_sysctls();
     let user_namespace = unshare_privileged(Namespaces::PID)?;
     let failed = |doing| move |source| Error::Confine { doing, source };
     // Init watches the reading end: its end of file says that outer is gone.

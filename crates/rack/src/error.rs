@@ -106,4 +106,53 @@ pub enum Error {
         /// What to do about it, or nothing.
         hint: &'static str,
     },
+    /// A file below /proc could not be read or has an unknown shape.
+    #[error("{path}: {message}")]
+    Sample {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// No kept rack of this name, or none at all.
+    #[error("no rack {name}is up; `dnsrack rack list` shows which are")]
+    NoRack {
+        /// Its name and a space; empty: whichever.
+        name: String,
+    },
+    /// A kept rack of this name is there already.
+    #[error("rack {name} is up already; `dnsrack rack down {name}` removes it, --name gives another name")]
+    Taken {
+        /// Its name.
+        name: String,
+    },
+    /// Several racks are up and none was named.
+    #[error("several racks are up ({}); name one", names.join(", "))]
+    Ambiguous {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A kept rack has no such host.
+    #[error("rack {rack} has no host {host}, only {}", hosts.join(", "))]
+    NoHost {
+        /// The rack's name.
+        rack: String,
+        /// The host that was asked for.
+        host: String,
+        /// The hosts that there are.
+        hosts: Vec<String>,
+    },
+    /// A rack could not be kept, entered or removed.
+    #[error("rack {rack}: {doing}: {source}")]
+    Kept {
+        /// The rack's name.
+        rack: String,
+        /// What was tried.
+        doing: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The process that was to hold a rack says why it cannot.
+    #[error("{0}")]
+    Holder(String),
 }

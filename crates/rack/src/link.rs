@@ -14,6 +14,9 @@ use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// The index of the loopback device in every namespace.
+pub(crate) const LOOPBACK: u32 = 1;
+
 /// The index of every device that we make first in a namespace. We say indices, instead of asking for them; and
 /// leave room below for what the kernel may put into each new namespace (tunl0 and the like).
 pub(crate) const FIRST: u32 = 1000;
@@ -116,7 +119,7 @@ pub(crate) fn configure(
     addresses: &[(IpAddr, u8)],
     neighbours: &[(IpAddr, Mac)],
 ) -> Result<(), Error> {
-    let (device, loopback) = (LinkUnspec::new_with_index(host.index), LinkUnspec::new_with_index(1));
+    let (device, loopback) = (LinkUnspec::new_with_index(host.index), LinkUnspec::new_with_index(LOOPBACK));
     requests(&format!("host {name}"), host.namespace, async move |handle| {
         let up = [("eth0", device.up().build()), ("lo", loopback.up().build())];
         for (device, message) in up {
@@ -154,13 +157,5 @@ pub(crate) fn try_qdisc(namespace: BorrowedFd<'_>, device: u32, kind: &str) -> R
             }
         }
         Ok(())
-    })
-}
-
-/// Makes a dummy device, to try things on.
-pub(crate) fn add_dummy(namespace: BorrowedFd<'_>) -> Result<(), Error> {
-    let device = rtnetlink::LinkDummy::new("try").index(FIRST).build();
-    requests("device to try on", namespace, async move |handle| {
-        handle.link().add(device).execute().await.map_err(|e| ("add it".into(), e))
     })
 }

@@ -65,8 +65,13 @@ impl Launcher for Local {
         };
         command.stdout(output(&cmd.stdout)?).stderr(output(&cmd.stderr)?);
         let net = host.netns.as_ref().map(|fd| fd.try_clone()).transpose().map_err(start)?;
-        let entry =
-            net::ns::Entry { user: None, net, cpus: cmd.cpus.clone(), session: true, die_with_parent: true };
+        let entry = net::ns::Entry {
+            net,
+            cpus: cmd.cpus.clone(),
+            session: true,
+            die_with_parent: true,
+            ..Default::default()
+        };
         net::ns::prepare(&mut command, entry).map_err(start)?;
         let child = spawn(command).map_err(start)?;
         let pid = Pid::from_child(&child);

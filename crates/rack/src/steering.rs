@@ -24,6 +24,17 @@ pub enum Method {
     None,
 }
 
+impl Method {
+    /// Where packets are received, in few words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Rps => "on its CPUs (RPS)",
+            Self::ThreadedNapi => "in threads (NAPI)",
+            Self::None => "on the sender's CPU",
+        }
+    }
+}
+
 /// What was done for one host, kept with the results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steering {

@@ -7,7 +7,7 @@ use crate::{Error, Host, RackSpec};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -95,8 +95,10 @@ impl Rack {
         })
     }
 
-    pub(crate) fn switch(&self) -> &OwnedFd {
-        &self.switch
+    /// Every namespace of the rack with the name of what is in it, the switch last.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = (&str, BorrowedFd<'_>)> {
+        let hosts = self.hosts.iter().filter_map(|h| Some((h.name.as_str(), h.netns.as_ref()?.as_fd())));
+        hosts.chain([(SWITCH, self.switch.as_fd())])
     }
 }
 

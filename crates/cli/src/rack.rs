@@ -1,0 +1,178 @@
+//! `dnsrack rack`: a rack for work by hand.
+
+use crate::output::{self, Common, Failure, Status};
+use comfy_table::{Table, presets};
+use rack::{Kept, RackSpec, kept};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What to do with racks.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Make a rack as FILE says (TOML, see examples/rack.toml) and keep it until `rack down`
+    Up {
+        /// The rack file: its hosts, their addresses and CPUs
+        file: PathBuf,
+        /// The rack's name, instead of the one in the file
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Run a command on a host of a rack; its exit status becomes ours
+    Exec {
+        /// The rack's name; may be left out while only one is up
+        #[arg(long)]
+        rack: Option<String>,
+        /// The host's name
+        host: String,
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+    /// Show the racks that are up, their hosts, and the processes on them
+    List,
+    /// Take a rack down, with every process on it
+    Down {
+        /// The rack's name; may be left out while only one is up
+        name: Option<String>,
+        /// Take all racks down
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+    },
+    /// Hold a rack without root (started by `rack up`)
+    #[command(hide = true)]
+    Hold,
+}
+
+/// Runs the command. Before this no thread may have been started: `exec` and `hold` change namespaces.
+pub fn run(command: Command, common: &Common) -> output::Result {
+    match command {
+        Command::Up { file, name } => up(&file, name, common),
+        Command::Exec { rack, host, command } => {
+            let (program, args) = command.split_first().expect("clap asks for one at least");
+            Err(kept::find(rack.as_deref())?.exec(&host, program, args).into())
+        }
+        Command::List => list(common),
+        Command::Down { name, all } => down(name, all, common),
+        Command::Hold => {
+            kept::hold()?;
+            Ok(Status::Done)
+        }
+    }
+}
+
+fn up(file: &Path, name: Option<String>, common: &Common) -> output::Result {
+    let spec = RackSpec::load(file)?;
+    let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = name.or_else(|| spec.name.clone()).or_else(stem).unwrap_or_default();
+    let kept = kept::up(&spec, &name)?;
+    if common.json {
+        output::json("rack.up", &Listed::of(kept))?;
+    } else {
+        let first = kept.hosts.first().map_or("HOST", |h| &h.name).to_owned();
+        output::print(&table(&[Listed::of(kept)]))?;
+        output::print(&format!("try: dnsrack rack exec --rack {name} {first} ip addr\n"))?;
+    }
+    Ok(Status::Done)
+}
+
+/// A rack as `rack list` shows it.
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    alive: bool,
+    hosts: Vec<kept::KeptHost>,
+    steering: Vec<rack::Steering>,
+    holder: Option<u32>,
+    processes: Vec<kept::Inside>,
+}
+
+impl Listed {
+    fn of(kept: Kept) -> Self {
+        let (alive, processes) = (kept.alive(), kept.processes());
+        let holder = kept.holder.map(|holder| holder.pid);
+        Self { name: kept.name, alive, hosts: kept.hosts, steering: kept.steering, holder, processes }
+    }
+}
+
+#[derive(Serialize)]
+struct Racks {
+    racks: Vec<Listed>,
+}
+
+fn list(common: &Common) -> output::Result {
+    let racks: Vec<Listed> = kept::all().into_iter().map(Listed::of).collect();
+    if common.json {
+        output::json("rack.list", &Racks { racks })?;
+    } else if racks.is_empty() {
+        output::print("no rack is up\n")?;
+    } else {
+        output::print(&table(&racks))?;
+    }
+    Ok(Status::Done)
+}
+
+fn table(racks: &[Listed]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header([
+        "rack",
+        "host",
+        "addresses",
+        "CPUs",
+        "receives",
+        "processes",
+    ]);
+    let join = |items: Vec<String>, by| if items.is_empty() { "-".into() } else { items.join(by) };
+    for rack in racks {
+        if !rack.alive {
+            table.add_row([&rack.name, "(gone; `rack down` clears it)"]);
+            continue;
+        }
+        for host in &rack.hosts {
+            let here = rack.processes.iter().filter(|p| p.host == host.name);
+            let steering = rack.steering.iter().find(|s| s.host == host.name);
+            table.add_row([
+                rack.name.clone(),
+                host.name.clone(),
+                join(host.addresses.iter().map(ToString::to_string).collect(), " "),
+                if host.cpus.is_empty() {
+                    "any".into()
+                } else {
+                    join(host.cpus.iter().map(ToString::to_string).collect(), ",")
+                },
+                steering.map_or("-", |s| s.method.text()).into(),
+                join(here.map(|p| format!("{} {}", p.pid, p.command)).collect(), "\n"),
+            ]);
+        }
+    }
+    table.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
+}
+
+#[derive(Serialize)]
+struct Down {
+    removed: Vec<String>,
+}
+
+fn down(name: Option<String>, all: bool, common: &Common) -> output::Result {
+    let racks = if all { kept::all() } else { vec![kept::find(name.as_deref())?] };
+    let mut removed = Vec::new();
+    let mut failures = Vec::new();
+    for rack in racks {
+        match rack.down() {
+            Ok(()) => removed.push(rack.name),
+            Err(e) => failures.push(Failure::from(e).message),
+        }
+    }
+    if common.json {
+        output::json("rack.down", &Down { removed })?;
+    } else {
+        for name in removed {
+            output::print(&format!("{name} is down\n"))?;
+        }
+    }
+    if failures.is_empty() {
+        Ok(Status::Done)
+    } else {
+        Err(Failure { code: 1, message: failures.join("\n") })
+    }
+}

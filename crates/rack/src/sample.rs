@@ -1,0 +1,419 @@
+//! What the machine spends: time of each core, a server's CPU time and memory, and packets dropped on the way.
+//!
+//! Everything is a snapshot of counters since boot or start; `since` takes an earlier snapshot and gives the
+//! difference. A round of all of them costs well below a millisecond per ten processes.
+
+use crate::{Error, Host};
+use procfs::process::Process;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+fn error(path: impl ToString, message: impl ToString) -> Error {
+    Error::Sample { path: path.to_string(), message: message.to_string() }
+}
+
+fn ticks(n: u64) -> Duration {
+    let per_second = procfs::ticks_per_second().max(1);
+    Duration::from_nanos((u128::from(n) * 1_000_000_000 / u128::from(per_second)) as u64)
+}
+
+/// Time one core spent, since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Core {
+    /// The core's number.
+    pub core: usize,
+    /// In programs, nice or not.
+    pub user: Duration,
+    /// In the kernel, for programs.
+    pub system: Duration,
+    /// In the kernel, for interrupts and softirqs: receiving packets is here.
+    pub softirq: Duration,
+    /// Taken by the hypervisor for others.
+    pub steal: Duration,
+    /// Doing nothing, or waiting for a disk.
+    pub idle: Duration,
+}
+
+impl Core {
+    /// The time spent since `earlier`.
+    pub fn since(&self, earlier: &Core) -> Core {
+        Core {
+            core: self.core,
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+            softirq: self.softirq.saturating_sub(earlier.softirq),
+            steal: self.steal.saturating_sub(earlier.steal),
+            idle: self.idle.saturating_sub(earlier.idle),
+        }
+    }
+
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.user + self.system + self.softirq + self.steal + self.idle
+    }
+
+    /// `part` (one of its fields) in percent of all; 0 when no time has passed.
+    pub fn percent(&self, part: Duration) -> f64 {
+        let total = self.total().as_secs_f64();
+        if total > 0.0 { 100.0 * part.as_secs_f64() / total } else { 0.0 }
+    }
+}
+
+/// The time of every core that is online. Resolution: 1/100 s on most kernels.
+pub fn cores() -> Result<Vec<Core>, Error> {
+    let text = std::fs::read_to_string("/proc/stat").map_err(|e| error("/proc/stat", e))?;
+    let mut cores = Vec::new();
+    // The lines "cpuN" come first, after the total.
+    for line in text.lines().skip(1).map_while(|line| line.strip_prefix("cpu")) {
+        let numbers: Vec<u64> = line.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        let [core, user, nice, system, idle, iowait, irq, softirq, steal, ..] = numbers[..] else {
+            return Err(error("/proc/stat", format!("unknown line 'cpu{line}'")));
+        };
+        cores.push(Core {
+            core: core as usize,
+            user: ticks(user + nice),
+            system: ticks(system),
+            softirq: ticks(irq + softirq),
+            steal: ticks(steal),
+            idle: ticks(idle + iowait),
+        });
+    }
+    Ok(cores)
+}
+
+/// What processes and everything they started use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How many processes they are.
+    pub processes: u32,
+    /// How many threads.
+    pub threads: u64,
+    /// CPU time in programs, of children that were waited for too.
+    pub user: Duration,
+    /// CPU time in the kernel, of children that were waited for too.
+    pub system: Duration,
+    /// Resident memory in bytes; pages that several share count for each.
+    pub rss: u64,
+    /// Times a thread gave its core up.
+    pub voluntary_switches: u64,
+    /// Times a thread's core was taken.
+    pub involuntary_switches: u64,
+}
+
+impl Usage {
+    /// User and system time.
+    pub fn cpu(&self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// All processes that can be seen (in a confined run: its own), as the base for [`Processes::usage`].
+pub struct Processes(Vec<(Process, procfs::process::Stat)>);
+
+impl Processes {
+    /// Reads the process table.
+    pub fn now() -> Result<Self, Error> {
+        let all = procfs::process::all_processes().map_err(|e| error("/proc", e))?;
+        // A process may end while we look: then it is not one of them.
+        Ok(Self(all.flatten().filter_map(|p| p.stat().ok().map(|stat| (p, stat))).collect()))
+    }
+
+    /// The processes `roots` and their descendants (those whose parent has ended belong to nobody).
+    pub fn tree(&self, roots: &[u32]) -> Vec<u32> {
+        let mut found: Vec<i32> = roots.iter().map(|&pid| pid as i32).collect();
+        found.retain(|pid| self.0.iter().any(|(_, stat)| stat.pid == *pid));
+        let mut next = 0;
+        while next < found.len() {
+            for (_, stat) in &self.0 {
+                if stat.ppid == found[next] && !found.contains(&stat.pid) {
+                    found.push(stat.pid);
+                }
+            }
+            next += 1;
+        }
+        found.into_iter().map(|pid| pid as u32).collect()
+    }
+
+    /// What these processes and their descendants use. All zero when none of them is there any more.
+    pub fn usage(&self, roots: &[u32]) -> Usage {
+        let mut sum = Usage::default();
+        for pid in self.tree(roots) {
+            let Some((process, stat)) = self.0.iter().find(|(_, stat)| stat.pid == pid as i32) else {
+                continue;
+            };
+            sum.processes += 1;
+            sum.threads += stat.num_threads.max(0) as u64;
+            sum.user += ticks(stat.utime + stat.cutime.max(0) as u64);
+            sum.system += ticks(stat.stime + stat.cstime.max(0) as u64);
+            sum.rss += stat.rss * procfs::page_size();
+            for task in process.tasks().into_iter().flatten().flatten() {
+                if let Ok(status) = task.status() {
+                    sum.voluntary_switches += status.voluntary_ctxt_switches.unwrap_or(0);
+                    sum.involuntary_switches += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Proportional memory (PSS) of these processes in bytes: a page shared by n counts 1/n for each. The kernel
+/// walks all their pages: some 10 ms per GB, so ask once a trial rather than once a second.
+pub fn pss(pids: &[u32]) -> Result<u64, Error> {
+    let mut sum = 0;
+    for &pid in pids {
+        let path = format!("/proc/{pid}/smaps_rollup");
+        let rollup = Process::new(pid as i32).and_then(|p| p.smaps_rollup()).map_err(|e| error(&path, e))?;
+        for map in &rollup.memory_map_rollup {
+            sum += map.extension.map.get("Pss").copied().unwrap_or(0);
+        }
+    }
+    Ok(sum)
+}
+
+/// Per-core counters of the kernel's receive backlog, since boot, for the whole machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Softnet {
+    /// Packets taken in.
+    pub processed: u64,
+    /// Packets dropped since the backlog (`net.core.netdev_max_backlog`) was full.
+    pub dropped: u64,
+    /// Times the budget ran out with packets left.
+    pub squeezed: u64,
+}
+
+/// The backlog's counters, core by core.
+pub fn softnet() -> Result<Vec<Softnet>, Error> {
+    let path = "/proc/thread-self/net/softnet_stat";
+    let text = std::fs::read_to_string(path).map_err(|e| error(path, e))?;
+    let line = |line: &str| {
+        let mut numbers = line.split_ascii_whitespace().map(|n| u64::from_str_radix(n, 16).ok());
+        let mut next = || numbers.next().flatten();
+        Some(Softnet { processed: next()?, dropped: next()?, squeezed: next()? })
+    };
+    text.lines().map(|l| line(l).ok_or_else(|| error(path, format!("unknown line '{l}'")))).collect()
+}
+
+/// Counters of a host's network stack, since it was made. IPv4 and IPv6 together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// UDP datagrams given to sockets.
+    pub udp_received: u64,
+    /// UDP datagrams to a port that nobody had open.
+    pub udp_no_port: u64,
+    /// UDP datagrams that were not given to a socket for another reason; has the full buffers in it.
+    pub udp_in_errors: u64,
+    /// UDP datagrams dropped since the socket's receive buffer was full.
+    pub udp_receive_buffer_errors: u64,
+    /// UDP datagrams sent.
+    pub udp_sent: u64,
+    /// UDP datagrams not sent since the socket's send buffer was full.
+    pub udp_send_buffer_errors: u64,
+    /// Packets received by its devices other than lo.
+    pub received_packets: u64,
+    /// Bytes received, with Ethernet headers.
+    pub received_bytes: u64,
+    /// Packets dropped on receipt: on a veth device, where the backlog was full.
+    pub received_dropped: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent, with Ethernet headers.
+    pub sent_bytes: u64,
+    /// Packets dropped when sent.
+    pub sent_dropped: u64,
+}
+
+impl Counters {
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            udp_received: self.udp_received.saturating_sub(earlier.udp_received),
+            udp_no_port: self.udp_no_port.saturating_sub(earlier.udp_no_port),
+            udp_in_errors: self.udp_in_errors.saturating_sub(earlier.udp_in_errors),
+            udp_receive_buffer_errors: self
+                .udp_receive_buffer_errors
+                .saturating_sub(earlier.udp_receive_buffer_errors),
+            udp_sent: self.udp_sent.saturating_sub(earlier.udp_sent),
+            udp_send_buffer_errors: self
+                .udp_send_buffer_errors
+                .saturating_sub(earlier.udp_send_buffer_errors),
+            received_packets: self.received_packets.saturating_sub(earlier.received_packets),
+            received_bytes: self.received_bytes.saturating_sub(earlier.received_bytes),
+            received_dropped: self.received_dropped.saturating_sub(earlier.received_dropped),
+            sent_packets: self.sent_packets.saturating_sub(earlier.sent_packets),
+            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
+            sent_dropped: self.sent_dropped.saturating_sub(earlier.sent_dropped),
+        }
+    }
+
+    /// Packets and datagrams lost inside this host: at its devices, and at full socket buffers.
+    pub fn drops(&self) -> u64 {
+        self.received_dropped + self.sent_dropped + self.udp_in_errors + self.udp_send_buffer_errors
+    }
+}
+
+/// The counters of one host, opened once: such a file stays with the namespace in which it was opened, so a
+/// reading later needs no thread there.
+#[derive(Debug)]
+pub struct HostCounters {
+    host: String,
+    snmp: File,
+    snmp6: File,
+    devices: File,
+}
+
+impl HostCounters {
+    /// Opens the host's counters.
+    pub fn open(host: &Host) -> Result<Self, Error> {
+        let open = |name: &str| File::open(format!("/proc/thread-self/net/{name}"));
+        let files = host.run_in(|| Ok((open("snmp")?, open("snmp6")?, open("dev")?)))?;
+        let (snmp, snmp6, devices) = files.map_err(|e| host.error("open its counters", e))?;
+        Ok(Self { host: host.name.clone(), snmp, snmp6, devices })
+    }
+
+    /// Reads them.
+    pub fn read(&self) -> Result<Counters, Error> {
+        let text = |file: &File| {
+            whole(file).map_err(|source| Error::Host {
+                host: self.host.clone(),
+                doing: "read its counters".into(),
+                source,
+            })
+        };
+        let mut sum = Counters::default();
+        add_snmp(&mut sum, &text(&self.snmp)?).ok_or_else(|| error("/proc/net/snmp", "unknown shape"))?;
+        add_snmp6(&mut sum, &text(&self.snmp6)?);
+        add_devices(&mut sum, &text(&self.devices)?)
+            .ok_or_else(|| error("/proc/net/dev", "unknown shape"))?;
+        Ok(sum)
+    }
+}
+
+/// A file of /proc from its start; it is made anew for that.
+fn whole(file: &File) -> io::Result<String> {
+    let mut bytes = vec![0; 8192];
+    let mut filled = 0;
+    loop {
+        match file.read_at(&mut bytes[filled..], filled as u64)? {
+            0 => break,
+            n => filled += n,
+        }
+        if filled == bytes.len() {
+            bytes.resize(2 * filled, 0);
+        }
+    }
+    bytes.truncate(filled);
+    String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+}
+
+fn add_udp(sum: &mut Counters, name: &str, value: u64) {
+    match name {
+        "InDatagrams" => sum.udp_received += value,
+        "NoPorts" => sum.udp_no_port += value,
+        "InErrors" => sum.udp_in_errors += value,
+        "RcvbufErrors" => sum.udp_receive_buffer_errors += value,
+        "OutDatagrams" => sum.udp_sent += value,
+        "SndbufErrors" => sum.udp_send_buffer_errors += value,
+        _ => (),
+    }
+}
+
+/// Two lines "Udp:", names and then values.
+fn add_snmp(sum: &mut Counters, text: &str) -> Option<()> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (lines.next()?, lines.next()?);
+    for (name, value) in names.split(' ').zip(values.split(' ')) {
+        add_udp(sum, name, value.parse().ok()?);
+    }
+    Some(())
+}
+
+/// Lines "Udp6InDatagrams 3"; none where there is no IPv6.
+fn add_snmp6(sum: &mut Counters, text: &str) {
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        if let (Some(name), Some(value)) = (words.next(), words.next())
+            && let (Some(name), Ok(value)) = (name.strip_prefix("Udp6"), value.parse())
+        {
+            add_udp(sum, name, value);
+        }
+    }
+}
+
+/// Two lines of heading, then "name: " with 8 numbers for receipt and 8 for sending.
+fn add_devices(sum: &mut Counters, text: &str) -> Option<()> {
+    for line in text.lines().skip(2) {
+        let (name, numbers) = line.split_once(':')?;
+        let numbers: Vec<u64> = numbers.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        if name.trim() == "lo" {
+            continue;
+        }
+        sum.received_bytes += numbers.first()?;
+        sum.received_packets += numbers.get(1)?;
+        sum.received_dropped += numbers.get(3)?;
+        sum.sent_bytes += numbers.get(8)?;
+        sum.sent_packets += numbers.get(9)?;
+        sum.sent_dropped += numbers.get(11)?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_those_that_the_machine_has_and_time_goes_on() {
+        let before = cores().unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let after = cores().unwrap();
+        assert!(!before.is_empty());
+        assert_eq!(before.len(), after.len());
+        let spent: Duration = after.iter().zip(&before).map(|(a, b)| a.since(b).total()).sum();
+        assert!(spent > Duration::ZERO);
+        let core = after[0];
+        let parts = [core.user, core.system, core.softirq, core.steal, core.idle];
+        let sum: f64 = parts.iter().map(|&part| core.percent(part)).sum();
+        assert!((sum - 100.0).abs() < 1e-6, "{sum}");
+    }
+
+    #[test]
+    fn our_own_use_shows_work_and_memory() {
+        let me = std::process::id();
+        let before = Processes::now().unwrap().usage(&[me]);
+        let mut memory = vec![1u8; 64 << 20];
+        let until = std::time::Instant::now() + Duration::from_millis(60);
+        while std::time::Instant::now() < until {
+            memory.iter_mut().step_by(4096).for_each(|b| *b = b.wrapping_add(1));
+        }
+        let after = Processes::now().unwrap().usage(&[me]);
+        assert!(after.cpu() > before.cpu(), "{before:?} {after:?}");
+        assert!(after.rss > before.rss + (32 << 20), "{before:?} {after:?}");
+        let pss = pss(&[me]).unwrap();
+        assert!(pss > 64 << 20 && pss <= after.rss + (32 << 20), "{pss} {after:?}");
+        drop(memory);
+        assert_eq!(Processes::now().unwrap().usage(&[u32::MAX / 2]), Usage::default());
+    }
+
+    #[test]
+    fn counters_see_a_datagram_without_a_port_and_a_full_buffer() {
+        let host = Host::loopback();
+        let counters = HostCounters::open(&host).unwrap();
+        let before = counters.read().unwrap();
+        let receiver = host.udp_socket("127.0.0.1:0".parse().unwrap()).unwrap();
+        let sender = host.udp_socket("127.0.0.1:0".parse().unwrap()).unwrap();
+        for _ in 0..20_000 {
+            sender.send_to(&[0; 512], receiver.local_addr().unwrap()).unwrap();
+        }
+        let seen = counters.read().unwrap().since(&before);
+        assert!(seen.udp_sent >= 20_000, "{seen:?}");
+        assert!(seen.udp_receive_buffer_errors > 0 && seen.drops() > 0, "{seen:?}");
+    }
+
+    #[test]
+    fn the_backlog_has_a_line_for_each_core() {
+        assert!(softnet().unwrap().iter().any(|core| core.processed > 0));
+    }
+}
