@@ -1,1 +1,3 @@
 //! Captures in and out.
+
+pub mod write;

@@ -2,7 +2,8 @@
 //!
 //! IPv4 clients are in 10.0.0.0/8, IPv6 clients in fd53:c11e::/96. A few send most: the number of a
 //! client's queries falls as one over its rank (the octave of the rank is drawn first, then the rank in
-//! it), and the ranks are scattered over the range. Ports are uniform over 1024 to 65535.
+//! it), and the ranks are scattered over the range. Ports are uniform
+//! over 1024 to 65535, IDs over all numbers.
 
 use crate::Profile;
 use crate::random::{Keys, threshold};
@@ -29,8 +30,8 @@ impl Clients {
         Self { keys: Keys::new(seed, "clients"), count, octaves, ipv6: threshold(profile.ipv6) }
     }
 
-    /// The client of query `index`.
-    pub fn get(&mut self, index: u64) -> SocketAddr {
+    /// The client of query `index`, and the ID that it gives its query.
+    pub fn get(&mut self, index: u64) -> (SocketAddr, u16) {
         let mut draws = self.keys.draws(index);
         let first = 1u64 << draws.below(self.octaves);
         // The last octave may be cut short by the count.
@@ -44,7 +45,7 @@ impl Clients {
         } else {
             IpAddr::V4(Ipv4Addr::from_bits(10 << 24 | host))
         };
-        SocketAddr::new(address, port)
+        (SocketAddr::new(address, port), draws.bits() as u16)
     }
 }
 
@@ -61,7 +62,7 @@ mod tests {
         let mut hits: HashMap<IpAddr, u32> = HashMap::new();
         let mut v6 = 0;
         for index in 0..100_000 {
-            let client = clients.get(index);
+            let (client, _) = clients.get(index);
             assert!(client.port() >= 1024);
             match client.ip() {
                 IpAddr::V4(a) => assert_eq!(a.octets()[0], 10),
@@ -84,7 +85,7 @@ mod tests {
         let mut profile = Profile::load("nominet").unwrap();
         profile.clients = 1;
         let mut clients = Clients::new(&profile, Seed(1));
-        let first = clients.get(0).ip();
-        assert!((0..1000).all(|i| clients.get(i).ip() == first));
+        let first = clients.get(0).0.ip();
+        assert!((0..1000).all(|i| clients.get(i).0.ip() == first));
     }
 }

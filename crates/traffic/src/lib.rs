@@ -15,6 +15,7 @@ mod query;
 mod random;
 mod spec;
 mod synthesis;
+mod tally;
 
 pub mod clients;
 
@@ -25,3 +26,4 @@ pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
 pub use query::{Checksum, Query, QuerySource};
 pub use spec::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};
 pub use synthesis::Synthesis;
+pub use tally::Tally;
