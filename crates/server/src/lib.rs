@@ -1,1 +1,62 @@
 //! One file per name server: configuration, start, control, capabilities; readiness is generic.
+//!
+//! [`start`] checks everything that can be checked beforehand (program, zone file, addresses, port,
+//! configuration), writes the configuration into the server's own folder and starts it on a host.
+//! [`Server::ready`] then waits for the right serial and a right answer from the end of the zone: no server's
+//! word is taken for it, and no server's log line (BIND says "all zones loaded" when one was not).
+//!
+//! # What all servers have in common
+//!
+//! * Whatever a server writes (process id, control socket, databases, logs) is in its folder. Programs of
+//!   servers other than the one measured, system services and their configurations are not touched.
+//! * It listens on [`ServerSpec::addresses`] and [`ServerSpec::port`] only, over UDP and TCP.
+//! * UDP answers are capped at [`ServerSpec::udp_size`] octets, stated in the configuration even where it is
+//!   the default (1232).
+//! * Response rate limiting is off, and so are query logging, NOTIFY and outgoing zone transfers.
+//! * It stays the user that started it: no setuid, no chroot. So it runs as root, and as the root of a user
+//!   namespace.
+//! * What is not named here is the server's default: minimal responses (BIND's are not minimal, NSD leaves out
+//!   what does not fit), DNS cookies (BIND and Knot answer them), zone checks, TCP limits (BIND 150, NSD 100, PowerDNS
+//!   20 connections).
+//!
+//! # What differs
+//!
+//! | | BIND | NSD | Knot DNS | PowerDNS |
+//! |---|---|---|---|---|
+//! | `workers` | threads (`-n`) | processes (`server-count`, `reuseport`) | UDP, TCP and background threads, each | receiver threads (`reuseport`), each answering by itself |
+//! | `config` goes | into `options { }` | to the end of `server:` | to the end of the file | to the end of the file |
+//! | a setting set twice | ours is left out | theirs wins | theirs wins | theirs wins |
+//! | new sections | no | yes | yes; `zone:` and other lists only under new identifiers | (has none) |
+//! | checked by | `named-checkconf` | `nsd-checkconf` | `knotc conf-check` | `pdns_server --config=check` (names, not values) |
+//! | reload | `rndc reload` | `nsd-control reload` | `knotc zone-reload` | `pdns_control bind-reload-now` |
+//! | counters | `rndc stats` | `nsd-control stats_noreset` | `knotc stats` (more with `mod-stats`) | `pdns_control show '*'` |
+//! | updates (RFC 2136) | yes | no | yes | not with the bind backend |
+//! | IXFR out | yes | yes | yes | no |
+//! | a broken zone file at a reload | old zone served | zone gone (SERVFAIL) | old zone served | old zone served |
+//! | DS in a referral without DO | no | no | no | yes |
+//!
+//! PowerDNS runs with its packet and query caches on, as by default; `config` lines `cache-ttl=0`,
+//! `query-cache-ttl=0` and `negquery-cache-ttl=0` switch them off.
+
+mod bind;
+mod check;
+mod driver;
+mod error;
+mod external;
+mod found;
+mod knot;
+mod log;
+mod nsd;
+mod powerdns;
+mod ready;
+mod spec;
+mod start;
+mod tool;
+
+pub use driver::{Capabilities, Control, NameServer, Prepared, Site, driver};
+pub use error::{Cause, Error, Problem};
+pub use found::{Found, installed, package};
+pub use log::Line;
+pub use ready::fuzz_answer;
+pub use spec::{DEFAULT_UDP_SIZE, Kind, ServerSpec, ZoneRef};
+pub use start::{Server, start};

@@ -1,0 +1,209 @@
+//! BIND 9.
+//!
+//! `named` runs in the foreground with its log in `named.log` (`-L`), which needs no `logging` statement: the
+//! lines before and after reading the configuration are in one file. Control is by `rndc` over a TCP port of
+//! the host's loopback with a secret of this start alone: BIND gave up control sockets in the file system.
+//!
+//! Extra configuration goes into the `options` block. BIND refuses a statement given twice, so a statement of ours
+//! is left out where the extra text has it: `minimal-responses yes; max-udp-size 4096;` just works.
+
+use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
+use crate::error::Error;
+use crate::log::Line;
+use crate::spec::quotable;
+use rack::Cmd;
+use std::net::SocketAddr;
+
+pub(crate) struct Bind;
+
+impl NameServer for Bind {
+    fn program(&self) -> &'static str {
+        "named"
+    }
+
+    fn package(&self) -> &'static str {
+        "bind9 bind9-utils"
+    }
+
+    fn version_flag(&self) -> &'static str {
+        "-v"
+    }
+
+    fn can(&self) -> Capabilities {
+        Capabilities { reload: true, stats: true, update: true, ixfr_out: true }
+    }
+
+    fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
+        let config = site.path("named.conf");
+        Ok(Prepared {
+            files: vec![("named.conf", named_conf(site)?), ("rndc.conf", rndc_conf(site))],
+            folders: Vec::new(),
+            check: tool(site, "named-checkconf")?.arg(&config),
+            before: Vec::new(),
+            start: Cmd::new(site.program)
+                .args(["-f", "-c", &config, "-L", &site.path(self.log())])
+                .args(["-n", &site.spec.workers.to_string()]),
+        })
+    }
+
+    fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
+        let rndc = tool(site, "rndc")?.args(["-c", &site.path("rndc.conf")]);
+        Ok(Some(match what {
+            Control::Reload => rndc.args(["reload", &site.spec.zone.origin]),
+            Control::Stats => rndc.arg("stats"),
+        }))
+    }
+
+    fn log(&self) -> &'static str {
+        "named.log"
+    }
+
+    fn stats_file(&self) -> Option<&'static str> {
+        Some("named.stats")
+    }
+
+    fn judge(&self, line: &str) -> Line {
+        // "all zones loaded" is logged even if one failed.
+        if line.contains("not loaded due to errors") {
+            Line::Refused
+        } else if line.contains(": error: ") || line.contains(": critical: ") {
+            Line::Error
+        } else {
+            Line::Other
+        }
+    }
+}
+
+/// The configuration. BIND 9.11 and later take it (hence `master`, which all of them know).
+fn named_conf(site: &Site<'_>) -> Result<String, Error> {
+    let dir = quotable(&site.spec.label, "directory", site.dir)?;
+    let zone_file = quotable(&site.spec.label, "zone.file", site.zone_file)?;
+    let cap = site.spec.udp_size;
+    let options = [
+        ("directory", format!("\"{dir}\"")),
+        ("pid-file", format!("\"{dir}/named.pid\"")),
+        ("session-keyfile", format!("\"{dir}/session.key\"")),
+        ("managed-keys-directory", format!("\"{dir}\"")),
+        ("key-directory", format!("\"{dir}\"")),
+        ("bindkeys-file", format!("\"{dir}/bind.keys\"")),
+        ("statistics-file", format!("\"{dir}/named.stats\"")),
+        ("listen-on", listen(site, SocketAddr::is_ipv4)),
+        ("listen-on-v6", listen(site, SocketAddr::is_ipv6)),
+        ("recursion", "no".into()),
+        ("dnssec-validation", "no".into()),
+        ("allow-query", "{ any; }".into()),
+        ("allow-transfer", "{ none; }".into()),
+        ("notify", "no".into()),
+        ("querylog", "no".into()),
+        ("max-udp-size", cap.to_string()),
+        ("edns-udp-size", cap.to_string()),
+    ];
+    let theirs = statements(site.spec.config.as_deref().unwrap_or_default());
+    let ours: String = options
+        .iter()
+        .filter(|(name, _)| !theirs.iter().any(|their| their == name))
+        .map(|(name, value)| format!("\t{name} {value};\n"))
+        .collect();
+    let Site { spec, control, secret, .. } = site;
+    Ok(format!(
+        "options {{\n{ours}{}}};\n\
+         key \"rndc\" {{ algorithm hmac-sha256; secret \"{secret}\"; }};\n\
+         controls {{\n\tinet {} port {} allow {{ {}; }} keys {{ \"rndc\"; }};\n}};\n\
+         zone \"{}\" {{\n\ttype master;\n\tfile \"{zone_file}\";\n}};\n",
+        extra(spec),
+        control.ip(),
+        control.port(),
+        control.ip(),
+        spec.zone.origin,
+    ))
+}
+
+fn rndc_conf(site: &Site<'_>) -> String {
+    let Site { control, secret, .. } = site;
+    format!(
+        "key \"rndc\" {{ algorithm hmac-sha256; secret \"{secret}\"; }};\n\
+         options {{\n\tdefault-key \"rndc\";\n\tdefault-server {};\n\tdefault-port {};\n}};\n",
+        control.ip(),
+        control.port()
+    )
+}
+
+/// The value of `listen-on` or `listen-on-v6`. Nothing of a family: none, as the default would be all.
+fn listen(site: &Site<'_>, family: fn(&SocketAddr) -> bool) -> String {
+    let addresses: Vec<String> =
+        site.listen.iter().filter(|a| family(a)).map(|a| format!("{};", a.ip())).collect();
+    if addresses.is_empty() {
+        return "{ none; }".into();
+    }
+    format!("port {} {{ {} }}", site.spec.port, addresses.join(" "))
+}
+
+/// The names of the statements at the top level of `text`, which is what stands inside an `options` block:
+/// words at its start or after a `;` outside braces, quotes and comments.
+fn statements(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let (mut depth, mut expect, mut rest) = (0_u32, true, text);
+    while let Some(c) = rest.chars().next() {
+        let comment_end = match c {
+            '#' => Some("\n"),
+            '/' if rest.starts_with("//") => Some("\n"),
+            '/' if rest.starts_with("/*") => Some("*/"),
+            '"' => Some("\""),
+            _ => None,
+        };
+        if let Some(end) = comment_end {
+            let body = &rest[end.len().min(rest.len())..];
+            rest = body.find(end).map_or("", |at| &body[at + end.len()..]);
+            continue;
+        }
+        let word = rest.find(|c: char| c.is_whitespace() || "{};\"#".contains(c)).unwrap_or(rest.len());
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ';' => expect = depth == 0,
+            _ if word > 0 => {
+                if std::mem::take(&mut expect) {
+                    names.push(rest[..word].to_ascii_lowercase());
+                }
+                rest = &rest[word..];
+                continue;
+            }
+            _ => (),
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_found_at_the_top_level_only() {
+        let text = "minimal-responses yes; // recursion yes;\n\
+                    # notify yes;\n/* querylog yes; */ allow-transfer { 10.0.0.0/8; none; };\n\
+                    version \"a; notify yes;\";\trate-limit {\n responses-per-second 5; slip 2; }; Max-Udp-Size 4096;";
+        let names = ["minimal-responses", "allow-transfer", "version", "rate-limit", "max-udp-size"];
+        assert_eq!(statements(text), names);
+        assert!(statements("").is_empty());
+        assert_eq!(statements("a"), ["a"]);
+    }
+
+    #[test]
+    fn statements_ends_on_anything() {
+        let mut draw = 1_u64;
+        for _ in 0..20_000 {
+            let text: String = (0..20)
+                .map(|_| {
+                    draw =
+                        draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    ["{", "}", ";", "\"", "/*", "*/", "//", "#", "\n", " ", "a", "ü"]
+                        [(draw >> 33) as usize % 12]
+                })
+                .collect();
+            let names = statements(&text);
+            assert!(names.iter().all(|name| !name.is_empty() && text.contains(name.as_str())), "{text:?}");
+        }
+    }
+}

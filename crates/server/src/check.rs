@@ -1,0 +1,133 @@
+//! What is checked before anything is started.
+
+use crate::error::{Error, Problem};
+use crate::spec::ServerSpec;
+use rack::Host;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+
+/// The zone file's absolute path, if it is a file that can be read.
+pub(crate) fn zone_file(spec: &ServerSpec) -> Result<PathBuf, Error> {
+    let path = &spec.zone.file;
+    let problem = |source| Error::new(&spec.label, Problem::Zone { path: path.clone(), source });
+    let file = File::open(path).map_err(problem)?;
+    if !file.metadata().map_err(problem)?.is_file() {
+        return Err(problem(io::Error::other("not a regular file, which every server needs")));
+    }
+    std::path::absolute(path).map_err(problem)
+}
+
+/// Fails where somebody else listens on one of the addresses, or the host does not have it.
+pub(crate) fn ports_free(spec: &ServerSpec, host: &Host, listen: &[SocketAddr]) -> Result<(), Error> {
+    for &address in listen {
+        let tried = host
+            .run_in(|| (UdpSocket::bind(address).map(drop), TcpListener::bind(address).map(drop)))
+            .map_err(|e| Error::new(&spec.label, Problem::Rack(e)))?;
+        for (transport, result) in [("UDP", tried.0), ("TCP", tried.1)] {
+            let host = host.name.clone();
+            match result {
+                Ok(()) => (),
+                Err(e) if e.kind() == ErrorKind::AddrInUse => {
+                    return Err(Error::new(&spec.label, Problem::PortInUse { transport, address, host }));
+                }
+                Err(source) => {
+                    return Err(Error::new(&spec.label, Problem::Address { address, host, source }));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A free TCP address of the host for control: on its loopback, which no other host reaches, where that is up.
+pub(crate) fn control_address(spec: &ServerSpec, host: &Host) -> Result<SocketAddr, Error> {
+    let free =
+        |ip: Ipv4Addr| TcpListener::bind((IpAddr::V4(ip), 0)).and_then(|listener| listener.local_addr());
+    let found = host
+        .run_in(|| free(Ipv4Addr::LOCALHOST).or_else(|_| free(host.v4)))
+        .map_err(|e| Error::new(&spec.label, Problem::Rack(e)))?;
+    found.map_err(|source| {
+        let address = SocketAddr::new(host.v4.into(), 0);
+        Error::new(&spec.label, Problem::Address { address, host: host.name.clone(), source })
+    })
+}
+
+/// The server's folder: made if it is not there, refused if it holds anything; absolute.
+pub(crate) fn folder(spec: &ServerSpec, dir: &Path) -> Result<PathBuf, Error> {
+    let failed = |source| Error::file(&spec.label, "use the folder", dir, source);
+    fs::create_dir_all(dir).map_err(failed)?;
+    if fs::read_dir(dir).map_err(failed)?.next().is_some() {
+        return Err(Error::new(&spec.label, Problem::DirectoryNotEmpty(dir.into())));
+    }
+    dir.canonicalize().map_err(failed)
+}
+
+/// Whether AppArmor would confine this program to the distribution's folders (Debian ships such a profile for
+/// `named`), so that it could not read a configuration of ours. Profiles go by path.
+pub(crate) fn confined(program: &Path, root: &Path) -> bool {
+    let enabled = fs::read_to_string(root.join("sys/module/apparmor/parameters/enabled"))
+        .is_ok_and(|text| text.starts_with('Y'));
+    let program = program.canonicalize().unwrap_or_else(|_| program.into());
+    let profile = program.to_string_lossy().trim_start_matches('/').replace('/', ".");
+    enabled
+        && root.join("etc/apparmor.d").join(&profile).exists()
+        && !root.join("etc/apparmor.d/disable").join(&profile).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, ZoneRef};
+
+    fn spec() -> ServerSpec {
+        ServerSpec::new(Kind::Nsd, ZoneRef { origin: ".".into(), file: "/".into(), signed: false })
+    }
+
+    #[test]
+    fn a_folder_is_no_zone_file_and_must_be_fresh() {
+        let error = zone_file(&spec()).unwrap_err().to_string();
+        assert!(error.starts_with("server 'nsd': cannot read the zone file /:"), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        let fresh = dir.path().join("a/b");
+        assert_eq!(folder(&spec(), &fresh).unwrap(), fresh.canonicalize().unwrap());
+        fs::write(fresh.join("old"), "").unwrap();
+        assert!(matches!(*folder(&spec(), &fresh).unwrap_err().problem, Problem::DirectoryNotEmpty(_)));
+    }
+
+    #[test]
+    fn foreign_addresses_are_told_from_occupied_ones() {
+        let host = Host::loopback();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let taken = udp.local_addr().unwrap();
+        let problem = |address| *ports_free(&spec(), &host, &[address]).unwrap_err().problem;
+        assert!(
+            matches!(problem(taken), Problem::PortInUse { transport: "UDP", address, .. } if address == taken)
+        );
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(matches!(problem(tcp.local_addr().unwrap()), Problem::PortInUse { transport: "TCP", .. }));
+        assert!(matches!(problem("192.0.2.1:5300".parse().unwrap()), Problem::Address { .. }));
+        drop(udp);
+        assert!(ports_free(&spec(), &host, &[taken]).is_ok());
+        assert!(control_address(&spec(), &host).unwrap().ip().is_loopback());
+    }
+
+    #[test]
+    fn confinement_goes_by_path_and_can_be_disabled() {
+        let root = tempfile::tempdir().unwrap();
+        let make = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let named = Path::new("/nowhere/sbin/named");
+        make("etc/apparmor.d/nowhere.sbin.named", "");
+        assert!(!confined(named, root.path()));
+        make("sys/module/apparmor/parameters/enabled", "Y\n");
+        assert!(confined(named, root.path()));
+        assert!(!confined(Path::new("/nowhere/sbin/nsd"), root.path()));
+        make("etc/apparmor.d/disable/nowhere.sbin.named", "");
+        assert!(!confined(named, root.path()));
+    }
+}

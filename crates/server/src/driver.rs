@@ -1,0 +1,178 @@
+//! What each server's file has to know.
+
+use crate::error::Error;
+use crate::log::Line;
+use crate::spec::{Kind, ServerSpec};
+use crate::{bind, external, knot, nsd, powerdns};
+use rack::Cmd;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// What a server can do, as started here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Serves a changed zone file without a restart.
+    pub reload: bool,
+    /// Counts what it does, and tells.
+    pub stats: bool,
+    /// Takes dynamic updates (RFC 2136).
+    pub update: bool,
+    /// Serves incremental zone transfers (RFC 1995).
+    pub ixfr_out: bool,
+}
+
+/// What may be asked of a running server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Serve the zone file as it is now.
+    Reload,
+    /// Tell the counters.
+    Stats,
+}
+
+/// Where and how a server is to run: what [`NameServer::prepare`] makes a configuration of.
+#[derive(Clone, Debug)]
+pub struct Site<'a> {
+    /// What was asked for, checked.
+    pub spec: &'a ServerSpec,
+    /// The folder for everything it writes; absolute.
+    pub dir: &'a Path,
+    /// The zone file; absolute.
+    pub zone_file: &'a Path,
+    /// Where it listens.
+    pub listen: &'a [SocketAddr],
+    /// The program.
+    pub program: &'a Path,
+    /// Its version, as it says itself, such as `9.18.49`.
+    pub version: &'a str,
+    /// A TCP address of the host for control, for those without control sockets in the file system.
+    pub control: SocketAddr,
+    /// A fresh secret of 32 bytes in base64 for the same.
+    pub secret: &'a str,
+}
+
+impl Site<'_> {
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> String {
+        self.dir.join(name).display().to_string()
+    }
+
+    /// The path of a socket in the folder. Sockets' paths must be shorter than 108 bytes: in deeper folders the
+    /// socket is named by way of the working folder, which is the server's and its tools'.
+    pub fn socket(&self, name: &str) -> String {
+        let path = self.path(name);
+        if path.len() < 100 { path } else { format!("/proc/self/cwd/{name}") }
+    }
+
+    /// Whether the program's version is at least `major.minor`; unknown versions are taken as newest.
+    pub fn at_least(&self, major: u32, minor: u32) -> bool {
+        let mut parts = self.version.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
+        match (parts.next(), parts.next()) {
+            (Some(a), Some(b)) => (a, b) >= (major, minor),
+            _ => true,
+        }
+    }
+}
+
+/// A configuration, and the commands that go with it.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Files to be written into the folder: name and text. The first is the configuration.
+    pub files: Vec<(&'static str, String)>,
+    /// Folders to be made in it.
+    pub folders: Vec<&'static str>,
+    /// Checks the configuration: fails, with a reason on its output, where it is wrong.
+    pub check: Cmd,
+    /// What must be run before the start.
+    pub before: Vec<Cmd>,
+    /// Starts the server in the foreground.
+    pub start: Cmd,
+}
+
+/// One name server. Each is one file of this crate, and one arm of [`driver`].
+pub trait NameServer: Sync {
+    /// The program's usual name.
+    fn program(&self) -> &'static str;
+
+    /// Debian's packages that have the program and its tools, the program's first.
+    fn package(&self) -> &'static str;
+
+    /// The argument that makes the program tell its version.
+    fn version_flag(&self) -> &'static str;
+
+    /// What it can do.
+    fn can(&self) -> Capabilities;
+
+    /// The configuration and commands for this site. Reads the zone file at most; writes nothing.
+    fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error>;
+
+    /// The command that asks this of the running server; `None`: it cannot do that.
+    fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error>;
+
+    /// The log's name in the folder.
+    fn log(&self) -> &'static str;
+
+    /// The file in the folder that counters are written to, where they are not on the tool's output.
+    fn stats_file(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What a line of the log means.
+    fn judge(&self, line: &str) -> Line;
+}
+
+/// The driver of a kind.
+pub fn driver(kind: Kind) -> &'static dyn NameServer {
+    match kind {
+        Kind::Bind => &bind::Bind,
+        Kind::Nsd => &nsd::Nsd,
+        Kind::Knot => &knot::Knot,
+        Kind::Powerdns => &powerdns::Powerdns,
+        Kind::External => &external::External,
+    }
+}
+
+/// A tool that belongs to the site's program.
+pub(crate) fn tool(site: &Site<'_>, name: &str) -> Result<Cmd, Error> {
+    let path: PathBuf = crate::found::tool(site.spec, site.program, name)?;
+    Ok(Cmd::new(path).cwd(site.dir))
+}
+
+/// The extra configuration, ending in a newline where there is any.
+pub(crate) fn extra(spec: &ServerSpec) -> String {
+    match spec.config.as_deref().map(str::trim_end) {
+        None | Some("") => String::new(),
+        Some(text) => format!("{text}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::ZoneRef;
+
+    #[test]
+    fn versions_and_socket_paths() {
+        let zone = ZoneRef { origin: ".".into(), file: "/z".into(), signed: false };
+        let spec = ServerSpec::new(Kind::Nsd, zone);
+        let deep = PathBuf::from(format!("/{}", "d".repeat(120)));
+        let mut site = Site {
+            spec: &spec,
+            dir: Path::new("/run/nsd"),
+            zone_file: Path::new("/z"),
+            listen: &[],
+            program: Path::new("/usr/sbin/nsd"),
+            version: "4.6.1",
+            control: ([127, 0, 0, 1], 1).into(),
+            secret: "",
+        };
+        assert_eq!(site.socket("ctl"), "/run/nsd/ctl");
+        assert!(site.at_least(4, 6) && site.at_least(3, 9) && !site.at_least(4, 8) && !site.at_least(5, 0));
+        site.version = "9.20.1-1~deb12u3-Debian";
+        assert!(site.at_least(9, 20) && !site.at_least(9, 21));
+        site.version = "unknown";
+        assert!(site.at_least(99, 0));
+        site.dir = &deep;
+        assert_eq!(site.socket("ctl"), "/proc/self/cwd/ctl");
+    }
+}

@@ -1,0 +1,137 @@
+//! Finding servers and their tools on this machine.
+
+use crate::driver::{NameServer, driver};
+use crate::error::{Error, Problem};
+use crate::spec::{Kind, ServerSpec};
+use crate::tool;
+use rack::{Cmd, Host, Launcher, Local};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// An installed server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The program.
+    pub path: PathBuf,
+    /// Its version, as it says itself, such as `9.18.49-1~deb12u3-Debian`.
+    pub version: String,
+}
+
+/// The server of this kind that would be started where no program is named; `None`: there is none, or it cannot even
+/// tell its version. Always `None` for [`Kind::External`].
+pub fn installed(kind: Kind) -> Option<Found> {
+    let path = on_path(driver(kind).program())?;
+    let version = version(&Local, &Host::loopback(), kind.name(), driver(kind), &path).ok()?;
+    Some(Found { path, version })
+}
+
+/// The packages of Debian that hold a server and its tools, as `apt-get install` takes them.
+pub fn package(kind: Kind) -> &'static str {
+    driver(kind).package()
+}
+
+/// The program to start: the one named, or the usual one.
+pub(crate) fn program(spec: &ServerSpec) -> Result<PathBuf, Error> {
+    match &spec.program {
+        Some(path) if path.components().count() > 1 => {
+            if runs(path) {
+                // Relative to us, not to the server's folder.
+                std::path::absolute(path).map_err(|e| Error::file(&spec.label, "find", path, e))
+            } else {
+                Err(missing(spec, path, "a program that can be run".into()))
+            }
+        }
+        Some(name) => on_path(name).ok_or_else(|| missing(spec, name, looked())),
+        None => {
+            let name = Path::new(driver(spec.kind).program());
+            on_path(name).ok_or_else(|| missing(spec, name, looked()))
+        }
+    }
+}
+
+/// A tool of the program: beside it, or in the sbin or bin next to its folder (a build installed under a prefix of its
+/// own), or the system's.
+pub(crate) fn tool(spec: &ServerSpec, program: &Path, name: &str) -> Result<PathBuf, Error> {
+    let beside = program.parent().unwrap_or(Path::new("/"));
+    let near = [beside.join(name), beside.join("../sbin").join(name), beside.join("../bin").join(name)];
+    near.into_iter().find(|path| runs(path)).or_else(|| on_path(name)).ok_or_else(|| {
+        missing(spec, Path::new(name), format!("beside {} nor {}", program.display(), looked()))
+    })
+}
+
+/// What a program says its version is.
+pub(crate) fn version(
+    launcher: &dyn Launcher,
+    host: &Host,
+    label: &str,
+    driver: &dyn NameServer,
+    program: &Path,
+) -> Result<String, Error> {
+    // PowerDNS tells it with exit status 99.
+    let (_, said) = tool::outcome(launcher, host, label, &Cmd::new(program).arg(driver.version_flag()))?;
+    Ok(number(&said).unwrap_or("unknown").into())
+}
+
+/// The version in a program's self-description: the first word that is a dotted number, with what hangs on it.
+fn number(said: &str) -> Option<&str> {
+    let dotted = |word: &&str| {
+        let mut parts = word.split('.');
+        let numeric = |part: Option<&str>| {
+            part.is_some_and(|part| part.starts_with(|c: char| c.is_ascii_digit()) && !part.contains(':'))
+        };
+        numeric(parts.next()) && numeric(parts.next())
+    };
+    said.split_whitespace().find(dotted)
+}
+
+fn missing(spec: &ServerSpec, program: &Path, looked: String) -> Error {
+    let problem =
+        Problem::Missing { kind: spec.kind, program: program.into(), looked, package: package(spec.kind) };
+    Error::new(&spec.label, problem)
+}
+
+/// Folders searched after PATH: servers live in sbin, which a user's PATH lacks on Debian.
+const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+fn looked() -> String {
+    format!("on PATH nor in {}", SBIN.join(", "))
+}
+
+fn on_path(name: impl AsRef<Path>) -> Option<PathBuf> {
+    let name = name.as_ref();
+    if name.as_os_str().is_empty() {
+        return None;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    folders.chain(SBIN.map(PathBuf::from)).map(|folder| folder.join(name)).find(|path| runs(path))
+}
+
+fn runs(path: &Path) -> bool {
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        assert_eq!(
+            number("BIND 9.18.49-1~deb12u3-Debian (Extended Support Version) <id:>"),
+            Some("9.18.49-1~deb12u3-Debian")
+        );
+        assert_eq!(number("NSD version 4.6.1\nWritten by NLnet Labs.\n"), Some("4.6.1"));
+        assert_eq!(number("knotd (Knot DNS), version 3.2.6\n"), Some("3.2.6"));
+        assert_eq!(
+            number("Nov 21 03:57:20 PowerDNS Authoritative Server 4.7.3 (C) 2001-2022"),
+            Some("4.7.3")
+        );
+        assert_eq!(number("no version at all"), None);
+    }
+
+    #[test]
+    fn external_is_never_installed() {
+        assert_eq!(installed(Kind::External), None);
+    }
+}

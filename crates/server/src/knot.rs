@@ -1,0 +1,104 @@
+//! Knot DNS.
+//!
+//! `knotd` runs in the foreground as one process. Extra configuration is appended: the last of two settings wins, a
+//! section that is there already is added to. Lists (`zone:`, `template:`) refuse an identifier given twice, so the
+//! zone's own settings are changed by a `template:` with `id: default`.
+
+use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
+use crate::error::Error;
+use crate::log::Line;
+use crate::spec::quotable;
+use rack::Cmd;
+
+pub(crate) struct Knot;
+
+impl NameServer for Knot {
+    fn program(&self) -> &'static str {
+        "knotd"
+    }
+
+    fn package(&self) -> &'static str {
+        "knot"
+    }
+
+    fn version_flag(&self) -> &'static str {
+        "--version"
+    }
+
+    fn can(&self) -> Capabilities {
+        Capabilities { reload: true, stats: true, update: true, ixfr_out: true }
+    }
+
+    fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
+        let config = site.path("knot.conf");
+        Ok(Prepared {
+            files: vec![("knot.conf", knot_conf(site)?)],
+            folders: vec!["db"],
+            check: tool(site, "knotc")?.args(["-c", &config, "conf-check"]),
+            before: Vec::new(),
+            start: Cmd::new(site.program).args(["-c", &config]),
+        })
+    }
+
+    fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
+        let knotc = tool(site, "knotc")?.args(["-c", &site.path("knot.conf")]);
+        // Without -b: knotc would only say that it failed, the log says why.
+        Ok(Some(match what {
+            Control::Reload => knotc.args(["zone-reload", &site.spec.zone.origin]),
+            Control::Stats => knotc.args(["-f", "stats"]),
+        }))
+    }
+
+    fn log(&self) -> &'static str {
+        "knot.log"
+    }
+
+    fn judge(&self, line: &str) -> Line {
+        if line.contains(" zone event 'load' failed") {
+            Line::Refused
+        } else if line.contains(" error: ") || line.contains(" critical: ") {
+            Line::Error
+        } else {
+            Line::Other
+        }
+    }
+}
+
+/// The configuration. The zone file is never written back, and no journal is kept: nothing but the zone file says
+/// what is served.
+fn knot_conf(site: &Site<'_>) -> Result<String, Error> {
+    let dir = quotable(&site.spec.label, "directory", site.dir)?;
+    let zone_file = quotable(&site.spec.label, "zone.file", site.zone_file)?;
+    let spec = site.spec;
+    let listen: Vec<String> =
+        site.listen.iter().map(|address| format!("\"{}@{}\"", address.ip(), address.port())).collect();
+    Ok(format!(
+        "server:\n    \
+             rundir: \"{dir}\"\n    \
+             pidfile: \"{dir}/knot.pid\"\n    \
+             listen: [ {listen} ]\n    \
+             udp-workers: {workers}\n    \
+             tcp-workers: {workers}\n    \
+             background-workers: {workers}\n    \
+             udp-max-payload: {cap}\n\
+         control:\n    \
+             listen: \"{control}\"\n\
+         log:\n  \
+           - target: \"{dir}/knot.log\"\n    \
+             any: info\n\
+         database:\n    \
+             storage: \"{dir}/db\"\n\
+         zone:\n  \
+           - domain: \"{origin}\"\n    \
+             file: \"{zone_file}\"\n    \
+             zonefile-sync: -1\n    \
+             journal-content: none\n\
+         {extra}",
+        listen = listen.join(", "),
+        workers = spec.workers,
+        cap = spec.udp_size,
+        control = site.socket("knot.sock"),
+        origin = spec.zone.origin,
+        extra = extra(spec),
+    ))
+}

@@ -1,0 +1,117 @@
+//! NSD.
+//!
+//! `nsd -d` stays in the foreground as a small tree of processes: the one started (transfers and control), a main
+//! process that holds the zone and makes children, and `server-count` children that answer. A reload replaces all
+//! but the first, so process ids are looked up anew each time.
+//!
+//! A reload of a zone file with an error takes the zone away (SERVFAIL); the others serve the old one on.
+//!
+//! Extra configuration is appended to the `server:` clause, which is the last: it may begin clauses of its own
+//! (`key:`, `pattern:`). The last of two settings wins.
+
+use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
+use crate::error::Error;
+use crate::log::Line;
+use crate::spec::quotable;
+use rack::Cmd;
+
+pub(crate) struct Nsd;
+
+impl NameServer for Nsd {
+    fn program(&self) -> &'static str {
+        "nsd"
+    }
+
+    fn package(&self) -> &'static str {
+        "nsd"
+    }
+
+    fn version_flag(&self) -> &'static str {
+        "-v"
+    }
+
+    fn can(&self) -> Capabilities {
+        Capabilities { reload: true, stats: true, update: false, ixfr_out: true }
+    }
+
+    fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
+        let config = site.path("nsd.conf");
+        Ok(Prepared {
+            files: vec![("nsd.conf", nsd_conf(site)?)],
+            folders: Vec::new(),
+            check: tool(site, "nsd-checkconf")?.arg(&config),
+            before: Vec::new(),
+            start: Cmd::new(site.program).args(["-d", "-c", &config]),
+        })
+    }
+
+    fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
+        let control = tool(site, "nsd-control")?.args(["-c", &site.path("nsd.conf")]);
+        Ok(Some(match what {
+            Control::Reload => control.args(["reload", &site.spec.zone.origin]),
+            Control::Stats => control.arg("stats_noreset"),
+        }))
+    }
+
+    fn log(&self) -> &'static str {
+        "nsd.log"
+    }
+
+    fn judge(&self, line: &str) -> Line {
+        if (line.contains("error: zone ") && line.contains(" errors"))
+            || (line.contains("error: zonefile ") && line.contains("does not exist"))
+        {
+            Line::Refused
+        } else if line.contains(" error: ") {
+            Line::Error
+        } else {
+            Line::Other
+        }
+    }
+}
+
+/// The configuration. Control is by a socket in the folder, which needs no certificates.
+fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
+    let dir = quotable(&site.spec.label, "directory", site.dir)?;
+    let zone_file = quotable(&site.spec.label, "zone.file", site.zone_file)?;
+    let spec = site.spec;
+    let addresses: String =
+        site.listen.iter().map(|address| format!("\tip-address: {}\n", address.ip())).collect();
+    // Until 4.8 zones were kept in a database file too, by default; since then the option is gone.
+    let database = if site.at_least(4, 8) { "" } else { "\tdatabase: \"\"\n" };
+    Ok(format!(
+        "remote-control:\n\
+         \tcontrol-enable: yes\n\
+         \tcontrol-interface: \"{control}\"\n\
+         zone:\n\
+         \tname: \"{origin}\"\n\
+         \tzonefile: \"{zone_file}\"\n\
+         server:\n\
+         \tserver-count: {workers}\n\
+         \treuseport: yes\n\
+         \tport: {port}\n\
+         {addresses}\
+         \tusername: \"\"\n\
+         \tchroot: \"\"\n\
+         \tzonesdir: \"{dir}\"\n\
+         {database}\
+         \tpidfile: \"{dir}/nsd.pid\"\n\
+         \tlogfile: \"{dir}/nsd.log\"\n\
+         \txfrdfile: \"{dir}/xfrd.state\"\n\
+         \txfrdir: \"{dir}\"\n\
+         \tzonelistfile: \"{dir}/zone.list\"\n\
+         \tcookie-secret-file: \"{dir}/cookiesecrets\"\n\
+         \tzonefiles-write: 0\n\
+         \trrl-ratelimit: 0\n\
+         \trrl-whitelist-ratelimit: 0\n\
+         \tipv4-edns-size: {cap}\n\
+         \tipv6-edns-size: {cap}\n\
+         {extra}",
+        control = site.socket("nsd.ctl"),
+        origin = spec.zone.origin,
+        workers = spec.workers,
+        port = spec.port,
+        cap = spec.udp_size,
+        extra = extra(spec),
+    ))
+}

@@ -1,0 +1,198 @@
+//! PowerDNS authoritative server with its bind backend, which serves a zone file from memory.
+//!
+//! * The backend does not see that a zone is signed: it must be told (metadata `PRESIGNED` in an SQLite file of its
+//!   own, made by `pdnsutil`), else it leaves out every RRSIG, NSEC and DS. For NSEC3 it must be told the parameters
+//!   as well, and whether there is opt-out, else the answers lack their proofs.
+//! * `pdnsutil` gets a configuration without zones: with the server's it would first load the whole zone.
+//! * `distributor-threads=1` lets each receiver thread answer by itself, without a queue in between.
+//! * A signed zone's referral carries the DS also where the query has DO clear: larger answers than the others'.
+//! * Record data that it cannot parse does not make it refuse a zone file: the fault shows when it is asked for.
+//! * It logs to standard error only; that goes to `pdns.log`.
+//!
+//! Extra configuration is appended; the last of two settings wins. Its checker knows names of settings only.
+
+use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
+use crate::error::{Error, Problem};
+use crate::log::Line;
+use crate::spec::quotable;
+use rack::{Cmd, Output};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+pub(crate) struct Powerdns;
+
+impl NameServer for Powerdns {
+    fn program(&self) -> &'static str {
+        "pdns_server"
+    }
+
+    fn package(&self) -> &'static str {
+        "pdns-server pdns-backend-bind"
+    }
+
+    fn version_flag(&self) -> &'static str {
+        "--version"
+    }
+
+    fn can(&self) -> Capabilities {
+        Capabilities { reload: true, stats: true, update: false, ixfr_out: false }
+    }
+
+    fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
+        let dir = quotable(&site.spec.label, "directory", site.dir)?;
+        let zone_file = quotable(&site.spec.label, "zone.file", site.zone_file)?;
+        let origin = &site.spec.zone.origin;
+        let zones = format!("zone \"{origin}\" {{\n\ttype master;\n\tfile \"{zone_file}\";\n}};\n");
+        let mut files = vec![("pdns.conf", pdns_conf(site, dir)), ("zones.conf", zones)];
+        let mut before = Vec::new();
+        if site.spec.zone.signed {
+            let metadata = format!(
+                "launch=bind\nbind-config={dir}/no-zones.conf\nbind-dnssec-db={dir}/metadata.db\n\
+                 socket-dir={dir}\n"
+            );
+            files.extend([("pdns-metadata.conf", metadata), ("no-zones.conf", String::new())]);
+            // The configuration's file name is pdns-NAME.conf.
+            let pdnsutil = tool(site, "pdnsutil")?.args(["--config-dir", dir, "--config-name=metadata"]);
+            before.push(pdnsutil.clone().args(["create-bind-db", &format!("{dir}/metadata.db")]));
+            before.push(pdnsutil.clone().args(["set-presigned", origin]));
+            let nsec3 = nsec3(site.zone_file).map_err(|source| {
+                Error::new(&site.spec.label, Problem::Zone { path: site.zone_file.into(), source })
+            })?;
+            before.extend(nsec3.map(|parameters| pdnsutil.args(["set-nsec3", origin, &parameters])));
+        }
+        let config_dir = format!("--config-dir={dir}");
+        Ok(Prepared {
+            files,
+            folders: Vec::new(),
+            check: Cmd::new(site.program).args([&config_dir, "--config=check"]),
+            before,
+            start: Cmd::new(site.program).arg(&config_dir).stderr(Output::File(site.dir.join(self.log()))),
+        })
+    }
+
+    fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
+        let control = tool(site, "pdns_control")?.arg(format!("--config-dir={}", site.dir.display()));
+        Ok(Some(match what {
+            Control::Reload => control.args(["bind-reload-now", &site.spec.zone.origin]),
+            Control::Stats => control.args(["show", "*"]),
+        }))
+    }
+
+    fn log(&self) -> &'static str {
+        "pdns.log"
+    }
+
+    fn judge(&self, line: &str) -> Line {
+        // At the start, and at a reload.
+        if line.contains("[bindbackend] error at ") || line.contains(" Error parsing '") {
+            Line::Refused
+        } else if line.contains("Fatal error")
+            || line.contains("Exiting because")
+            || line.contains("Unable to ")
+        {
+            Line::Error
+        } else {
+            Line::Other
+        }
+    }
+}
+
+fn pdns_conf(site: &Site<'_>, dir: &str) -> String {
+    let spec = site.spec;
+    let addresses: Vec<String> = site.listen.iter().map(|address| address.ip().to_string()).collect();
+    let metadata =
+        if spec.zone.signed { format!("bind-dnssec-db={dir}/metadata.db\n") } else { String::new() };
+    let socket = site.socket("");
+    format!(
+        "launch=bind\n\
+         bind-config={dir}/zones.conf\n\
+         bind-check-interval=0\n\
+         {metadata}\
+         socket-dir={socket}\n\
+         local-address={addresses}\n\
+         local-port={port}\n\
+         daemon=no\n\
+         guardian=no\n\
+         setuid=\n\
+         setgid=\n\
+         chroot=\n\
+         receiver-threads={workers}\n\
+         distributor-threads=1\n\
+         reuseport=yes\n\
+         udp-truncation-threshold={cap}\n\
+         disable-axfr=yes\n\
+         disable-syslog=yes\n\
+         log-timestamp=yes\n\
+         log-dns-queries=no\n\
+         security-poll-suffix=\n\
+         {extra}",
+        socket = socket.trim_end_matches('/'),
+        addresses = addresses.join(","),
+        port = spec.port,
+        workers = spec.workers,
+        cap = spec.udp_size,
+        extra = extra(spec),
+    )
+}
+
+/// How far an NSEC3PARAM is looked for: it is at the apex, which comes first in canonical order.
+const APEX: u64 = 1024 * 1024;
+
+/// What `pdnsutil set-nsec3` wants for a zone file with NSEC3: `1 FLAGS ITERATIONS SALT`. The flags, which
+/// tell of opt-out, are those of the first NSEC3 record.
+fn nsec3(zone_file: &Path) -> io::Result<Option<String>> {
+    let lines = || File::open(zone_file).map(|file| BufReader::with_capacity(1 << 20, file));
+    let Some(parameters) = after_type(lines()?.take(APEX), b"NSEC3PARAM")? else { return Ok(None) };
+    let flags = match after_type(lines()?, b"NSEC3")? {
+        Some(first) => first[1].clone(),
+        None => parameters[1].clone(),
+    };
+    Ok(Some(format!("{} {flags} {} {}", parameters[0], parameters[2], parameters[3])))
+}
+
+/// The four fields that follow a type on a line of its own, in the first line that has that type.
+fn after_type(mut lines: impl BufRead, rtype: &[u8]) -> io::Result<Option<[String; 4]>> {
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        let mut fields = line.split(u8::is_ascii_whitespace).filter(|f| !f.is_empty() && *f != b"(");
+        // An NSEC's or RRSIG's mention of the type is not followed by numbers.
+        if fields.by_ref().any(|field| field == rtype) {
+            let rest: Vec<String> =
+                fields.take(4).map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+            if let Ok(four) = <[String; 4]>::try_from(rest)
+                && four[..3].iter().all(|field| field.parse::<u16>().is_ok())
+                && (four[3] == "-" || four[3].bytes().all(|b| b.is_ascii_hexdigit()))
+                && !line.trim_ascii_start().starts_with(b";")
+            {
+                return Ok(Some(four));
+            }
+        }
+        line.clear();
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nsec3_parameters_and_opt_out_come_from_the_zone_file() {
+        let of = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            nsec3(file.path()).unwrap()
+        };
+        let soa = ". 86400 IN SOA a. b. 1 2 3 4 5\n";
+        assert_eq!(of(soa), None);
+        assert_eq!(
+            of(&format!("{soa}. 86400 IN NSEC a. NS SOA RRSIG NSEC DNSKEY\n; 0 NSEC3PARAM 1 0 0 -\n")),
+            None
+        );
+        let param = "\t\t\t0\tNSEC3PARAM 1 0 5 AABB\n\t\t0\tRRSIG\tNSEC3PARAM 13 0 0 (\n";
+        assert_eq!(of(&format!("{soa}{param}")).unwrap(), "1 0 5 AABB");
+        let chain = "0P9M.  86400 IN NSEC3 1 1 5 AABB ( 1P NS SOA NSEC3PARAM )\n";
+        assert_eq!(of(&format!("{soa}{param}{chain}")).unwrap(), "1 1 5 AABB");
+    }
+}

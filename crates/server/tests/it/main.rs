@@ -1,0 +1,35 @@
+//! Server drivers with the real servers, on loopback ports, with small zones made here.
+//!
+//! A test whose server is not installed says SKIPPED on standard error and passes.
+
+/// Makes a module of tests, one a kind, of each function named.
+macro_rules! for_each_server {
+    ($($test:ident),* $(,)?) => { $(
+        mod $test {
+            #[test]
+            fn bind() {
+                crate::lab::with(server::Kind::Bind, super::$test);
+            }
+            #[test]
+            fn nsd() {
+                crate::lab::with(server::Kind::Nsd, super::$test);
+            }
+            #[test]
+            fn knot() {
+                crate::lab::with(server::Kind::Knot, super::$test);
+            }
+            #[test]
+            fn powerdns() {
+                crate::lab::with(server::Kind::Powerdns, super::$test);
+            }
+        }
+    )* };
+}
+
+mod configurations;
+mod external;
+mod faults;
+mod lab;
+mod life;
+mod rootless;
+mod signed;
