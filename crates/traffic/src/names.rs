@@ -57,16 +57,33 @@ impl Names {
     /// # Errors
     /// The scanner's error with line and column; a zone without any name.
     pub fn from_zone(path: &Path, seed: Seed) -> Result<Self, Error> {
-        Self::from_zone_limited(path, seed, NAMES_MAX)
+        Self::from_zone_with(path, seed, &mut |_| {})
     }
 
-    fn from_zone_limited(path: &Path, seed: Seed, limit: usize) -> Result<Self, Error> {
+    /// As [`Self::from_zone`], calling `progress` now and then with the octets read.
+    ///
+    /// # Errors
+    /// As [`Self::from_zone`].
+    pub fn from_zone_with(path: &Path, seed: Seed, progress: &mut dyn FnMut(u64)) -> Result<Self, Error> {
+        Self::from_zone_limited(path, seed, NAMES_MAX, progress)
+    }
+
+    fn from_zone_limited(
+        path: &Path,
+        seed: Seed,
+        limit: usize,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, Error> {
         let bad = |e: zone::Error| Error::Zone { path: path.to_owned(), source: Box::new(e) };
         let mut scanner = zone::Scanner::open(path).map_err(bad)?;
         let mut cuts = Reservoir::new(seed, limit);
         let mut others = Reservoir::new(seed, limit);
         let (mut apex, mut cut, mut last) = (Vec::new(), Vec::new(), Vec::new());
-        while let Some(record) = scanner.next().map_err(bad)? {
+        for records in 0u64.. {
+            if records.is_multiple_of(1 << 16) {
+                progress(scanner.octets());
+            }
+            let Some(record) = scanner.next().map_err(bad)? else { break };
             let owner = record.owner;
             match record.rtype {
                 rtype::SOA => apex = owner.to_vec(),

@@ -62,7 +62,7 @@ fn a_sample_is_fair_seeded_and_in_order() {
     let number =
         |text: &str| text.trim_start_matches('d').split('.').next().unwrap().parse().unwrap_or(1000usize);
     for seed in 0..200 {
-        let names = Names::from_zone_limited(zone.path(), Seed(seed), 100).unwrap();
+        let names = Names::from_zone_limited(zone.path(), Seed(seed), 100, &mut |_| {}).unwrap();
         assert_eq!((names.len(), names.total(), names.is_sample()), (100, 1001, true));
         assert_eq!(names.contains(&wire("d1.example.")), None);
         let picked: Vec<usize> = all(&names).iter().map(|t| number(t)).collect();
@@ -73,8 +73,8 @@ fn a_sample_is_fair_seeded_and_in_order() {
     assert!(hits.iter().all(|&h| (1..=44).contains(&h)), "{hits:?}");
     let mean = |part: &[u32]| f64::from(part.iter().sum::<u32>()) / part.len() as f64;
     assert!((mean(&hits[..100]) - 20.0).abs() < 2.5 && (mean(&hits[901..]) - 20.0).abs() < 2.5);
-    let one = Names::from_zone_limited(zone.path(), Seed(5), 100).unwrap();
-    let again = Names::from_zone_limited(zone.path(), Seed(5), 100).unwrap();
+    let one = Names::from_zone_limited(zone.path(), Seed(5), 100, &mut |_| {}).unwrap();
+    let again = Names::from_zone_limited(zone.path(), Seed(5), 100, &mut |_| {}).unwrap();
     assert_eq!(all(&one), all(&again));
 }
 
@@ -82,7 +82,7 @@ fn a_sample_is_fair_seeded_and_in_order() {
 fn written_names_are_read_again() {
     let zone = zone();
     for limit in [100, NAMES_MAX] {
-        let names = Names::from_zone_limited(zone.path(), Seed(1), limit).unwrap();
+        let names = Names::from_zone_limited(zone.path(), Seed(1), limit, &mut |_| {}).unwrap();
         let mut out = Vec::new();
         names.write(&mut out).unwrap();
         let copy = Names::open(file(std::str::from_utf8(&out).unwrap()).path(), Seed(9)).unwrap();

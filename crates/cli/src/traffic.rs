@@ -1,0 +1,269 @@
+//! `dnsrack traffic`: query files and captures.
+
+use crate::output::{self, Common, Failure, Progress, Status};
+use clap::{Args, Subcommand, ValueEnum};
+use measure::clock::SECOND;
+use measure::{Arrivals, Nanos, Seed, units};
+use serde::Serialize;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trace::write::{Route, SERVER_V4, SERVER_V6, Writer};
+use traffic::clients::Clients;
+use traffic::{Names, Profile, Query, QuerySource, Synthesis, Tally};
+
+/// RZAIA's rate and duration (seed 003, section 3.1).
+const RATE: f64 = 5000.0;
+const DURATION: Nanos = 60 * SECOND;
+/// When captures begin: 2009-03-30T00:00:00Z. Any constant would do; the same seed must give the same bytes.
+const AT: u64 = 1_238_371_200;
+
+/// What `dnsrack traffic` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make queries from a profile over the names of a zone
+    Generate(Generate),
+}
+
+/// The flags of `traffic generate`.
+#[derive(Debug, Args)]
+pub struct Generate {
+    /// rzaia, isc, nominet, or the path of a profile file
+    #[arg(value_name = "PROFILE")]
+    profile: String,
+    /// Ask for names of this zone file
+    #[arg(long, value_name = "ZONE", required_unless_present = "names", conflicts_with = "names")]
+    zone: Option<PathBuf>,
+    /// Ask for the names of this file, one a line
+    #[arg(long, value_name = "FILE")]
+    names: Option<PathBuf>,
+    /// Queries per second [default: 5K]
+    #[arg(long, value_parser = rate)]
+    rate: Option<f64>,
+    /// How long the queries last [default: 60s]
+    #[arg(long, value_parser = duration, conflicts_with = "count")]
+    duration: Option<Nanos>,
+    /// How many queries, instead of a duration
+    #[arg(long, value_parser = count)]
+    count: Option<u64>,
+    /// Where to write; - is standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// pcap, or queries: dnsperf's "name type" lines [default: pcap where OUT ends in .pcap]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The same seed gives the same bytes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// When the capture begins, such as 2026-08-20T04:00:00Z [default: 2009-03-30T00:00:00Z]
+    #[arg(long, value_name = "TIME", value_parser = zone::time::parse)]
+    at: Option<u64>,
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Pcap,
+    Queries,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match units::number(text)? {
+        rate if rate > 0.0 => Ok(rate),
+        _ => Err("a rate must be more than zero".into()),
+    }
+}
+
+fn duration(text: &str) -> Result<Nanos, String> {
+    match units::duration(text)? {
+        0 => Err("a duration must be more than zero".into()),
+        duration => Ok(duration),
+    }
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    match units::count(text)? {
+        0 => Err("at least one query must be asked for".into()),
+        count => Ok(count),
+    }
+}
+
+/// `traffic generate --json`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    profile: &'a str,
+    seed: u64,
+    output: &'a Path,
+    format: Format,
+    /// Octets written.
+    bytes: u64,
+    /// Queries per second, and how long they last; null where lines without times were counted.
+    rate: Option<f64>,
+    duration_s: Option<f64>,
+    /// Names kept of the names there are.
+    names: usize,
+    names_total: u64,
+    names_are_sample: bool,
+    #[serde(flatten)]
+    tally: Tally,
+}
+
+/// Runs the command.
+pub fn run(command: Command, common: &Common) -> output::Result {
+    let Command::Generate(args) = command;
+    generate(&args, common)
+}
+
+fn generate(args: &Generate, common: &Common) -> output::Result {
+    let format = format(args)?;
+    if args.output == Path::new("-") && (common.json || common.events) {
+        return Err(Failure::usage(
+            "--json and --events need standard output for themselves: give --output a file",
+        ));
+    }
+    if format == Format::Queries {
+        // Lines have no times: what only shapes times would be ignored silently.
+        if args.at.is_some() {
+            return Err(Failure::usage("--at is for captures: --format queries has no times"));
+        }
+        if args.rate.is_some() && args.count.is_some() {
+            return Err(Failure::usage("--rate with --count is for captures: --format queries has no times"));
+        }
+    }
+    for (flag, input) in [("--zone", &args.zone), ("--names", &args.names)] {
+        let same = |a: &Path, b: &Path| Some(a.canonicalize().ok()? == b.canonicalize().ok()?);
+        if input.as_ref().and_then(|input| same(input, &args.output)) == Some(true) {
+            return Err(Failure::usage(format!("--output and {flag} are the same file: it would be overwritten")));
+        }
+    }
+    let rate = args.rate.unwrap_or(RATE);
+    let arrivals = Arrivals::Fixed { rate };
+    let queries = args.count.unwrap_or_else(|| arrivals.count(args.duration.unwrap_or(DURATION)));
+    if queries == 0 {
+        return Err(Failure::usage(
+            "--duration is shorter than the time between two queries at --rate: no query",
+        ));
+    }
+
+    let seed = Seed(args.seed);
+    let profile = Profile::load(&args.profile)?;
+    let names = Arc::new(names(args, seed)?);
+    let mut source = Synthesis::new(&profile, names.clone(), seed, 0, 1)?;
+    let mut clients = Clients::new(&profile, seed);
+    let mut progress = Progress::new("queries", queries);
+    let start = args.at.unwrap_or(AT) * SECOND;
+    let (tally, bytes) = output::write_output(&args.output, |out| {
+        let mut tally = Tally::default();
+        let mut query = Query::default();
+        let mut advance = |tally: &mut Tally, query: &mut Query| -> Result<bool, Failure> {
+            if tally.queries >= queries || !source.next(query)? {
+                return Ok(false);
+            }
+            tally.add(query);
+            if tally.queries.is_multiple_of(1 << 16) {
+                progress.set(tally.queries);
+            }
+            Ok(true)
+        };
+        let bytes = match format {
+            Format::Pcap => {
+                let mut capture = Writer::new(out)?;
+                while advance(&mut tally, &mut query)? {
+                    let (from, id) = clients.get(query.index);
+                    let server: IpAddr = if from.is_ipv4() { SERVER_V4.into() } else { SERVER_V6.into() };
+                    let route = Route { from, to: (server, 53).into(), id };
+                    capture.write(start + arrivals.deadline(query.index), route, &query)?;
+                }
+                capture.octets()
+            }
+            Format::Queries => {
+                let (mut line, mut bytes) = (Vec::new(), 0);
+                while advance(&mut tally, &mut query)? {
+                    traffic::write_line(&query, &mut line, out)?;
+                    bytes += line.len() as u64;
+                }
+                bytes
+            }
+        };
+        Ok((tally, bytes))
+    })?;
+    progress.finish();
+
+    let timed = format == Format::Pcap;
+    let summary = Summary {
+        profile: &args.profile,
+        seed: args.seed,
+        output: &args.output,
+        format,
+        bytes,
+        rate: timed.then_some(rate),
+        duration_s: timed.then(|| tally.queries as f64 / rate),
+        names: names.len(),
+        names_total: names.total(),
+        names_are_sample: names.is_sample(),
+        tally,
+    };
+    if common.json || common.events {
+        output::json("traffic.generate", &summary)?;
+    } else if args.output != Path::new("-") {
+        output::print(&sentences(&summary))?;
+    }
+    Ok(Status::Done)
+}
+
+fn format(args: &Generate) -> Result<Format, Failure> {
+    let extension = args.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    match (args.format, extension) {
+        (Some(format), _) => Ok(format),
+        (None, "pcap") => Ok(Format::Pcap),
+        (None, "pcapng") => Err(Failure::usage(
+            "--output ends in .pcapng, which is not written: end it in .pcap, or say --format pcap or queries",
+        )),
+        (None, _) => Ok(Format::Queries),
+    }
+}
+
+fn names(args: &Generate, seed: Seed) -> Result<Names, Failure> {
+    let Some(zone) = &args.zone else {
+        let file = args.names.as_ref().ok_or_else(|| Failure::usage("give --zone ZONE or --names FILE"))?;
+        return Ok(Names::from_file(file, seed)?);
+    };
+    let size =
+        zone.metadata().map_err(|e| Failure { code: 1, message: format!("{}: {e}", zone.display()) })?.len();
+    let mut progress = Progress::new("octets of the zone", size);
+    let names = Names::from_zone_with(zone, seed, &mut |octets| progress.set(octets))?;
+    progress.finish();
+    Ok(names)
+}
+
+fn sentences(s: &Summary<'_>) -> String {
+    let t = &s.tally;
+    let share = |n: u64| format!("{:.1} %", n as f64 * 100.0 / t.queries as f64);
+    let mut types: Vec<_> = t.types.iter().collect();
+    types.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let types: Vec<String> = types
+        .iter()
+        .take(6)
+        .map(|&(&kind, &n)| format!("{} {}", wire::rtype::to_text(kind), share(n)))
+        .collect();
+    let what = if s.format == Format::Pcap { "capture" } else { "query file" };
+    let sample = if s.names_are_sample { ", a sample" } else { "" };
+    format!(
+        "{}: {what} of {} queries, {} octets (profile {}, seed {})\n\
+         names: {} of {}{sample}; {} of the queries are for names that do not exist\n\
+         EDNS {}, DO {}, DF {}; types {}\n",
+        s.output.display(),
+        units::grouped(t.queries),
+        units::grouped(s.bytes),
+        s.profile,
+        s.seed,
+        units::grouped(s.names as u64),
+        units::grouped(s.names_total),
+        share(t.nonexistent),
+        share(t.edns),
+        share(t.do_bit),
+        share(t.df),
+        types.join(", "),
+    )
+}
