@@ -1,6 +1,7 @@
 //! A program that confines itself, for the tests: they run on many threads, and confinement must come before
 //! the first. `confined MODE [ARG]`; what it did goes to standard output as JSON lines.
 
+use rack::sample::{HostCounters, Softnet, softnet};
 use rack::{Cmd, Host, HostSpec, Launcher, Local, Output, Rack, RackSpec, confine};
 use serde_json::json;
 use std::fs;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
             let rack = up("env", &[]);
             println!("{}", serde_json::to_string(&rack::environment(rack.steering())).unwrap());
         }
+        "flood" => println!("{}", flood()),
         "hold" => hold(&args[2]),
         other => panic!("no mode {other}"),
     }
@@ -107,6 +109,35 @@ fn run() -> serde_json::Value {
     let extra = host.udp_socket("10.53.0.77:0".parse().unwrap()).is_ok();
     let here = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     json!({"out": out, "err": err, "status": status.code(), "cpus": host.cpus, "extra": extra, "here": here})
+}
+
+/// Many datagrams at once to a socket that nobody reads meanwhile: where each of them went.
+fn flood() -> serde_json::Value {
+    const SENT: u64 = 60_000;
+    let rack = up("flood", &[]);
+    let (a, b) = (&rack.hosts()[0], &rack.hosts()[1]);
+    let (from, to) = (HostCounters::open(a).unwrap(), HostCounters::open(b).unwrap());
+    let (from_before, to_before) = (from.read().unwrap(), to.read().unwrap());
+    let receiver = b.udp_socket(SocketAddr::new(b.v4.into(), 53)).unwrap();
+    let sender = a.udp_socket(SocketAddr::new(a.v4.into(), 0)).unwrap();
+    let mut own = rustix::thread::CpuSet::new();
+    own.set(a.cpus[0]);
+    rustix::thread::sched_setaffinity(None, &own).unwrap();
+    let cores_before = softnet().unwrap();
+    for _ in 0..SENT {
+        sender.send_to(&[0; 45], receiver.local_addr().unwrap()).unwrap();
+    }
+    receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut read = 0;
+    while receiver.recv(&mut [0; 64]).is_ok() {
+        read += 1;
+    }
+    let at = |cores: &[Softnet]| cores[b.cpus[0]].processed;
+    let steered = at(&softnet().unwrap()) - at(&cores_before);
+    let (from, to) = (from.read().unwrap().since(&from_before), to.read().unwrap().since(&to_before));
+    json!({"offered": SENT, "sent": from.udp_sent, "not_sent": from.sent_dropped, "read": read,
+        "received": to.udp_received, "buffer_full": to.udp_receive_buffer_errors,
+        "backlog_full": to.received_dropped, "taken_in_by_core_of_b": steered, "cpus": [a.cpus[0], b.cpus[0]]})
 }
 
 /// A rack with a server on it (marked by an argument), then sleep until killed.

@@ -288,6 +288,9 @@ impl Kept {
     pub fn exec(&self, host: &str, program: &OsString, args: &[OsString]) -> Error {
         match self.entry(host) {
             Err(error) => error,
+            Ok(_) if !crate::process::found(program.as_ref(), Path::new("."), None) => {
+                Error::NoProgram { program: program.to_string_lossy().into(), host: host.into() }
+            }
             Ok(entry) => {
                 let mut command = Command::new(program);
                 if let Err(e) = ns::prepare(&mut command, entry) {

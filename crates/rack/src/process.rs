@@ -5,6 +5,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
 };
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -47,7 +48,8 @@ impl Launcher for Local {
             }
             command.current_dir(folder);
         }
-        if !on_path(&cmd.program, cmd) {
+        let path = cmd.env.iter().rev().find(|(k, _)| k == "PATH").map(|(_, v)| v.clone());
+        if !found(&cmd.program, cmd.cwd.as_deref().unwrap_or(Path::new(".")), path) {
             return Err(Error::NoProgram { program, host: host.name.clone() });
         }
         command.stdin(match cmd.stdin {
@@ -123,18 +125,15 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
-/// Whether exec would find the program: a lookup of our own, so that its absence has an error of its own.
-fn on_path(program: &Path, cmd: &Cmd) -> bool {
+/// Whether exec would find the program, relative to `folder`, on `path` or else on our own PATH: a lookup of our
+/// own, so that its absence has an error of its own.
+pub(crate) fn found(program: &Path, folder: &Path, path: Option<OsString>) -> bool {
     let runs =
         |path: &Path| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
     if program.as_os_str().as_bytes().contains(&b'/') {
-        return match &cmd.cwd {
-            Some(folder) => runs(&folder.join(program)),
-            None => runs(program),
-        };
+        return runs(&folder.join(program));
     }
-    let set = cmd.env.iter().rev().find(|(k, _)| k == "PATH").map(|(_, v)| v.clone());
-    let path = set.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| "/bin:/usr/bin".into());
+    let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| "/bin:/usr/bin".into());
     std::env::split_paths(&path).any(|folder| runs(&folder.join(program)))
 }
 

@@ -1,6 +1,6 @@
 //! The launcher: processes on a host, or without a rack.
 
-use crate::confined::{json, ways};
+use crate::confined::{As, json, ways};
 use rack::{Cmd, Error, Host, Input, Launcher, Local, Output, Process};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -112,4 +112,21 @@ fn errors_name_program_host_and_what_is_missing() {
     assert!(matches!(cpu, Error::Cpu { cpu: 1000, .. }), "{cpu}");
     let text_file = tempfile::NamedTempFile::new().unwrap();
     assert!(matches!(fails(&Cmd::new(text_file.path())), Error::NoProgram { .. }));
+}
+
+#[test]
+fn each_datagram_of_a_flood_is_counted_where_it_ended() {
+    for who in ways() {
+        let seen = json(who, &["flood"]);
+        let n = |key: &str| seen[key].as_u64().unwrap();
+        assert_eq!(n("sent"), n("offered"), "{who:?}: {seen}");
+        assert_eq!(n("received"), n("read"), "{who:?}: {seen}");
+        assert!(n("buffer_full") > 0, "{who:?}: {seen}");
+        let ended = n("read") + n("buffer_full") + n("backlog_full") + n("not_sent");
+        assert_eq!(ended, n("sent"), "{who:?}: {seen}");
+        // As root, receive packet steering has the receiver's own core do the work (where there are two).
+        if rustix::process::geteuid().is_root() && who == As::Us && seen["cpus"][0] != seen["cpus"][1] {
+            assert!(n("taken_in_by_core_of_b") + n("backlog_full") >= n("sent"), "{seen}");
+        }
+    }
 }
