@@ -145,7 +145,7 @@ impl Profile {
             Error::Profile { file: file.to_owned(), line, column, what }
         };
         let raw: File = toml::from_str(text).map_err(|e| {
-            let what = e.message().lines().collect::<Vec<_>>().join("; ");
+            let what = e.message().lines().collect::<Vec<_>>().join("; ").replace("f64", "a number");
             fault(e.span().map_or(0, |s| s.start), what)
         })?;
         Self::from_raw(raw).map_err(|(at, what)| fault(at, what))
