@@ -2,6 +2,8 @@
 
 pub mod codec;
 pub mod error;
+pub mod generate;
+mod ordered;
 pub mod probe;
 pub mod rrset;
 pub mod scan;
@@ -9,6 +11,7 @@ pub mod text;
 pub mod time;
 
 pub use error::{Error, Place};
+pub use generate::{Family, generate};
 pub use probe::{Probe, delegations, probe};
 pub use rrset::{Rrset, RrsetSource, Rrsets};
 pub use scan::{Record, Scanner};

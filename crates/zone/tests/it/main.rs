@@ -1,4 +1,5 @@
 //! The zone room against files, real zones and independent judges.
 
+mod generate;
 mod scan;
 mod support;

@@ -63,3 +63,9 @@ impl<R: Read> Read for Trickle<R> {
         self.0.read(&mut buf[..n])
     }
 }
+
+/// SHA-256 as hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|b| format!("{b:02x}")).collect()
+}
