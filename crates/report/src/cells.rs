@@ -86,11 +86,11 @@ impl Figure {
         Some(Self { value: stats::median(values)?, interval })
     }
 
-    /// The interval in words, its ends written by `range`: `(1–2)`, or `(range 1–2)` for few repeats.
-    pub fn interval_text(&self, range: impl Fn(f64, f64) -> String) -> Option<String> {
+    /// The interval in words, its ends written by `range`; none where it is no wider than `text` says.
+    pub fn interval_text(&self, text: &str, range: impl Fn(f64, f64) -> String) -> Option<String> {
         let i = self.interval?;
         let word = if i.basis == Basis::Range { "range " } else { "" };
-        Some(format!("{word}{}", range(i.low, i.high)))
+        Some(range(i.low, i.high)).filter(|r| r != text).map(|r| format!("{word}{r}"))
     }
 }
 

@@ -33,7 +33,7 @@ fn latency_unit(ns: f64) -> (f64, &'static str) {
 /// Two latencies as a range with one unit where both suit it.
 pub(crate) fn latency_range(low: f64, high: f64) -> String {
     let (factor, unit) = latency_unit(high);
-    if low == high {
+    if latency(low) == latency(high) {
         latency(high)
     } else if latency_unit(low).1 == unit {
         format!("{}–{} {unit}", significant(low / factor), significant(high / factor))
@@ -42,12 +42,24 @@ pub(crate) fn latency_range(low: f64, high: f64) -> String {
     }
 }
 
-/// A rate in queries per second: `93,200/s`.
+/// A rate in queries per second to three significant digits: `93,200/s`.
 pub(crate) fn rate(qps: f64) -> String {
-    if qps >= 1000.0 {
-        format!("{}/s", grouped(qps.round() as u64))
-    } else {
-        format!("{}/s", significant(qps))
+    format!("{}/s", significant(qps))
+}
+
+/// Two rates as a range.
+pub(crate) fn rate_range(low: f64, high: f64) -> String {
+    let (low, high) = (significant(low), significant(high));
+    if low == high { format!("{high}/s") } else { format!("{low}–{high}/s") }
+}
+
+/// Two amounts of memory as a range, with one unit where both suit it.
+pub(crate) fn memory_range(low: f64, high: f64) -> String {
+    let (low, high) = (memory(low), memory(high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        _ if low == high => high,
+        (Some((number, a)), Some((_, b))) if a == b => format!("{number}–{high}"),
+        _ => format!("{low}–{high}"),
     }
 }
 
@@ -86,7 +98,14 @@ pub(crate) fn seconds(s: f64) -> String {
 
 /// By which factor a figure is another's: `×0.31`.
 pub(crate) fn factor(x: f64) -> String {
-    format!("×{}", if x < 10.0 { format!("{x:.2}") } else { significant(x) })
+    // Published cells have one or two digits: a factor of three would pretend.
+    let rounded: f64 = format!("{x:.1e}").parse().unwrap_or(x);
+    if x > 0.0 && rounded < 10.0 {
+        let digits = (1 - rounded.log10().floor() as i32).max(1) as usize;
+        format!("×{rounded:.digits$}")
+    } else {
+        format!("×{}", grouped(rounded.max(0.0) as u64))
+    }
 }
 
 /// A value of a metric in its own unit.
@@ -171,7 +190,10 @@ mod tests {
             "0 0.0123 10.0 12.3 123 123,000"
         );
         assert_eq!([memory(1536.0), memory(3.02 * 1073741824.0)].join(", "), "1.50 KiB, 3.02 GiB");
-        assert_eq!([factor(0.314), factor(1234.0)].join(" "), "×0.31 ×1,230");
+        assert_eq!(
+            [0.314, 1234.0, 0.001_88, 1.0, 9.96].map(factor).join(" "),
+            "×0.31 ×1,200 ×0.0019 ×1.0 ×10"
+        );
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
     }
 

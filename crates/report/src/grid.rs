@@ -222,7 +222,7 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
     let quantile = |q: f64| {
         move |c: &Cell| {
             let f = c.latency(q, deadline)?;
-            let details = f.interval_text(range).into_iter().collect();
+            let details = f.interval_text(&latency_text(&f), range).into_iter().collect();
             let compare = (f.value <= deadline as f64).then_some(f.value / 1e6);
             Some(Shown { text: latency_text(&f), details, compare })
         }
@@ -263,18 +263,16 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
         |k, m| beside(shares, k, heading, m),
         |c| {
             let f = c.metric("answered_in_deadline_share")?;
-            let details = f.interval_text(|a, b| {
+            let text = format::percent(f.value);
+            let ends = |a: f64, b: f64| {
                 if a == b {
                     format::percent(a)
                 } else {
                     format!("{} to {}", format::percent(a), format::percent(b))
                 }
-            });
-            Some(Shown {
-                text: format::percent(f.value),
-                details: details.into_iter().collect(),
-                compare: Some(f.value),
-            })
+            };
+            let details = f.interval_text(&text, ends);
+            Some(Shown { text, details: details.into_iter().collect(), compare: Some(f.value) })
         },
     ));
     all
@@ -294,9 +292,8 @@ fn peak_grid(run: &Run) -> Option<Grid> {
         |c| {
             let f = c.metric("peak_qps")?;
             let mut details: Vec<String> = Vec::new();
-            let ends =
-                |a: f64, b: f64| format!("{}–{}", format::rate(a).trim_end_matches("/s"), format::rate(b));
-            details.extend(f.interval_text(ends));
+            let ends = format::rate_range;
+            details.extend(f.interval_text(&format::rate(f.value), ends));
             if let Some((low, high)) = crate::peak::bounds(c) {
                 details.push(format!("bounds {}", ends(low, high)));
             }
@@ -329,7 +326,7 @@ fn cost_grids(run: &Run) -> Vec<Grid> {
             let ends = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);
             Some(Shown {
                 text: format::seconds(f.value),
-                details: f.interval_text(ends).into_iter().collect(),
+                details: f.interval_text(&format::seconds(f.value), ends).into_iter().collect(),
                 compare: Some(f.value),
             })
         },
@@ -343,18 +340,18 @@ fn cost_grids(run: &Run) -> Vec<Grid> {
             "memory",
             "Memory of the server".into(),
             format!(
-                "{what} of all its processes; the published figures are virtual sizes, shared libraries included, in 2^30 bytes."
+                "{what} of all its processes; the published figures are virtual sizes, shared libraries included, in GB of 2³⁰ bytes."
             ),
         ),
         |c| c.metric(metric).is_some(),
         |k, m| beside(pick("rzaia-2.1", "rzaia-2.2", k), k, heading, m),
         |c| {
             let f = c.metric(metric)?;
-            let ends = |a: f64, b: f64| format!("{}–{}", format::memory(a), format::memory(b));
+            let ends = format::memory_range;
             let compare = Some(f.value / f64::from(1 << 30));
             Some(Shown {
                 text: format::memory(f.value),
-                details: f.interval_text(ends).into_iter().collect(),
+                details: f.interval_text(&format::memory(f.value), ends).into_iter().collect(),
                 compare,
             })
         },

@@ -3,7 +3,7 @@
 use crate::cells::{Cell, Run, Sample, State};
 use crate::svg::{self, Axis, Bar, Plot};
 use crate::{format, peak};
-use measure::{Nanos, units};
+use measure::Nanos;
 use serde::Serialize;
 
 /// A figure of the page.
@@ -162,7 +162,7 @@ fn cumulative(run: &Run, all: &[Series], what: &str) -> Option<(String, String)>
         "For {}: share of all queries sent that were answered within the latency on the x axis (logarithmic).",
         names(all)
     );
-    Some((format!("Cumulative distribution, {what}."), plot.finish(&title, &about)))
+    Some((format!("Cumulative distribution over all queries sent, {what}."), plot.finish(&title, &about)))
 }
 
 /// RZAIA's "actual distribution": the share of queries at each latency.
@@ -212,7 +212,11 @@ fn actual(all: &[Series], what: &str) -> Option<(String, String)> {
         Axis::linear("share of queries", high, |v| format!("{} %", tick_number(&format::significant(v)))),
     );
     for (s, line) in all.iter().zip(&lines) {
-        plot.line(line, s.style, "");
+        plot.line(line, s.style, "steps");
+        // One marker, at the most frequent latency: elsewhere it would sit on the axis.
+        if let Some(top) = line.chunks(2).max_by(|a, b| a[0].1.total_cmp(&b[0].1)) {
+            plot.point(f64::midpoint(top[0].0, top[1].0), top[0].1, s.style);
+        }
     }
     let beyond: Vec<String> = all
         .iter()
@@ -266,11 +270,7 @@ pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<
                 name: cell.key.server.clone(),
                 style: run.style(&cell.key.server),
                 value,
-                text: format!(
-                    "{}{}",
-                    units::grouped(value.round() as u64),
-                    if invalid { " invalid" } else { "" }
-                ),
+                text: format!("{}{}", format::significant(value), if invalid { " invalid" } else { "" }),
                 bounds: peak::bounds(cell),
                 points: if points.len() > 1 { points } else { Vec::new() },
                 invalid,

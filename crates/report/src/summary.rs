@@ -15,7 +15,7 @@ pub(crate) fn sentences(run: &Run, grids: &[Grid]) -> Vec<String> {
     }
     all.extend(losses(run));
     all.extend(peaks(run));
-    all.extend(grids.iter().filter_map(against_published));
+    all.extend(against_published(grids));
     all
 }
 
@@ -108,39 +108,69 @@ fn losses(run: &Run) -> Option<String> {
     }
 }
 
-/// The ranking on each zone; servers whose bounds overlap are not told apart.
+/// The ranking on each zone; for more than two zones, each server's span over all of them.
 fn peaks(run: &Run) -> Vec<String> {
     let zone = |k: &Key| (k.family.clone(), k.size);
-    let of = |at: (String, Option<u64>)| {
-        let cells =
-            run.cells.iter().filter(|c| c.key.peak && zone(&c.key) == at && c.state() == State::Valid);
-        let mut ranked: Vec<(f64, (f64, f64), &Cell)> = cells
-            .filter_map(|c| {
-                let value = c.metric("peak_qps")?.value;
-                Some((value, peak::bounds(c).unwrap_or((value, value)), c))
+    let zones = run.distinct(true, zone);
+    if zones.len() > 2 {
+        let mut all: Vec<(f64, String)> = run
+            .servers
+            .iter()
+            .filter_map(|server| {
+                let mine = run.cells.iter().filter(|c| c.key.peak && c.key.server == *server);
+                let (low, high) = span(mine, |c| Some(c.metric("peak_qps")?.value))?;
+                Some((high, format!("{server} {}", format::rate_range(low, high))))
             })
             .collect();
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let first = ranked.first()?;
-        let mut text = format!("Peak query rate on {}: ", first.2.key.zone());
-        for (i, (value, bounds, cell)) in ranked.iter().enumerate() {
-            if i > 0 {
-                let tie = ranked[i - 1].1.0 <= bounds.1;
-                text += if tie { ", not told apart from " } else { ", ahead of " };
-            }
-            text += &format!("{} {}", cell.key.server, format::rate(*value));
-            if bounds.0 < bounds.1 {
-                text +=
-                    &format!(" ({}–{})", units::grouped(bounds.0 as u64), units::grouped(bounds.1 as u64));
-            }
-        }
-        Some(text + ".")
-    };
-    run.distinct(true, zone).into_iter().filter_map(of).collect()
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let all: Vec<String> = all.into_iter().map(|a| a.1).collect();
+        let zones = zones.len();
+        return if all.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!("Peak query rate over {zones} zones: {}.", all.join("; "))]
+        };
+    }
+    zones.into_iter().filter_map(|at| ranking(run, |k| zone(k) == at)).collect()
 }
 
-/// How the measured figures of a grid lie to the published ones, by factor.
-fn against_published(grid: &Grid) -> Option<String> {
+/// The servers by peak on one zone; those whose bounds overlap are not told apart.
+fn ranking(run: &Run, on_zone: impl Fn(&Key) -> bool) -> Option<String> {
+    let cells = run.cells.iter().filter(|c| c.key.peak && on_zone(&c.key) && c.state() == State::Valid);
+    let mut ranked: Vec<(f64, (f64, f64), &Cell)> = cells
+        .filter_map(|c| {
+            let value = c.metric("peak_qps")?.value;
+            Some((value, peak::bounds(c).unwrap_or((value, value)), c))
+        })
+        .collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let first = ranked.first()?;
+    let mut text = format!("Peak query rate on {}: ", first.2.key.zone());
+    for (i, (value, bounds, cell)) in ranked.iter().enumerate() {
+        if i > 0 {
+            let tie = ranked[i - 1].1.0 <= bounds.1;
+            text += if tie { ", not told apart from " } else { ", ahead of " };
+        }
+        text += &format!("{} {}", cell.key.server, format::rate(*value));
+        if bounds.0 < bounds.1 {
+            text += &format!(" ({})", format::rate_range(bounds.0, bounds.1).trim_end_matches("/s"));
+        }
+    }
+    Some(text + ".")
+}
+
+/// How the measured figures lie to the published ones, by factor, grid by grid.
+fn against_published(grids: &[Grid]) -> Option<String> {
+    let parts: Vec<String> = grids.iter().filter_map(factors).collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "Measured over published, on other hardware and with other versions than the seeds had: {}.",
+            parts.join("; ")
+        )
+    })
+}
+
+fn factors(grid: &Grid) -> Option<String> {
     let cells = || grid.rows.iter().flat_map(|r| &r.cells).filter(|c| c.state == State::Valid);
     let mut factors: Vec<f64> = cells().filter_map(|c| c.published.as_ref()?.factor).collect();
     factors.sort_by(f64::total_cmp);
@@ -148,19 +178,15 @@ fn against_published(grid: &Grid) -> Option<String> {
         cells().filter(|c| c.published.as_ref().is_some_and(|p| p.cell.relation == Relation::Above)).count();
     let places: Vec<String> =
         grid.sources.iter().map(|s| format!("{} {}", short_source(&s.id), table_name(&s.place))).collect();
-    let (low, high) = (*factors.first()?, *factors.last()?);
-    let same = |f: f64| format::factor(f).trim_start_matches('×').to_owned();
-    let by = if same(low) == same(high) { same(low) } else { format!("{} to {}", same(low), same(high)) };
-    let mut text = format!(
-        "{}: measured over published is {by} ({}, {}; the hardware and the versions were others)",
-        grid.title,
-        format::plural(factors.len(), "cell"),
-        format::list(&places)
-    );
+    let (low, high) = (format::factor(*factors.first()?), format::factor(*factors.last()?));
+    let by = if low == high { low } else { format!("{low} to {high}") };
+    let title = grid.title.to_lowercase();
+    let mut text =
+        format!("{title} {by} ({}, {})", format::list(&places), format::plural(factors.len(), "cell"));
     if beyond > 0 {
-        text += &format!("; {} the seed only bounded from below", format::plural(beyond, "further cell"));
+        text += &format!(" and {} that the seed bounds from below only", format::plural(beyond, "cell"));
     }
-    Some(text + ".")
+    Some(text)
 }
 
 /// `RZAIA` of `rzaia-3.1`.
@@ -168,7 +194,7 @@ pub(crate) fn short_source(id: &str) -> String {
     id.split('-').next().unwrap_or(id).to_uppercase()
 }
 
-/// `Table 3.1` of `Section 3.2.1, Table 3.1`.
+/// `table 3.1` of `Section 3.2.1, Table 3.1`.
 pub(crate) fn table_name(place: &str) -> String {
     place.rsplit(", ").next().unwrap_or(place).replace("Table", "table").replace("Section", "section")
 }

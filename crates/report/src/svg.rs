@@ -40,17 +40,19 @@ impl Axis {
         Self { title: title.into(), low: 0.0, high: count * step, log: false, ticks }
     }
 
-    /// A logarithmic axis that holds `low` to `high` (both above zero), with a tick at each power of ten,
-    /// or at 1, 2 and 5 where the axis spans fewer than two.
+    /// A logarithmic axis that holds `low` to `high` (both above zero) and ends at 1, 2 or 5 times a power of
+    /// ten, with a tick at each of these, or at powers of ten alone where it spans two or more.
     pub fn log(title: &str, low: f64, high: f64, label: impl Fn(f64) -> String) -> Self {
-        let steps: &[f64] = if (high / low).log10() < 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let marks: Vec<f64> = (low.log10().floor() as i32 - 1..=high.log10().ceil() as i32 + 1)
-            .flat_map(|power| steps.iter().map(move |s| s * 10f64.powi(power)))
+            .flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power)))
             .collect();
         let first = marks.iter().rposition(|m| *m <= low * 1.000_001).unwrap_or(0);
         let last = marks.iter().position(|m| *m >= high * 0.999_999).unwrap_or(marks.len() - 1);
         let last = last.max(first + 1).min(marks.len() - 1);
-        let ticks = marks[first..=last].iter().map(|m| (*m, label(*m))).collect();
+        // Marks come in threes, a power of ten first.
+        let all = marks[last] / marks[first] < 150.0;
+        let ticks =
+            (first..=last).filter(|i| all || i % 3 == 0).map(|i| (marks[i], label(marks[i]))).collect();
         Self { title: title.into(), low: marks[first], high: marks[last], log: true, ticks }
     }
 
@@ -137,11 +139,13 @@ impl Plot {
     /// A line across at `y` with its name.
     pub fn level(&mut self, y: f64, name: &str) {
         let (left, right, py) = (MARGIN.0, SIZE.0 - MARGIN.2, self.py(y));
+        // Above the line, but not above the plot.
+        let text = if py < MARGIN.1 + 16.0 { py + 15.0 } else { py - 4.0 };
         let _ = write!(
             self.body,
             "<path class=\"level\" d=\"M{left} {py:.1}H{right}\"/><text class=\"note\" x=\"{right}\" y=\"{:.1}\" \
              text-anchor=\"end\">{}</text>",
-            py - 4.0,
+            text,
             escape(name)
         );
     }
@@ -309,7 +313,8 @@ mod tests {
         assert_eq!((a.low, a.high), (0.0, 100.0));
         assert_eq!(a.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [0.0, 25.0, 50.0, 75.0, 100.0]);
         let a = Axis::log("x", 80e3, 4e9, |v| v.to_string());
-        assert_eq!((a.low, a.high), (1e4, 1e10));
+        assert_eq!((a.low, a.high), (5e4, 5e9));
+        assert_eq!(a.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [1e5, 1e6, 1e7, 1e8, 1e9]);
         let a = Axis::log("x", 80.0, 300.0, |v| v.to_string());
         assert_eq!(a.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [50.0, 100.0, 200.0, 500.0]);
         // Neither nothing nor the same value twice may break the axis.

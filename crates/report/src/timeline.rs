@@ -69,14 +69,19 @@ pub(crate) fn figures(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Vec<F
     let mut cpu = lines("server_cpu", "", " server");
     cpu.extend(lines("generator_cpu", "second", " generator"));
     all.extend(plot(&sheet("cpu", "CPU time"), "% of one core", &cpu, false, |v| format!("{v:.0} %")));
+    let mut memory = lines("server_rss", "", "");
+    let most = memory.iter().flat_map(|l| l.3.iter().map(|p| p.1)).fold(0.0, f64::max);
+    // In the unit that gives round ticks.
+    let (unit, bytes) = if most >= 1e9 { ("GiB", 1u64 << 30) } else { ("MiB", 1 << 20) };
+    memory.iter_mut().flat_map(|l| &mut l.3).for_each(|p| p.1 /= bytes as f64);
     all.extend(plot(
         &sheet("memory", "Memory of the server (RSS)"),
-        "memory",
-        &lines("server_rss", "", ""),
+        unit,
+        &memory,
         false,
-        format::memory,
+        format::significant,
     ));
-    all.extend(trials.iter().flat_map(|(_, server, trial)| cores(trial, server, id, what)));
+    all.extend(trials.iter().filter_map(|(_, server, trial)| cores(trial, server, id, what)));
     all
 }
 
@@ -110,12 +115,26 @@ fn plot(
         id: sheet.id.clone(),
         caption: format!("{title}, second by second, {what}."),
         svg: drawn.finish(&format!("{title}, {what}"), &format!("By the second: {}.", format::list(&names))),
-        legend: lines
-            .iter()
-            .map(|(style, class, text, _)| Entry { swatch: svg::swatch(*style, class), text: text.clone() })
-            .collect(),
+        legend: legend(lines),
         trials: sheet.trials.clone(),
     })
+}
+
+/// A line for each server; companion lines share one, since their colour says whose they are.
+fn legend(lines: &[Line]) -> Vec<Entry> {
+    let mut all: Vec<Entry> = Vec::new();
+    for (style, class, text, _) in lines {
+        let text = if class.is_empty() {
+            text.clone()
+        } else {
+            format!("{} (dotted)", text.rsplit(' ').next().unwrap_or(text))
+        };
+        if !all.iter().any(|e| e.text == text) {
+            // Grey: the companion of every server.
+            all.push(Entry { swatch: svg::swatch(if class.is_empty() { *style } else { 6 }, class), text });
+        }
+    }
+    all
 }
 
 /// `1.00 GiB` as `1 GiB`.
@@ -126,56 +145,53 @@ fn trim(text: &str) -> String {
     if rest.is_empty() { number.to_owned() } else { format!("{number} {rest}") }
 }
 
-/// What a core did, one above the other: user, system, softirq, steal. A figure for each core.
-fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Vec<Figure> {
-    const PARTS: [(&str, &str); 4] =
-        [("user", "user"), ("system", "system"), ("softirq", "softirq"), ("steal", "steal")];
-    let mut numbers: Vec<u32> = trial
-        .series
-        .iter()
-        .filter_map(|row| {
-            PARTS.iter().find_map(|(p, _)| row.metric.strip_prefix(p)?.strip_prefix("_core")?.parse().ok())
-        })
-        .collect();
+/// What each core did, one above the other: user, system, softirq, steal. A picture for each core that did
+/// anything, in one figure.
+fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Option<Figure> {
+    const PARTS: [&str; 4] = ["user", "system", "softirq", "steal"];
+    let number =
+        |metric: &str| PARTS.iter().find_map(|p| metric.strip_prefix(p)?.strip_prefix("_core")?.parse().ok());
+    // A core that did next to nothing has nothing to show; on a machine with many that is most of them.
+    let mut numbers: Vec<u32> =
+        trial.series.iter().filter(|row| row.value >= 1.0).filter_map(|row| number(&row.metric)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     let of = |core: &u32| {
         let parts: Vec<Vec<(f64, f64)>> =
-            PARTS.iter().map(|(p, _)| points(trial, &format!("{p}_core{core}"))).collect();
+            PARTS.iter().map(|p| points(trial, &format!("{p}_core{core}"))).collect();
         let xs: Vec<f64> = parts.iter().max_by_key(|p| p.len())?.iter().map(|p| p.0).collect();
         let last = xs.last().copied().filter(|x| *x > 0.0)?;
         let mut plot = Plot::with_height(
             Axis::linear("seconds", last, |v| trim(&format::significant(v))),
             Axis::linear(&format!("core {core}"), 100.0, |v| format!("{v:.0} %")),
-            SIZE.1 * 0.6,
+            SIZE.1 * 0.5,
         );
         let mut low = vec![0.0; xs.len()];
-        for ((part, _), values) in PARTS.iter().zip(&parts) {
+        for (part, values) in PARTS.iter().zip(&parts) {
             // A part that was not recorded for this second adds nothing.
             let high: Vec<f64> =
                 low.iter().enumerate().map(|(i, l)| l + values.get(i).map_or(0.0, |p| p.1)).collect();
             plot.band(&xs, &low, &high, part);
             low = high;
         }
-        let swatch = |part: &str| {
-            format!(
-                "<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"band {part}\" d=\"M6 0H28V12H6Z\"/></svg>"
-            )
-        };
         let title = format!("Core {core} while {server} served, {what}");
-        Some(Figure {
-            id: format!("{id}-{}-core{core}", trial.id),
-            caption: format!("{title}."),
-            svg: plot.finish(
-                &title,
-                "Share of the core by the second: user, system, softirq and steal, one above the other.",
-            ),
-            legend: PARTS
-                .iter()
-                .map(|(p, text)| Entry { swatch: swatch(p), text: (*text).to_owned() })
-                .collect(),
-            trials: vec![trial.id],
-        })
+        Some(plot.finish(
+            &title,
+            "Share of the core by the second: user, system, softirq, steal, one above the other.",
+        ))
     };
-    numbers.iter().filter_map(of).collect()
+    let swatch = |part: &str| {
+        format!(
+            "<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"band {part}\" \
+             d=\"M6 0H28V12H6Z\"/></svg>"
+        )
+    };
+    let pictures: Vec<String> = numbers.iter().filter_map(of).collect();
+    (!pictures.is_empty()).then(|| Figure {
+        id: format!("{id}-{}-cores", trial.id),
+        caption: format!("Cores while {server} served, second by second, {what}."),
+        svg: pictures.concat(),
+        legend: PARTS.iter().map(|p| Entry { swatch: swatch(p), text: (*p).to_owned() }).collect(),
+        trials: vec![trial.id],
+    })
 }

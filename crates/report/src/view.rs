@@ -92,6 +92,8 @@ pub(crate) struct Problem {
     what: String,
     text: String,
     trials: Vec<u32>,
+    /// Every trial of the run has it.
+    everywhere: bool,
 }
 
 /// A published table in full.
@@ -123,9 +125,9 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
     let environment = run.dir.environment();
     let text = |key: &str| environment.get(key).map(plain).unwrap_or_default();
     let trials = run.dir.trials();
-    let failures = trials
-        .iter()
-        .filter_map(|t| Some(Problem { what: name(run, t.id), text: t.error.clone()?, trials: vec![t.id] }));
+    let failures = trials.iter().filter_map(|t| {
+        Some(Problem { what: name(run, t.id), text: t.error.clone()?, trials: vec![t.id], everywhere: false })
+    });
     Chapter {
         anchor: format!("r{index}"),
         name: run.planned("name").unwrap_or_else(|| "run".into()),
@@ -139,12 +141,17 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
             .iter()
             .filter(|t| t.error.is_none())
             .flat_map(|t| t.outcome.validity.reasons.iter().map(move |r| (t.id, r.to_string())))
-            .map(|(id, text)| Problem { what: name(run, id), text, trials: vec![id] })
+            .map(|(id, text)| Problem { what: name(run, id), text, trials: vec![id], everywhere: false })
             .collect(),
         failed: failures.collect(),
         warnings: terminal::warnings(run)
             .into_iter()
-            .map(|(code, text, trials)| Problem { what: code, text, trials })
+            .map(|(code, text, of)| Problem {
+                what: code,
+                text,
+                everywhere: of.len() == trials.len(),
+                trials: of,
+            })
             .collect(),
         environment: machine(environment),
         servers: servers(environment),
@@ -258,8 +265,8 @@ fn groups(run: &Run) -> Vec<Group> {
                 seconds.extend(timeline::figures(run, &of_rate, &format!("{id}-{i}"), &what));
             }
             let peaks: Vec<&Cell> = cells.iter().filter(|c| c.key.peak).copied().collect();
-            main.extend(plots::peaks(run, &peaks, &id, &title));
             main.extend(plots::searches(run, &peaks, &id, &title));
+            main.extend(plots::peaks(run, &peaks, &id, &title));
             Group { id, title, main, seconds }
         })
         .filter(|g| !g.main.is_empty() || !g.seconds.is_empty())
@@ -289,7 +296,12 @@ fn machine(environment: &Value) -> Vec<(String, String)> {
             ("command" | "seed" | "servers", _) => {}
             (_, Value::Object(inner)) => {
                 let lead = if key == "machine" { String::new() } else { format!("{key}: ") };
-                rows.extend(inner.iter().map(|(k, v)| (format!("{lead}{}", k.replace('_', " ")), plain(v))));
+                rows.extend(inner.iter().map(|(k, v)| match (k.strip_suffix("_bytes"), v.as_f64()) {
+                    (Some(name), Some(bytes)) => {
+                        (format!("{lead}{}", name.replace('_', " ")), format::memory(bytes))
+                    }
+                    _ => (format!("{lead}{}", k.replace('_', " ")), plain(v)),
+                }));
             }
             _ => rows.push((key.replace('_', " "), plain(value))),
         }
@@ -350,7 +362,10 @@ fn appendix(run: &Run) -> Vec<TrialView> {
         let validity = &t.outcome.validity;
         let mut remarks: Vec<String> = t.error.iter().map(|e| format!("failed: {e}")).collect();
         remarks.extend(validity.reasons.iter().map(|r| format!("invalid: {r}")));
-        remarks.extend(validity.warnings.iter().map(|r| r.to_string()));
+        // Their sentences are in the section on validity, once.
+        let mut codes: Vec<String> = validity.warnings.iter().map(|r| r.code.clone()).collect();
+        codes.dedup();
+        remarks.extend(codes);
         let state = if t.error.is_some() {
             "failed"
         } else if validity.valid {
@@ -358,7 +373,9 @@ fn appendix(run: &Run) -> Vec<TrialView> {
         } else {
             "invalid"
         };
-        let params = t.params.iter().filter(|(k, _)| k != "published" && k != "experiment");
+        let same = t.param("kind") == t.param("server");
+        let told = |k: &str| k == "published" || k == "experiment" || (k == "kind" && same);
+        let params = t.params.iter().filter(|(k, _)| !told(k));
         let folder = run.dir.servers_dir(t.id);
         TrialView {
             id: t.id,
