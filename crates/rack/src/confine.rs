@@ -35,7 +35,7 @@ const PASSED_ON: [Signal; 6] =
 /// Confines the program: returns in *inner*; *outer* and *init* never return but exit with inner's status,
 /// or with 128 + n when it was ended by signal n.
 ///
-/// Must be called before the process starts any thread. A signal that a terminal sends reaches inner directly
+/// Must be called before the process starts any thread. A key such as Ctrl-C reaches inner directly
 /// (all three are in one process group) and is not passed on again; one sent to the whole group by a program
 /// may reach inner twice.
 ///
@@ -63,7 +63,7 @@ pub fn confine() -> Result<Confinement, Error> {
         Ok(None) => {
             drop(alive);
             if let Err(error) = become_init(&watch) {
-                eprintln!("dnsrack: {error}");
+                say(format_args!("dnsrack: {error}"));
                 exit(1);
             }
             match ns::fork() {
@@ -73,7 +73,7 @@ pub fn confine() -> Result<Confinement, Error> {
                     Ok(Confinement { user_namespace })
                 }
                 Err(e) => {
-                    eprintln!("dnsrack: {}", failed("fork")(e));
+                    say(format_args!("dnsrack: {}", failed("fork")(e)));
                     exit(1);
                 }
             }
@@ -110,11 +110,12 @@ fn signals() -> Vec<i32> {
     all
 }
 
-/// Sends on what a process sent to us; what the kernel sent, it sent to the others too.
+/// Sends on what a process sent to us. What a terminal's key sent, it sent to the others too; but the terminal's
+/// end is told to the leader of its session alone, which may be us.
 fn pass_on(received: Received, to: Pid) {
     if let Some(signal) = Signal::from_named_raw(received.signal)
-        && received.by_process
         && signal != Signal::CHILD
+        && (received.by_process || signal == Signal::HUP)
     {
         let _ = kill_process(to, signal);
     }
@@ -126,7 +127,7 @@ fn outer(init: u32, signals: &[i32], alive: OwnedFd) -> ! {
         if let Some((_, status)) = reap(Some(pid)) {
             drop(alive);
             if let Some(signal) = status.terminating_signal() {
-                eprintln!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal));
+                say(format_args!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal)));
                 exit(128 + signal);
             }
             exit(status.exit_status().unwrap_or(1));
@@ -164,7 +165,7 @@ fn init(inner: u32, signals: &[i32]) -> ! {
                 continue; // an orphan
             }
             if let Some(signal) = status.terminating_signal() {
-                eprintln!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal));
+                say(format_args!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal)));
                 exit(128 + signal);
             }
             exit(status.exit_status().unwrap_or(1));
@@ -173,6 +174,12 @@ fn init(inner: u32, signals: &[i32]) -> ! {
             pass_on(received, pid);
         }
     }
+}
+
+/// The last word of outer or init, which nobody else can say; the terminal may be gone.
+fn say(message: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = writeln!(io::stderr(), "{message}");
 }
 
 /// A child (this one or any) that has ended.

@@ -1,4 +1,13 @@
 //! Hosts, links and a switch on one machine; the launcher; confinement and clean-up.
+//!
+//! - [`confine()`]: first thing in `main`, so that nothing of a run outlives it, whatever is killed.
+//! - [`RackSpec`] → [`Rack::up`]: hosts, each a network stack of its own, joined by a switch; gone on drop.
+//! - [`Launcher`], here [`Local`]: starts a [`Cmd`] on a [`Host`]; the [`Process`] is killed on drop.
+//!   [`Host::loopback`] is the host without a rack.
+//! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
+//! - [`kept`]: racks that stay, for work by hand.
+//!
+//! Linux only. All system calls that need `unsafe` are in `net::ns`.
 
 pub mod command;
 pub mod confine;
@@ -19,7 +28,7 @@ pub use environment::{Environment, environment};
 pub use error::Error;
 pub use host::Host;
 pub use kept::Kept;
-pub use process::{Launcher, Local, Process};
+pub use process::{Launcher, Local, Process, allowed_cpus};
 pub use spec::{HostSpec, RackSpec};
 pub use steering::Steering;
 pub use up::Rack;

@@ -6,6 +6,7 @@ use rtnetlink::packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::address::AddressHeaderFlags;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::packet_route::neighbour::NeighbourState;
 use rtnetlink::packet_route::route::RouteType;
@@ -127,7 +128,10 @@ pub(crate) fn configure(
             request.execute().await.map_err(|e| (format!("set {device} up"), e))?;
         }
         for &(address, prefix) in addresses {
-            let request = handle.address().add(host.index, address, prefix);
+            let mut request = handle.address().add(host.index, address, prefix);
+            if address.is_ipv6() {
+                request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
+            }
             request.execute().await.map_err(|e| (format!("add {address}/{prefix}"), e))?;
         }
         for (address, mac) in neighbours {

@@ -64,6 +64,12 @@ impl Rack {
                 .collect();
             link::configure(&end, &host.name, &own, &others)?;
         }
+        let until = Instant::now() + READY;
+        for host in &hosts {
+            for address in host.addresses().into_iter().filter(IpAddr::is_ipv6) {
+                bind(host, address, until)?;
+            }
+        }
         for host in hosts.iter().skip(1) {
             meet(&hosts[0], host)?;
         }
@@ -102,17 +108,34 @@ impl Rack {
     }
 }
 
-/// Waits until the hosts reach each other: the kernel opens a new port of a bridge only when its link watch comes
-/// round, which takes up to a second.
+/// How long we wait for links that should be ready at once.
+const READY: Duration = Duration::from_secs(10);
+
+/// Waits until the hosts reach each other. The kernel opens a new port of a bridge only when its link watch comes
+/// round, which takes up to a second; and IPv6 addresses, too, can be bound a moment after they were added, even
+/// without duplicate address detection.
 fn meet(a: &Host, b: &Host) -> Result<(), Error> {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + READY;
     let pairs = [(IpAddr::V4(a.v4), IpAddr::V4(b.v4)), (a.v6.into(), b.v6.into())];
     for (from, to) in pairs {
-        let (here, there) = (a.udp_socket((from, 0).into())?, b.udp_socket((to, 0).into())?);
+        let (here, there) = (bind(a, from, until)?, bind(b, to, until)?);
         pass(a, &here, b, &there, until)?;
         pass(b, &there, a, &here, until)?;
     }
     Ok(())
+}
+
+fn bind(host: &Host, address: IpAddr, until: Instant) -> Result<UdpSocket, Error> {
+    loop {
+        match host.udp_socket((address, 0).into()) {
+            Err(Error::Host { source, .. })
+                if source.kind() == io::ErrorKind::AddrNotAvailable && Instant::now() < until =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Sends datagrams until one arrives.

@@ -63,7 +63,12 @@ fn killing_any_of_its_processes_leaves_nothing() {
             let outer = child.id();
             let init = only_child(outer);
             let inner = only_child(init);
-            let before = holders(&namespaces);
+            let until = Instant::now() + Duration::from_secs(10);
+            let mut before = holders(&namespaces);
+            while before.len() < 4 && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+                before = holders(&namespaces);
+            }
             assert!(before.len() >= 4, "init, inner and two servers: {before:?}");
             let victim_pid = match victim {
                 "outer" => outer,
