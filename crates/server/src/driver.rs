@@ -109,6 +109,11 @@ pub trait NameServer: Sync {
     /// The command that asks this of the running server; `None`: it cannot do that.
     fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error>;
 
+    /// Whether a control command that failed with these words has only lost patience, while the server goes on.
+    fn still_works(&self, _said: &str) -> bool {
+        false
+    }
+
     /// The log's name in the folder.
     fn log(&self) -> &'static str;
 

@@ -53,7 +53,8 @@ pub(crate) fn program(spec: &ServerSpec) -> Result<PathBuf, Error> {
 /// own), or the system's.
 pub(crate) fn tool(spec: &ServerSpec, program: &Path, name: &str) -> Result<PathBuf, Error> {
     let beside = program.parent().unwrap_or(Path::new("/"));
-    let near = [beside.join(name), beside.join("../sbin").join(name), beside.join("../bin").join(name)];
+    let prefix = beside.parent().unwrap_or(Path::new("/"));
+    let near = [beside.join(name), prefix.join("sbin").join(name), prefix.join("bin").join(name)];
     near.into_iter().find(|path| runs(path)).or_else(|| on_path(name)).ok_or_else(|| {
         missing(spec, Path::new(name), format!("beside {} nor {}", program.display(), looked()))
     })

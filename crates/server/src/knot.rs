@@ -1,6 +1,9 @@
 //! Knot DNS.
 //!
-//! `knotd` runs in the foreground as one process. Extra configuration is appended: the last of two settings wins, a
+//! `knotd` runs in the foreground as one process. It and `knotc` keep the configuration they read in a database below
+//! /tmp whose files they unlink as soon as it is open: the one thing that any server writes outside its folder.
+//!
+//! Extra configuration is appended: the last of two settings wins, a
 //! section that is there already is added to. Lists (`zone:`, `template:`) refuse an identifier given twice, so the
 //! zone's own settings are changed by a `template:` with `id: default`.
 

@@ -7,17 +7,16 @@
 //!
 //! # What all servers have in common
 //!
-//! * Whatever a server writes (process id, control socket, databases, logs) is in its folder. Programs of
-//!   servers other than the one measured, system services and their configurations are not touched.
+//! * Whatever a server writes (process id, control socket, databases, logs) is in its folder. Nothing of the
+//!   machine's own servers in /etc, /var and /run is read or written.
 //! * It listens on [`ServerSpec::addresses`] and [`ServerSpec::port`] only, over UDP and TCP.
 //! * UDP answers are capped at [`ServerSpec::udp_size`] octets, stated in the configuration even where it is
 //!   the default (1232).
 //! * Response rate limiting is off, and so are query logging, NOTIFY and outgoing zone transfers.
 //! * It stays the user that started it: no setuid, no chroot. So it runs as root, and as the root of a user
 //!   namespace.
-//! * What is not named here is the server's default: minimal responses (BIND's are not minimal, NSD leaves out
-//!   what does not fit), DNS cookies (BIND and Knot answer them), zone checks, TCP limits (BIND 150, NSD 100, PowerDNS
-//!   20 connections).
+//! * What is not named here is the server's default: which glue is added to an answer, DNS cookies (BIND answers
+//!   them, the others do not), zone checks, TCP limits (BIND 150, NSD 100, PowerDNS 20 connections).
 //!
 //! # What differs
 //!

@@ -274,7 +274,92 @@ fn same(got: &[Vec<u8>], want: &[Vec<u8>], rtype: u16) -> bool {
 /// Fuzz entry point: judges any bytes as an answer to a fixed probe; must not panic.
 pub fn fuzz_answer(bytes: &[u8]) {
     for section in [Section::Answer, Section::Authority] {
-        let _ = rrset(bytes, section, &Name::root(), Rtype::NS.to_int());
+        for rtype in [rtype::NS, rtype::SOA, rtype::TXT] {
+            let com = Name::parse_text("com.", None).unwrap_or_else(|_| Name::root());
+            let _ = rrset(bytes, section, &com, rtype);
+        }
     }
     let _ = (not_loaded(bytes), belongs(bytes, bytes));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::base::message_builder::StaticCompressor;
+    use domain::base::{MessageBuilder, Name as DomainName, Ttl};
+    use domain::rdata::{Ns, Txt};
+    use std::str::FromStr;
+
+    fn name(text: &str) -> DomainName<Vec<u8>> {
+        DomainName::from_str(text).unwrap()
+    }
+
+    /// A referral to COM with compressed names, made by the `domain` crate.
+    fn referral() -> Vec<u8> {
+        let mut message = MessageBuilder::from_target(StaticCompressor::new(Vec::new())).unwrap().question();
+        message.header_mut().set_id(7);
+        message.header_mut().set_qr(true);
+        message.push((name("www.com."), Rtype::A)).unwrap();
+        let mut message = message.authority();
+        let ttl = Ttl::from_secs(1);
+        for server in ["ns1.com.", "NS2.com."] {
+            message.push((name("com."), ttl, Ns::new(name(server)))).unwrap();
+        }
+        message.push((name("org."), ttl, Ns::new(name("ns1.com.")))).unwrap();
+        message.push((name("com."), ttl, Txt::<Vec<u8>>::build_from_slice(b"x").unwrap())).unwrap();
+        message.finish().into_target()
+    }
+
+    fn wire_name(text: &str) -> Vec<u8> {
+        Name::parse_text(text, None).unwrap().as_wire().to_vec()
+    }
+
+    #[test]
+    fn an_rrset_comes_uncompressed_and_alone() {
+        let com = Name::parse_text("COM.", None).unwrap();
+        let message = referral();
+        // 114 octets without compression.
+        assert!(message.len() < 100, "not compressed: {}", message.len());
+        let set = rrset(&message, Section::Authority, &com, rtype::NS).unwrap();
+        assert_eq!(set, [wire_name("ns1.com."), wire_name("NS2.com.")]);
+        assert!(rrset(&message, Section::Answer, &com, rtype::NS).unwrap().is_empty());
+        assert!(same(&set, &[wire_name("ns2.com."), wire_name("ns1.COM.")], rtype::NS));
+        assert!(!same(&set, &[wire_name("ns1.com.")], rtype::NS));
+        let twice = [wire_name("ns1.com."), wire_name("ns2.com."), wire_name("ns2.com.")];
+        assert!(same(&set, &twice, rtype::NS));
+        // Case is data in text.
+        assert!(!same(&[b"\x01x".to_vec()], &[b"\x01X".to_vec()], rtype::TXT));
+    }
+
+    #[test]
+    fn an_answer_belongs_to_its_question_only() {
+        let mut query = Vec::new();
+        wire::query::write(&mut query, 7, &wire_name("www.com."), rtype::A, None);
+        let answer = referral();
+        assert!(belongs(&query, &answer));
+        assert!(!belongs(&query, &query), "not an answer");
+        assert!(!belongs(&query, &answer[..14]));
+        for (id, qname, qtype) in
+            [(8, "www.com.", rtype::A), (7, "www.org.", rtype::A), (7, "www.com.", rtype::NS)]
+        {
+            wire::query::write(&mut query, id, &wire_name(qname), qtype, None);
+            assert!(!belongs(&query, &answer), "{id} {qname} {qtype}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_judged_without_panic() {
+        let message = referral();
+        let mut draw = 1_u64;
+        for _ in 0..50_000 {
+            let mut bytes = message.clone();
+            for _ in 0..4 {
+                draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (draw >> 40) as usize % bytes.len();
+                bytes[at] = (draw >> 32) as u8;
+            }
+            bytes.truncate((draw >> 33) as usize % (2 * message.len()));
+            fuzz_answer(&bytes);
+        }
+    }
 }

@@ -300,7 +300,12 @@ impl Server<'_> {
         self.watch.skip();
         self.reloaded = true;
         self.since = Instant::now();
-        tool::run(self.launcher, self.host, &self.place.spec.label, &cmd).map(drop)
+        match tool::run(self.launcher, self.host, &self.place.spec.label, &cmd) {
+            Err(Error { problem, .. }) if matches!(&*problem, Problem::Tool { said, .. } if self.driver.still_works(said)) => {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
     }
 
     /// Its own counters since its start as it tells them, kept in `stats-N.txt` in its folder as well.

@@ -29,6 +29,7 @@ macro_rules! for_each_server {
 mod configurations;
 mod external;
 mod faults;
+mod hosts;
 mod lab;
 mod life;
 mod rootless;
