@@ -48,6 +48,7 @@ fn mix(mut x: u64) -> u64 {
 }
 
 /// The draws of one item.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Draws(u64);
 
 impl Draws {

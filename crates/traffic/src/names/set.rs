@@ -3,19 +3,30 @@
 use wire::name::{MAX_NAME, wire_len};
 use wire::question::hash_octets;
 
-const FREE: u32 = u32::MAX;
+const FREE: Entry = Entry { tag: 0, at: u32::MAX };
+
+/// Half of a name's hash, so that a look at another name's octets is rare, and where the name is.
+#[derive(Clone, Copy, PartialEq)]
+struct Entry {
+    tag: u32,
+    at: u32,
+}
 
 /// Names and everything above them down to the origin, by open addressing at most half full.
 pub(super) struct Set {
-    table: Vec<u32>,
+    table: Vec<Entry>,
     used: usize,
+    /// A bit for each tag there is, eight bits to a slot of the table: most names that are not there
+    /// are told by this alone, which stays in a cache where the table of a million names does not.
+    filter: Vec<u64>,
 }
 
 impl Set {
     /// Takes the names of `bytes` that begin at `starts`, and the names above them that are longer
     /// than `origin_len` octets: in wire format a name above is the end of the name.
     pub(super) fn new(bytes: &[u8], starts: &[u32], origin_len: usize) -> Self {
-        let mut set = Self { table: vec![FREE; (starts.len() * 2).next_power_of_two().max(16)], used: 0 };
+        let slots = (starts.len() * 2).next_power_of_two().max(16);
+        let mut set = Self { table: vec![FREE; slots], used: 0, filter: vec![0; slots / 8] };
         for &start in starts {
             let mut at = start;
             while name_at(bytes, at).len() > origin_len.max(1) {
@@ -32,37 +43,64 @@ impl Set {
         if self.used * 2 >= self.table.len() {
             let old = std::mem::take(&mut self.table);
             self.table = vec![FREE; old.len() * 2];
+            self.filter = vec![0; self.table.len() / 8];
             for entry in old.into_iter().filter(|&e| e != FREE) {
-                let slot = self.find(bytes, name_at(bytes, entry));
-                self.table[slot] = entry;
+                let (slot, _) = self.find(bytes, name_at(bytes, entry.at));
+                self.put(slot, entry);
             }
         }
-        let slot = self.find(bytes, name_at(bytes, at));
+        let (slot, tag) = self.find(bytes, name_at(bytes, at));
         if self.table[slot] != FREE {
             return false;
         }
-        self.table[slot] = at;
+        self.put(slot, Entry { tag, at });
         self.used += 1;
         true
     }
 
-    /// The slot of the name, or the free slot where it would be.
-    fn find(&self, bytes: &[u8], wire: &[u8]) -> usize {
-        let mut lower = [0; MAX_NAME];
-        let lower = &mut lower[..wire.len()];
-        lower.copy_from_slice(wire);
-        lower.make_ascii_lowercase();
-        let mask = self.table.len() - 1;
-        let mut slot = hash_octets(lower) as usize & mask;
-        while self.table[slot] != FREE && !name_at(bytes, self.table[slot]).eq_ignore_ascii_case(lower) {
-            slot = (slot + 1) & mask;
-        }
-        slot
+    fn put(&mut self, slot: usize, entry: Entry) {
+        let (word, bit) = self.bit(entry.tag);
+        self.filter[word] |= bit;
+        self.table[slot] = entry;
     }
 
-    pub(super) fn contains(&self, bytes: &[u8], wire: &[u8]) -> bool {
-        wire.len() <= MAX_NAME && self.table[self.find(bytes, wire)] != FREE
+    /// Where the filter says whether a tag is there.
+    fn bit(&self, tag: u32) -> (usize, u64) {
+        (tag as usize >> 6 & (self.filter.len() - 1), 1 << (tag & 63))
     }
+
+    /// The slot of the name, or the free slot where it would be; and its tag.
+    fn find(&self, bytes: &[u8], wire: &[u8]) -> (usize, u32) {
+        let hash = hash(wire);
+        let (mut slot, tag) = (hash as usize & (self.table.len() - 1), (hash >> 32) as u32);
+        loop {
+            let entry = self.table[slot];
+            let same =
+                entry.tag == tag && entry != FREE && name_at(bytes, entry.at).eq_ignore_ascii_case(wire);
+            if same || entry == FREE {
+                return (slot, tag);
+            }
+            slot = (slot + 1) & (self.table.len() - 1);
+        }
+    }
+
+    /// Whether the name is there.
+    pub(super) fn contains(&self, bytes: &[u8], wire: &[u8]) -> bool {
+        if wire.len() > MAX_NAME {
+            return false;
+        }
+        let (word, bit) = self.bit((hash(wire) >> 32) as u32);
+        self.filter[word] & bit != 0 && self.table[self.find(bytes, wire).0] != FREE
+    }
+}
+
+/// Of the name in small letters.
+fn hash(wire: &[u8]) -> u64 {
+    let mut lower = [0; MAX_NAME];
+    let lower = &mut lower[..wire.len()];
+    lower.copy_from_slice(wire);
+    lower.make_ascii_lowercase();
+    hash_octets(lower)
 }
 
 fn name_at(bytes: &[u8], at: u32) -> &[u8] {
