@@ -1,1 +1,29 @@
 //! The load engine: pace, queries and transport into a recorder; search, echo, calibration.
+//!
+//! [`run`] drives a load from a [`LoadSpec`] to a [`LoadResult`]. Worker threads, each on a core of its own, share the
+//! flows and the schedule; each has a [`Recorder`] that decides the fate of every query, and their [`Tally`]s add.
+//! Memory is sized before the start by rate and deadline (the ids in flight) and does not grow with the run.
+
+pub mod echo;
+mod error;
+mod health;
+mod recorder;
+mod result;
+mod run;
+mod schedule;
+mod second;
+mod spec;
+mod table;
+mod targets;
+mod verdict;
+mod worker;
+
+pub use error::Error;
+pub use recorder::{Received, Recorder, Tally, Unsent, Verdict};
+pub use result::{Bytes, Histograms, Latency, LoadResult, PacingError};
+pub use run::run;
+pub use schedule::LATE_LIMIT;
+pub use spec::{LONGEST, LoadSpec};
+pub use targets::{Prefix, parse_target};
+pub use verdict::{CLOCK_LIMIT, PACING_LIMIT, PREEMPTED_LIMIT, STALL_LIMIT, STEAL_LIMIT, UNSENT_LIMIT};
+pub use worker::SPIN;

@@ -1,0 +1,70 @@
+//! What can go wrong before or while a load runs.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a load could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A specification that contradicts itself or has no end.
+    #[error("{0}")]
+    Spec(String),
+    /// A target beyond this machine, without leave.
+    #[error(
+        "{target} is neither on loopback nor on a virtual link of this machine: to send it queries at this rate, be \
+         sure that it is yours and give --allow-external"
+    )]
+    External {
+        /// The target.
+        target: SocketAddr,
+    },
+    /// The queries.
+    #[error(transparent)]
+    Source(#[from] traffic::Error),
+    /// The sockets could not be opened.
+    #[error("cannot open {flows} sockets from {source_address} to {target}: {error}")]
+    Open {
+        /// How many were asked for.
+        flows: u32,
+        /// The source address of the one that failed.
+        source_address: SocketAddr,
+        /// Its target.
+        target: SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The transport broke while it ran.
+    #[error("worker {worker}: the sockets cannot be used any more: {error}")]
+    Transport {
+        /// Which worker, from 0.
+        worker: u32,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// A worker could not have its core.
+    #[error(
+        "cannot run on cpu {cpu}: {error}: name cpus that are online and allowed to this process (--cpus)"
+    )]
+    Pin {
+        /// The core.
+        cpu: usize,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// An echo that could not listen.
+    #[error("cannot answer at {addr}: {error}")]
+    Echo {
+        /// Where.
+        addr: SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// Something that the system refused, with what was tried.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's reason.
+        error: io::Error,
+    },
+}

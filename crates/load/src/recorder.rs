@@ -1,0 +1,331 @@
+//! Every query's fate, decided without a clock or a socket: who calls says what happened and when.
+//!
+//! A query that was sent is *answered* (within the deadline, which counts from the send), or *lost*; an answer after
+//! the deadline makes it *late* too, and late ones are among the lost. A datagram that arrives is an answer, *late*, a
+//! *duplicate* (its query was answered before), *mismatched* (it has the id of a query of that flow but another
+//! question or source, or is not an answer at all), or *unexpected*. A mismatched datagram leaves its query waiting: the
+//! right answer may still come.
+
+use crate::second::Second;
+use crate::table::{State, Window};
+use measure::{Histogram, Nanos, Seed};
+use wire::header::Header;
+use wire::question;
+
+/// Response codes by which a server may answer without repeating the question (it could not read it, or would not):
+/// FORMERR, SERVFAIL, NOTIMP, REFUSED.
+const WITHOUT_QUESTION: [u8; 4] = [1, 2, 4, 5];
+
+/// What was counted. Tallies add.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Answered within the deadline.
+    pub answered: u64,
+    /// Not answered within the deadline, the late ones included.
+    pub lost: u64,
+    /// Answered after the deadline.
+    pub late: u64,
+    /// Waiting within their deadline when the run was cut short: neither answered nor lost.
+    pub in_flight: u64,
+    /// Further answers to queries that had one.
+    pub duplicates: u64,
+    /// Datagrams with a query's id, but another question or source, or no answers at all.
+    pub mismatched: u64,
+    /// Datagrams that belong to no query.
+    pub unexpected: u64,
+    /// Answers with TC.
+    pub truncated: u64,
+    /// Answers by RCODE.
+    pub rcodes: [u64; 16],
+    /// DNS payload sent, in octets.
+    pub bytes_sent: u64,
+    /// DNS payload received, in octets, of whatever arrived.
+    pub bytes_received: u64,
+    /// Not sent because their time had passed by more than the limit.
+    pub unsent_overdue: u64,
+    /// Not sent because no id was free.
+    pub unsent_ids: u64,
+    /// Not sent because the kernel refused.
+    pub unsent_refused: u64,
+    /// From the intended time to the answer; answered queries only.
+    pub latency: Histogram,
+    /// From the send to the answer; answered queries only.
+    pub service_latency: Histogram,
+    /// From the intended time to the send.
+    pub pacing_error: Histogram,
+}
+
+impl Tally {
+    /// Adds another tally.
+    pub fn merge(&mut self, other: &Self) {
+        for (a, b) in [
+            (&mut self.sent, other.sent),
+            (&mut self.answered, other.answered),
+            (&mut self.lost, other.lost),
+            (&mut self.late, other.late),
+            (&mut self.in_flight, other.in_flight),
+            (&mut self.duplicates, other.duplicates),
+            (&mut self.mismatched, other.mismatched),
+            (&mut self.unexpected, other.unexpected),
+            (&mut self.truncated, other.truncated),
+            (&mut self.bytes_sent, other.bytes_sent),
+            (&mut self.bytes_received, other.bytes_received),
+            (&mut self.unsent_overdue, other.unsent_overdue),
+            (&mut self.unsent_ids, other.unsent_ids),
+            (&mut self.unsent_refused, other.unsent_refused),
+        ] {
+            *a += b;
+        }
+        self.rcodes.iter_mut().zip(other.rcodes).for_each(|(a, b)| *a += b);
+        self.latency.merge(&other.latency);
+        self.service_latency.merge(&other.service_latency);
+        self.pacing_error.merge(&other.pacing_error);
+    }
+
+    /// Not sent, whatever the reason.
+    pub fn unsent(&self) -> u64 {
+        self.unsent_overdue + self.unsent_ids + self.unsent_refused
+    }
+}
+
+/// What a received datagram turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The answer, in time.
+    Answered,
+    /// The answer, after the deadline.
+    Late,
+    /// One more answer.
+    Duplicate,
+    /// The id of a query, but not its answer.
+    Mismatched,
+    /// Belongs to no query.
+    Unexpected,
+}
+
+/// A datagram as the recorder wants to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// The flow at which it arrived.
+    pub flow: u32,
+    /// Whether it came from that flow's target, address and port.
+    pub from_target: bool,
+    /// Its payload, or the beginning of it.
+    pub bytes: &'a [u8],
+    /// The payload's true length in octets.
+    pub len: usize,
+    /// When the kernel received it, monotonic.
+    pub at: Nanos,
+}
+
+/// Why a query was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// Its time had passed by more than the limit.
+    Overdue,
+    /// No id was free.
+    Ids,
+    /// The kernel refused.
+    Refused,
+}
+
+/// Records what one worker sends and receives.
+pub struct Recorder {
+    windows: Vec<Window>,
+    deadline: Nanos,
+    paced: bool,
+    in_flight: u64,
+    measuring: bool,
+    tally: Tally,
+    second: Second,
+}
+
+impl Recorder {
+    /// A recorder for `flows` flows with windows of `slots` ids each, a power of two up to 65,536. Where the load is
+    /// not `paced`, the intended time of a query is the time of its sending.
+    pub fn new(flows: u32, slots: usize, deadline: Nanos, paced: bool, seed: Seed) -> Self {
+        let mut draw = seed.draw("load/ids", 0);
+        let windows = (0..flows).map(|_| Window::new(slots, draw.bits() as u16)).collect();
+        Self {
+            windows,
+            deadline,
+            paced,
+            in_flight: 0,
+            measuring: false,
+            tally: Tally::default(),
+            second: Second::default(),
+        }
+    }
+
+    /// Memory of the windows, in bytes: all that grows with rate and deadline; nothing grows with time.
+    pub fn table_bytes(&self) -> usize {
+        self.windows.iter().map(Window::bytes).sum()
+    }
+
+    /// From now on stray datagrams count too: the warm-up is over.
+    pub fn start_measuring(&mut self) {
+        self.measuring = true;
+    }
+
+    /// Queries waiting for an answer, those of the warm-up included.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Takes an id on a flow for a query whose message hashes to `hash`; `None` where all are in use. After it comes
+    /// [`Self::sent`] or [`Self::refused`]. A `quiet` query is part of the warm-up and not counted.
+    pub fn claim(&mut self, flow: u32, intended: Nanos, hash: u64, quiet: bool) -> Option<u16> {
+        let hash = hash as u32;
+        let window = &mut self.windows[flow as usize];
+        if let Some(id) = window.take(intended, hash, quiet) {
+            return Some(id);
+        }
+        // What the answered and the lost ones leave is collected only when it is needed.
+        let (tally, second, in_flight) = (&mut self.tally, &mut self.second, &mut self.in_flight);
+        window.advance(intended.checked_sub(self.deadline + 1), &mut |entry| {
+            *in_flight -= 1;
+            tally.lost += u64::from(!entry.quiet);
+            second.lost += u64::from(!entry.quiet);
+        });
+        window.take(intended, hash, quiet)
+    }
+
+    /// The query was handed to the kernel at `at`, `len` octets long.
+    pub fn sent(&mut self, flow: u32, id: u16, at: Nanos, len: usize) {
+        let Some(entry) = self.windows[flow as usize].get(id) else { return };
+        let behind = if self.paced { at.saturating_sub(entry.sent) } else { 0 };
+        (entry.sent, entry.behind) = (at, u32::try_from(behind).unwrap_or(u32::MAX));
+        self.in_flight += 1;
+        if entry.quiet {
+            return;
+        }
+        self.tally.sent += 1;
+        self.tally.bytes_sent += len as u64;
+        self.second.sent += 1;
+        if self.paced {
+            self.tally.pacing_error.record(behind);
+            self.second.pacing.record(behind);
+        }
+    }
+
+    /// The kernel refused the query.
+    pub fn refused(&mut self, flow: u32, id: u16) {
+        let Some(entry) = self.windows[flow as usize].get(id) else { return };
+        entry.state = State::Refused;
+        if !entry.quiet {
+            self.unsent(Unsent::Refused, 1);
+        }
+    }
+
+    /// Queries that were due but not sent.
+    pub fn unsent(&mut self, why: Unsent, count: u64) {
+        let counter = match why {
+            Unsent::Overdue => &mut self.tally.unsent_overdue,
+            Unsent::Ids => &mut self.tally.unsent_ids,
+            Unsent::Refused => &mut self.tally.unsent_refused,
+        };
+        *counter += count;
+        self.second.unsent += count;
+    }
+
+    /// A datagram arrived.
+    pub fn received(&mut self, r: Received<'_>) -> Verdict {
+        let entry = match r.bytes.first_chunk() {
+            Some(id) => self.windows[r.flow as usize].get(u16::from_be_bytes(*id)),
+            None => None,
+        };
+        let Some(entry) = entry else {
+            self.tally.unexpected += u64::from(self.measuring);
+            self.tally.bytes_received += if self.measuring { r.len as u64 } else { 0 };
+            return Verdict::Unexpected;
+        };
+        let loud = u64::from(!entry.quiet);
+        self.tally.bytes_received += loud * r.len as u64;
+        let Some(header) = Header::new(r.bytes).filter(|h| r.from_target && answers(*h, r.bytes, entry.hash))
+        else {
+            self.tally.mismatched += loud;
+            return Verdict::Mismatched;
+        };
+        let service = r.at.saturating_sub(entry.sent);
+        match entry.state {
+            State::Flight if service <= self.deadline => {
+                entry.state = State::Answered;
+                self.in_flight -= 1;
+                if !entry.quiet {
+                    let latency = service + Nanos::from(entry.behind);
+                    self.tally.answered += 1;
+                    self.tally.truncated += u64::from(header.tc());
+                    self.tally.rcodes[usize::from(header.rcode())] += 1;
+                    self.tally.latency.record(latency);
+                    self.tally.service_latency.record(service);
+                    self.second.answered += 1;
+                    self.second.latency.record(latency);
+                }
+                Verdict::Answered
+            }
+            State::Flight | State::Lost => {
+                if entry.state == State::Flight {
+                    self.in_flight -= 1;
+                    self.tally.lost += loud;
+                    self.second.lost += loud;
+                }
+                entry.state = State::Late;
+                self.tally.late += loud;
+                Verdict::Late
+            }
+            State::Answered | State::Late => {
+                self.tally.duplicates += loud;
+                Verdict::Duplicate
+            }
+            State::Free | State::Refused => {
+                self.tally.unexpected += loud;
+                Verdict::Unexpected
+            }
+        }
+    }
+
+    /// Gives up the oldest queries that were sent more than the deadline before `now`. On each flow it stops at the
+    /// first query that may still be answered.
+    pub fn expire(&mut self, now: Nanos) {
+        let Some(expired) = now.checked_sub(self.deadline + 1) else { return };
+        let (tally, second, in_flight) = (&mut self.tally, &mut self.second, &mut self.in_flight);
+        for window in &mut self.windows {
+            window.advance(Some(expired), &mut |entry| {
+                *in_flight -= 1;
+                tally.lost += u64::from(!entry.quiet);
+                second.lost += u64::from(!entry.quiet);
+            });
+        }
+    }
+
+    /// Takes what happened since the last call.
+    pub(crate) fn take_second(&mut self) -> Second {
+        std::mem::take(&mut self.second)
+    }
+
+    /// Ends at `now`: what waits within its deadline is in flight, the rest lost.
+    pub fn finish(mut self, now: Nanos) -> Tally {
+        for entry in self.windows.iter().flat_map(Window::in_flight).filter(|e| !e.quiet) {
+            if now.saturating_sub(entry.sent) > self.deadline {
+                self.tally.lost += 1;
+            } else {
+                self.tally.in_flight += 1;
+            }
+        }
+        self.tally
+    }
+}
+
+/// Whether a message is an answer to the question with this hash.
+fn answers(header: Header<'_>, msg: &[u8], hash: u32) -> bool {
+    header.qr()
+        && match question::hash(msg) {
+            Some(h) => h as u32 == hash,
+            None => header.qdcount() == 0 && WITHOUT_QUESTION.contains(&header.rcode()),
+        }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+use super::*;
+use proptest::prelude::*;
+
+const DEADLINE: Nanos = 1000;
+
+fn query(n: u16) -> Vec<u8> {
+    let mut msg = Vec::new();
+    let label = format!("{n:05}");
+    wire::query::write(&mut msg, 0, &[&[5], label.as_bytes(), b"\x00"].concat(), 1, None);
+    msg
+}
+
+fn answer(query: &[u8], id: u16) -> Vec<u8> {
+    let mut msg = query.to_vec();
+    wire::header::set_id(&mut msg, id);
+    wire::header::set_qr(&mut msg);
+    msg
+}
+
+fn recorder(slots: usize) -> Recorder {
+    let mut r = Recorder::new(2, slots, DEADLINE, true, Seed(1));
+    r.start_measuring();
+    r
+}
+
+fn send(r: &mut Recorder, flow: u32, n: u16, intended: Nanos, at: Nanos) -> (u16, Vec<u8>) {
+    let q = query(n);
+    let id = r.claim(flow, intended, question::hash(&q).unwrap(), false).expect("an id is free");
+    r.sent(flow, id, at, q.len());
+    (id, q)
+}
+
+fn receive(r: &mut Recorder, flow: u32, bytes: &[u8], at: Nanos) -> Verdict {
+    r.received(Received { flow, from_target: true, bytes, len: bytes.len(), at })
+}
+
+#[test]
+fn an_answer_is_timed_from_both_ends() {
+    let mut r = recorder(16);
+    let (id, q) = send(&mut r, 0, 1, 100, 150);
+    assert_eq!(receive(&mut r, 0, &answer(&q, id), 400), Verdict::Answered);
+    let t = r.finish(2000);
+    assert_eq!((t.sent, t.answered, t.lost, t.rcodes[0]), (1, 1, 0, 1));
+    assert_eq!((t.latency.max(), t.service_latency.max(), t.pacing_error.max()), (300, 250, 50));
+    assert_eq!((t.bytes_sent, t.bytes_received), (q.len() as u64, q.len() as u64));
+}
+
+#[test]
+fn without_a_pace_the_intended_time_is_the_send() {
+    let mut r = Recorder::new(1, 16, DEADLINE, false, Seed(1));
+    let (id, q) = send(&mut r, 0, 1, 100, 150);
+    receive(&mut r, 0, &answer(&q, id), 400);
+    let t = r.finish(400);
+    assert_eq!((t.latency.max(), t.service_latency.max(), t.pacing_error.count()), (250, 250, 0));
+}
+
+#[test]
+fn what_is_not_the_answer_leaves_the_query_waiting() {
+    let mut r = recorder(16);
+    let (id, q) = send(&mut r, 0, 1, 0, 0);
+    let mut echo = answer(&q, id);
+    echo[2] &= 0x7f;
+    let mut cut = answer(&q, id);
+    cut.truncate(14);
+    let mut empty = answer(&q, id)[..12].to_vec();
+    empty[5] = 0;
+    let mut refused = empty.clone();
+    refused[3] = 5;
+    for bad in [&echo, &answer(&query(2), id), &cut, &empty, &vec![id.to_be_bytes()[0], id.to_be_bytes()[1]]]
+    {
+        assert_eq!(receive(&mut r, 0, bad, 10), Verdict::Mismatched);
+    }
+    let right = answer(&q, id);
+    let stranger = Received { flow: 0, from_target: false, bytes: &right, len: right.len(), at: 10 };
+    assert_eq!(r.received(stranger), Verdict::Mismatched);
+    assert_eq!(receive(&mut r, 1, &right, 10), Verdict::Unexpected, "another flow");
+    assert_eq!(receive(&mut r, 0, &answer(&q, id.wrapping_add(1)), 10), Verdict::Unexpected);
+    assert_eq!(receive(&mut r, 0, &[], 10), Verdict::Unexpected);
+    assert_eq!(receive(&mut r, 0, &refused, 10), Verdict::Answered, "a refusal may leave the question out");
+    let t = r.finish(20);
+    assert_eq!((t.mismatched, t.unexpected, t.answered, t.rcodes[5]), (6, 3, 1, 1));
+}
+
+#[test]
+fn late_answers_are_late_and_lost() {
+    let mut r = recorder(16);
+    let (a, qa) = send(&mut r, 0, 1, 0, 0);
+    let (b, qb) = send(&mut r, 0, 2, 0, 0);
+    assert_eq!(receive(&mut r, 0, &answer(&qa, a), DEADLINE + 1), Verdict::Late);
+    r.expire(DEADLINE + 2);
+    assert_eq!(r.in_flight(), 0);
+    assert_eq!(receive(&mut r, 0, &answer(&qb, b), DEADLINE + 3), Verdict::Late, "given up before");
+    assert_eq!(receive(&mut r, 0, &answer(&qb, b), DEADLINE + 4), Verdict::Duplicate);
+    let t = r.finish(DEADLINE + 5);
+    assert_eq!((t.sent, t.answered, t.lost, t.late, t.duplicates), (2, 0, 2, 2, 1));
+    assert_eq!(t.latency.count(), 0, "percentiles are of answers in time");
+}
+
+#[test]
+fn the_warm_up_is_not_counted() {
+    let mut r = Recorder::new(1, 16, DEADLINE, true, Seed(1));
+    let q = query(1);
+    let id = r.claim(0, 0, question::hash(&q).unwrap(), true).unwrap();
+    r.sent(0, id, 5, q.len());
+    assert_eq!(r.in_flight(), 1);
+    assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), Verdict::Answered);
+    assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), Verdict::Duplicate);
+    assert_eq!(receive(&mut r, 0, &[9; 2], 10), Verdict::Unexpected);
+    assert_eq!(r.finish(10), Tally::default());
+}
+
+#[test]
+fn a_black_hole_uses_up_the_ids_until_the_deadline() {
+    let mut r = recorder(64);
+    (0..64).for_each(|n| drop(send(&mut r, 0, n, 0, u64::from(n))));
+    let hash = question::hash(&query(99)).unwrap();
+    assert_eq!(r.claim(0, 100, hash, false), None);
+    r.expire(DEADLINE + 10);
+    assert!(r.claim(0, DEADLINE + 10, hash, false).is_some(), "those sent up to 9 are given up");
+    assert_eq!(r.in_flight(), 54);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send { flow: u32, refused: bool },
+    Answer { which: usize, wrong: u8 },
+    Noise { flow: u32, bytes: Vec<u8> },
+    Expire,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u32..2, prop::bool::weighted(0.1)).prop_map(|(flow, refused)| Step::Send { flow, refused }),
+        4 => (any::<usize>(), 0u8..8).prop_map(|(which, wrong)| Step::Answer { which, wrong }),
+        1 => (0u32..2, prop::collection::vec(any::<u8>(), 0..64)).prop_map(|(flow, bytes)| Step::Noise { flow, bytes }),
+        1 => Just(Step::Expire),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_query_has_one_fate(steps in prop::collection::vec((step(), 0u64..400), 0..300), split in 0usize..300) {
+        let mut tallies = Vec::new();
+        let (mut claimed, mut datagrams) = (0u64, 0u64);
+        // Two recorders, as two workers: their tallies must add up to the same sums.
+        for part in [&steps[..split.min(steps.len())], &steps[split.min(steps.len())..]] {
+            let mut r = recorder(8);
+            let mut sent = Vec::new();
+            let mut now = 0;
+            for (i, (step, gap)) in part.iter().enumerate() {
+                now += gap;
+                match step {
+                    Step::Send { flow, refused } => {
+                        let q = query(i as u16);
+                        claimed += 1;
+                        match r.claim(*flow, now, question::hash(&q).unwrap(), false) {
+                            None => r.unsent(Unsent::Ids, 1),
+                            Some(id) if *refused => r.refused(*flow, id),
+                            Some(id) => {
+                                r.sent(*flow, id, now + 1, q.len());
+                                sent.push((*flow, id, q));
+                            }
+                        }
+                    }
+                    Step::Answer { which, wrong } => {
+                        if sent.is_empty() { continue }
+                        let (flow, id, q) = &sent[which % sent.len()];
+                        let mut msg = answer(q, *id);
+                        match wrong {
+                            0 => msg[13] ^= 1,
+                            1 => msg[2] ^= 0x80,
+                            _ => {}
+                        }
+                        datagrams += 1;
+                        receive(&mut r, *flow, &msg, now);
+                    }
+                    Step::Noise { flow, bytes } => {
+                        datagrams += 1;
+                        receive(&mut r, *flow, bytes, now);
+                    }
+                    Step::Expire => r.expire(now),
+                }
+            }
+            tallies.push(r.finish(now));
+        }
+        let mut t = tallies[0].clone();
+        t.merge(&tallies[1]);
+        prop_assert_eq!(t.sent + t.unsent(), claimed);
+        prop_assert_eq!(t.sent, t.answered + t.lost + t.in_flight);
+        prop_assert!(t.late <= t.lost);
+        prop_assert_eq!(t.answered + t.late + t.duplicates + t.mismatched + t.unexpected, datagrams);
+        prop_assert_eq!(t.latency.count(), t.answered);
+        prop_assert_eq!(t.service_latency.count(), t.answered);
+        prop_assert_eq!(t.pacing_error.count(), t.sent);
+        prop_assert_eq!(t.rcodes.iter().sum::<u64>(), t.answered);
+    }
+}

@@ -1,0 +1,319 @@
+//! What a load gives: the object that `load run --json` prints, a role sends back, and an experiment keeps.
+
+use crate::Tally;
+use measure::{Histogram, Metric, Named, Nanos, Outcome, Validity};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Percentiles of a latency, in microseconds, over the answered queries; zeroes where none was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// Median.
+    pub p50: f64,
+    /// 90 % are at or below.
+    pub p90: f64,
+    /// 99 % are at or below.
+    pub p99: f64,
+    /// 99.9 % are at or below.
+    pub p999: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+/// Percentiles of the pacing error, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PacingError {
+    /// Median.
+    pub p50: f64,
+    /// 99 % are at or below.
+    pub p99: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+/// DNS payload in octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bytes {
+    /// Of all queries sent.
+    pub sent: u64,
+    /// Of all that arrived.
+    pub received: u64,
+}
+
+/// The distributions behind the percentiles, nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Histograms {
+    /// From the intended time.
+    pub latency: Histogram,
+    /// From the send.
+    pub service_latency: Histogram,
+    /// From the intended time to the send.
+    pub pacing_error: Histogram,
+}
+
+/// The result of a load. `sent + unsent = offered` and `sent = answered + lost + in_flight` hold exactly.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadResult {
+    /// Offered queries per second of `duration_s`.
+    pub offered_qps: f64,
+    /// Sent queries per second of `duration_s`.
+    pub sent_qps: f64,
+    /// Answered queries per second of `duration_s`.
+    pub answered_qps: f64,
+    /// Queries that were due in the measured part.
+    pub offered: u64,
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Due but not sent: overdue, without a free id, or refused by the kernel.
+    pub unsent: u64,
+    /// Answered within the deadline.
+    pub answered: u64,
+    /// Not answered within the deadline, late ones included.
+    pub lost: u64,
+    /// Answered after the deadline.
+    pub late: u64,
+    /// Still waiting when the run was cut short.
+    pub in_flight: u64,
+    /// Datagrams with a query's id that are not its answer.
+    pub mismatched: u64,
+    /// Further answers to answered queries.
+    pub duplicates: u64,
+    /// Datagrams that belong to no query.
+    pub unexpected: u64,
+    /// Answers by response code.
+    pub rcodes: BTreeMap<String, u64>,
+    /// Answers with TC.
+    pub truncated: u64,
+    /// ICMP errors that came back.
+    pub icmp: u64,
+    /// From the intended time to the answer: answered queries only, a lost one has no latency.
+    pub latency_us: Latency,
+    /// From the send to the answer: answered queries only.
+    pub service_latency_us: Latency,
+    /// As `latency_us`, with each lost query counted at the deadline: what a client that gives up then has waited.
+    pub latency_with_lost_us: Latency,
+    /// How late queries were sent.
+    pub pacing_error_us: PacingError,
+    /// Payload.
+    pub bytes: Bytes,
+    /// Datagrams dropped or refused on our own side, by place: `socket` (our receive buffers), `send_no_buffers`,
+    /// `send_again`, `send_other`; and in our whole network namespace, other programs included,
+    /// `namespace_receive_buffers` and `namespace_send_buffers`.
+    pub drops: BTreeMap<String, u64>,
+    /// Whether all this may be believed.
+    pub validity: Validity,
+    /// The measured part in seconds: of the schedule where the loop is open, otherwise until the last query was sent.
+    pub duration_s: f64,
+    /// The deadline in seconds.
+    pub deadline_s: f64,
+    /// The most queries sent at once by a worker.
+    pub burst: u32,
+    /// Flows.
+    pub flows: u32,
+    /// Sending threads.
+    pub workers: u32,
+    /// How datagrams went: `socket`.
+    pub backend: String,
+    /// The receive buffer of each flow as granted, in bytes of the kernel's accounting.
+    pub recv_buffer: u64,
+    /// Memory of the tables of queries in flight, in bytes.
+    pub table_bytes: u64,
+    /// The run was stopped before its end.
+    pub cut_short: bool,
+    /// The distributions.
+    pub histograms: Histograms,
+}
+
+fn us(n: Nanos) -> f64 {
+    n as f64 / 1e3
+}
+
+impl Latency {
+    /// The percentiles of a histogram.
+    pub fn of(h: &Histogram) -> Self {
+        Self {
+            p50: us(h.quantile(0.5)),
+            p90: us(h.quantile(0.9)),
+            p99: us(h.quantile(0.99)),
+            p999: us(h.quantile(0.999)),
+            max: us(h.max()),
+        }
+    }
+
+    fn named(&self) -> [(&'static str, f64); 5] {
+        [("p50", self.p50), ("p90", self.p90), ("p99", self.p99), ("p999", self.p999), ("max", self.max)]
+    }
+}
+
+impl LoadResult {
+    /// The counts and distributions of a tally, over `duration`.
+    pub(crate) fn new(tally: Tally, offered: u64, duration: Nanos, deadline: Nanos) -> Self {
+        let duration_s = duration as f64 / 1e9;
+        let rate = |count: u64| if duration == 0 { 0.0 } else { count as f64 / duration_s };
+        let rcodes = tally.rcodes.iter().enumerate().filter(|(_, n)| **n > 0);
+        let mut with_lost = tally.latency.clone();
+        with_lost.record_n(deadline, tally.lost);
+        Self {
+            offered_qps: rate(offered),
+            sent_qps: rate(tally.sent),
+            answered_qps: rate(tally.answered),
+            offered,
+            sent: tally.sent,
+            unsent: tally.unsent(),
+            answered: tally.answered,
+            lost: tally.lost,
+            late: tally.late,
+            in_flight: tally.in_flight,
+            mismatched: tally.mismatched,
+            duplicates: tally.duplicates,
+            unexpected: tally.unexpected,
+            rcodes: rcodes.map(|(code, n)| (wire::rcode::to_text(code as u8).into(), *n)).collect(),
+            truncated: tally.truncated,
+            latency_us: Latency::of(&tally.latency),
+            service_latency_us: Latency::of(&tally.service_latency),
+            latency_with_lost_us: Latency::of(&with_lost),
+            pacing_error_us: PacingError {
+                p50: us(tally.pacing_error.quantile(0.5)),
+                p99: us(tally.pacing_error.quantile(0.99)),
+                max: us(tally.pacing_error.max()),
+            },
+            bytes: Bytes { sent: tally.bytes_sent, received: tally.bytes_received },
+            duration_s,
+            deadline_s: deadline as f64 / 1e9,
+            backend: "socket".into(),
+            histograms: Histograms {
+                latency: tally.latency,
+                service_latency: tally.service_latency,
+                pacing_error: tally.pacing_error,
+            },
+            ..Self::default()
+        }
+    }
+
+    /// The share (0 to 1) of the sent queries that was lost.
+    pub fn loss_ratio(&self) -> f64 {
+        if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+    }
+
+    /// The trial's outcome: metrics by their names everywhere, distributions, validity.
+    pub fn outcome(&self) -> Outcome {
+        let mut metrics: Vec<Metric> = [
+            ("offered_qps", "1/s", self.offered_qps),
+            ("sent_qps", "1/s", self.sent_qps),
+            ("answered_qps", "1/s", self.answered_qps),
+            ("offered", "1", self.offered as f64),
+            ("sent", "1", self.sent as f64),
+            ("unsent", "1", self.unsent as f64),
+            ("answered", "1", self.answered as f64),
+            ("lost", "1", self.lost as f64),
+            ("late", "1", self.late as f64),
+            ("mismatched", "1", self.mismatched as f64),
+            ("duplicates", "1", self.duplicates as f64),
+            ("unexpected", "1", self.unexpected as f64),
+            ("truncated", "1", self.truncated as f64),
+            ("icmp", "1", self.icmp as f64),
+            ("loss_ratio", "1", self.loss_ratio()),
+            ("answered_in_deadline_share", "%", 100.0 * (1.0 - self.loss_ratio())),
+            ("bytes_sent", "B", self.bytes.sent as f64),
+            ("bytes_received", "B", self.bytes.received as f64),
+            ("pacing_error_p50", "us", self.pacing_error_us.p50),
+            ("pacing_error_p99", "us", self.pacing_error_us.p99),
+            ("pacing_error_max", "us", self.pacing_error_us.max),
+        ]
+        .map(|(name, unit, value)| Metric::new(name, unit, value))
+        .into();
+        for (name, latency) in [("latency", &self.latency_us), ("service_latency", &self.service_latency_us)]
+        {
+            metrics.extend(latency.named().map(|(p, v)| Metric::new(format!("{name}_{p}"), "us", v)));
+        }
+        metrics.extend(self.rcodes.iter().map(|(r, n)| Metric::new(format!("rcode_{r}"), "1", *n as f64)));
+        metrics.extend(self.drops.iter().map(|(d, n)| Metric::new(format!("drops_{d}"), "1", *n as f64)));
+        let histograms = vec![
+            Named::new("latency", self.histograms.latency.clone()),
+            Named::new("service_latency", self.histograms.service_latency.clone()),
+            Named::new("pacing_error", self.histograms.pacing_error.clone()),
+        ];
+        Outcome { metrics, histograms, validity: self.validity.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::Reason;
+    use measure::clock::SECOND;
+
+    fn sample() -> LoadResult {
+        let mut tally =
+            Tally { sent: 90, answered: 80, lost: 10, late: 3, unsent_overdue: 10, ..Tally::default() };
+        (1..=80).for_each(|n| tally.latency.record(n * 1000));
+        tally.rcodes[0] = 50;
+        tally.rcodes[3] = 30;
+        let mut result = LoadResult::new(tally, 100, 2 * SECOND, 4 * SECOND);
+        result.drops.insert("socket".into(), 7);
+        result.validity.reject(Reason::new("unsent", "10 of 100"));
+        result
+    }
+
+    #[test]
+    fn a_result_goes_there_and_back() {
+        let result = sample();
+        let text = serde_json::to_string(&result).unwrap();
+        assert_eq!(serde_json::from_str::<LoadResult>(&text).unwrap(), result);
+        for name in [
+            "offered_qps",
+            "sent_qps",
+            "answered_qps",
+            "sent",
+            "unsent",
+            "answered",
+            "lost",
+            "late",
+            "mismatched",
+            "duplicates",
+            "rcodes",
+            "truncated",
+            "latency_us",
+            "service_latency_us",
+            "pacing_error_us",
+            "bytes",
+            "drops",
+            "validity",
+        ] {
+            assert!(text.contains(&format!("\"{name}\":")), "{name} is part of the contract");
+        }
+    }
+
+    #[test]
+    fn the_outcome_has_every_figure_once() {
+        let outcome = sample().outcome();
+        let mut names: Vec<_> = outcome.metrics.iter().map(|m| m.name.as_str()).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        for (name, want) in [
+            ("offered_qps", 50.0),
+            ("answered_qps", 40.0),
+            ("rcode_NXDOMAIN", 30.0),
+            ("drops_socket", 7.0),
+            ("lost", 10.0),
+        ] {
+            assert_eq!(outcome.metric(name), Some(want), "{name}");
+        }
+        assert!((outcome.metric("loss_ratio").unwrap() - 1.0 / 9.0).abs() < 1e-12);
+        assert_eq!(outcome.histogram("latency").unwrap().count(), 80);
+        assert!(!outcome.validity.valid);
+    }
+
+    #[test]
+    fn lost_queries_are_in_the_percentiles_that_say_so() {
+        let result = sample();
+        assert!(result.latency_us.max < 81.0);
+        assert!((result.latency_with_lost_us.max - 4e6).abs() < 4e3, "{:?}", result.latency_with_lost_us);
+    }
+}

@@ -1,0 +1,277 @@
+//! A load from its specification to its result: prepare everything, start all workers at one instant, add up.
+
+use crate::health::Machine;
+use crate::recorder::{Recorder, Tally};
+use crate::second::Second;
+use crate::spec::Plan;
+use crate::verdict::{self, Evidence};
+use crate::worker::{Report, Stall, Worker, settle};
+use crate::{Error, LoadResult, LoadSpec};
+use measure::clock::{self, SECOND, Wall};
+use measure::{Event, Nanos, Pace, Seed};
+use net::transport::Troubles;
+use net::udp::{Flow, UdpFlows};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Runs a load in the calling thread's network namespace.
+///
+/// Everything is checked, opened and allocated first; then `start` is called, which may wait, and names the instant
+/// (monotonic) at which the first query is due. `stop` ends the run early: the result is then marked as cut short.
+/// `events` gets `Started` and, once a second, `Progress` with that second's `sent_qps`, `answered_qps`, `unsent`, `lost`
+/// (those given up in it), `latency_p50`, `latency_p99`, `latency_max` and `pacing_error_p99` (microseconds, to 1.6 %).
+///
+/// # Errors
+/// Before `start` is called: whatever is wrong with the specification, its queries, targets, sockets and cores. After
+/// it: only where the transport or the queries break.
+pub fn run(
+    spec: &LoadSpec,
+    start: impl FnOnce() -> Nanos,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(Event),
+) -> Result<LoadResult, Error> {
+    let plan = spec.plan()?;
+    crate::targets::check(spec)?;
+    if let traffic::SourceSpec::Queries(_) = &spec.source {
+        spec.source.check()?;
+    }
+    let sources = spec.source.open_all(plan.workers)?;
+    let mut transports = Vec::new();
+    for worker in 0..plan.workers {
+        transports.push(open(spec, &plan, worker)?);
+    }
+    let paced = matches!(spec.pace, Pace::Open(_));
+    let abort = AtomicBool::new(false);
+    let seconds = Mutex::new(Vec::new());
+    let seconds = &seconds;
+
+    std::thread::scope(|scope| {
+        let (ready_in, ready) = channel();
+        let (done_in, done) = channel();
+        let mut starters = Vec::new();
+        for (number, (transport, source)) in (0..).zip(transports.into_iter().zip(sources)) {
+            let seed = Seed(spec.seed.0.wrapping_add(u64::from(number) << 32));
+            let worker = Worker {
+                number,
+                workers: plan.workers,
+                spec,
+                burst: plan.burst,
+                transport,
+                recorder: Recorder::new(plan.flows_per_worker, plan.slots, spec.deadline, paced, seed),
+                source,
+                stop,
+                abort: &abort,
+                seconds,
+            };
+            let (starter, started) = channel::<Nanos>();
+            starters.push(starter);
+            let (ready, done, abort) = (ready_in.clone(), done_in.clone(), &abort);
+            let cpu = (!spec.cpus.is_empty()).then(|| spec.cpus[number as usize % spec.cpus.len()]);
+            scope.spawn(move || {
+                let settled = settle(cpu);
+                let usable = settled.is_ok();
+                let _ = ready.send(settled);
+                // Without an instant to start at, the run was given up.
+                if let (true, Ok(start)) = (usable, started.recv()) {
+                    let result = worker.run(start, plan.total, plan.first_counted);
+                    if result.is_err() {
+                        abort.store(true, Ordering::Relaxed);
+                    }
+                    let _ = done.send(result);
+                }
+            });
+        }
+        // What is left are the workers' own senders: should one panic, the wait for it ends.
+        drop((ready_in, done_in));
+        for _ in 0..plan.workers {
+            // On an error the starters are dropped, and with them the workers.
+            ready.recv().expect("every worker says whether it is ready")?;
+        }
+        let at = start();
+        let before = Machine::read(&spec.cpus);
+        for starter in &starters {
+            let _ = starter.send(at);
+        }
+        let base = at + spec.warmup;
+        events(Event::Started { at: Wall::read().to_wall(base) });
+
+        let mut reports = Vec::new();
+        let mut told = 0;
+        while reports.len() < plan.workers as usize {
+            match done.recv_timeout(until_next_second(base, told)) {
+                Ok(report) => reports.push(report),
+                Err(RecvTimeoutError::Timeout) => {
+                    tell(seconds, plan.workers, &mut told, false, events);
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let after = Machine::read(&spec.cpus);
+        tell(seconds, plan.workers, &mut told, true, events);
+        let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(result(spec, &plan, base, reports, &before, &after))
+    })
+}
+
+/// The flows of one worker, spread over targets and sources.
+fn open(spec: &LoadSpec, plan: &Plan, worker: u32) -> Result<UdpFlows, Error> {
+    let first = worker * plan.flows_per_worker;
+    let flows: Vec<Flow> = (first..first + plan.flows_per_worker)
+        .map(|n| {
+            let target = spec.targets[n as usize % spec.targets.len()];
+            let sources: Vec<_> = spec.sources.iter().filter(|s| s.is_ipv4() == target.is_ipv4()).collect();
+            match sources.is_empty() {
+                true => Flow::to(target),
+                // Each source serves every target before the next one's turn.
+                false => {
+                    let source = sources[n as usize / spec.targets.len() % sources.len()];
+                    Flow { source: SocketAddr::new(*source, 0), target }
+                }
+            }
+        })
+        .collect();
+    more_descriptors(u64::from(plan.flows_per_worker * plan.workers) + 64);
+    UdpFlows::open(&flows, spec.recv_buffer).map_err(|error| Error::Open {
+        flows: plan.flows_per_worker,
+        source_address: flows[0].source,
+        target: flows[0].target,
+        error,
+    })
+}
+
+/// Raises the soft limit of open files towards the hard one; where that does not suffice, opening says so.
+fn more_descriptors(want: u64) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < want) {
+        limit.current = Some(limit.maximum.map_or(want, |most| most.min(want)));
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// Until a little after the end of the second that is told next: workers may be asleep at its end.
+fn until_next_second(base: Nanos, told: u64) -> Duration {
+    let at = base + (told + 1) * SECOND + 50_000_000;
+    Duration::from_nanos(at.saturating_sub(clock::now()).clamp(1_000_000, SECOND))
+}
+
+/// Tells the seconds that all workers have finished; at the end whatever is there, a last incomplete second
+/// excepted (its rates would be wrong) unless it is the only one.
+fn tell(
+    seconds: &Mutex<Vec<(u64, Second)>>,
+    workers: u32,
+    told: &mut u64,
+    end: bool,
+    events: &mut dyn FnMut(Event),
+) {
+    loop {
+        let mut all = seconds.lock().expect("no one panics with it");
+        let here = all.iter().filter(|(n, _)| n == told).count();
+        let later = all.iter().any(|(n, _)| n > told);
+        if here < workers as usize && !(end && here > 0 && later) {
+            return;
+        }
+        if end && !later && *told > 0 {
+            return;
+        }
+        let mut sum = Second::default();
+        all.retain(|(n, second)| {
+            if n == told {
+                sum.merge(second);
+            }
+            n != told
+        });
+        drop(all);
+        *told += 1;
+        events(Event::Progress { second: *told, values: sum.values() });
+    }
+}
+
+/// Adds up what the workers did.
+fn result(
+    spec: &LoadSpec,
+    plan: &Plan,
+    base: Nanos,
+    reports: Vec<Report>,
+    before: &Machine,
+    after: &Machine,
+) -> LoadResult {
+    let mut tally = Tally::default();
+    let (mut offered, mut last, mut id_waits, mut table_bytes) = (0, base, 0, 0);
+    let (mut stall, mut clock_step, mut recv_buffer) = (Stall::default(), 0i64, usize::MAX);
+    let mut troubles = Troubles::default();
+    let mut scheduling = crate::health::Scheduling::default();
+    let mut cut_short = false;
+    for r in reports {
+        tally.merge(&r.tally);
+        offered += r.offered;
+        id_waits += r.id_waits;
+        table_bytes += r.table_bytes;
+        last = last.max(r.last);
+        cut_short |= r.cut_short;
+        recv_buffer = recv_buffer.min(r.receive_buffer);
+        scheduling.merge(r.scheduling);
+        if r.stall.length > stall.length {
+            stall = r.stall;
+        }
+        if r.clock_step.abs() > clock_step.abs() {
+            clock_step = r.clock_step;
+        }
+        troubles.socket_drops += r.troubles.socket_drops;
+        troubles.send_no_buffers += r.troubles.send_no_buffers;
+        troubles.send_again += r.troubles.send_again;
+        troubles.send_other += r.troubles.send_other;
+        troubles.icmp += r.troubles.icmp;
+        troubles.send_errno = troubles.send_errno.max(r.troubles.send_errno);
+    }
+    let duration = match &spec.pace {
+        // What was offered fills this time, whenever the last query happened to be sent.
+        Pace::Open(arrivals) => (offered as f64 * SECOND as f64 / arrivals.rate()) as Nanos,
+        Pace::Closed { .. } | Pace::Flood => last - base,
+    };
+    let flows = plan.flows_per_worker * plan.workers;
+    let validity = verdict::judge(&Evidence {
+        tally: &tally,
+        offered,
+        paced: matches!(spec.pace, Pace::Open(_)),
+        troubles,
+        stall,
+        base,
+        scheduling,
+        worked: (spec.warmup + duration) * Nanos::from(plan.workers),
+        steal: after.stolen_since(before),
+        clock_step,
+        id_waits,
+        flows,
+        slots: plan.slots,
+        deadline: spec.deadline,
+        recv_buffer_asked: spec.recv_buffer,
+        recv_buffer,
+        cut_short,
+    });
+    let (receive_errors, send_errors) = after.buffer_errors_since(before);
+    let drops = [
+        ("socket", troubles.socket_drops),
+        ("send_no_buffers", troubles.send_no_buffers),
+        ("send_again", troubles.send_again),
+        ("send_other", troubles.send_other),
+        ("namespace_receive_buffers", receive_errors),
+        ("namespace_send_buffers", send_errors),
+    ];
+    LoadResult {
+        icmp: troubles.icmp,
+        drops: drops.into_iter().map(|(k, v)| (k.into(), v)).collect::<BTreeMap<_, _>>(),
+        validity,
+        burst: plan.burst,
+        flows,
+        workers: plan.workers,
+        recv_buffer: recv_buffer as u64,
+        table_bytes: table_bytes as u64,
+        cut_short,
+        ..LoadResult::new(tally, offered, duration, spec.deadline)
+    }
+}

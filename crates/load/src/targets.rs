@@ -1,0 +1,138 @@
+//! Which targets may be loaded without further leave: those that cannot be anybody else's.
+
+use crate::{Error, LoadSpec};
+use net::link::{self, InterfaceAddress};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// A network: `10.53.0.0/24`, `fd53::/64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Prefix {
+    /// An address in it.
+    pub ip: IpAddr,
+    /// How many bits all of its addresses share.
+    pub bits: u8,
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(ip, bits)| {
+            let ip: IpAddr = ip.parse().ok()?;
+            let bits: u8 = bits.parse().ok()?;
+            (bits <= if ip.is_ipv4() { 32 } else { 128 }).then_some(Self { ip, bits })
+        });
+        parsed.ok_or_else(|| {
+            format!("'{text}' is not a network: give an address and its bits, as in 10.53.0.0/24")
+        })
+    }
+}
+
+impl TryFrom<String> for Prefix {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.ip, self.bits)
+    }
+}
+
+impl From<Prefix> for String {
+    fn from(prefix: Prefix) -> Self {
+        prefix.to_string()
+    }
+}
+
+/// Refuses targets that are not on this machine, unless the specification allows them.
+pub(crate) fn check(spec: &LoadSpec) -> Result<(), Error> {
+    if spec.allow_external {
+        return Ok(());
+    }
+    let here = link::addresses()
+        .map_err(|error| Error::System { what: "cannot list the network interfaces", error })?;
+    match spec.targets.iter().find(|t| !near(t.ip(), &spec.allowed, &here)) {
+        Some(&target) => Err(Error::External { target }),
+        None => Ok(()),
+    }
+}
+
+/// Loopback, an address of this machine, in a network of the rack, or on a virtual link.
+fn near(ip: IpAddr, allowed: &[Prefix], here: &[InterfaceAddress]) -> bool {
+    ip.is_loopback()
+        || allowed.iter().any(|p| link::prefix_holds(p.ip, p.bits, ip))
+        || here.iter().any(|a| a.addr == ip || (a.is_virtual() && a.on_link(ip)))
+}
+
+/// Reads a target as people type it: `ADDR`, `ADDR:PORT`, `V6` or `[V6]:PORT`; the port is 53 where it is left out.
+///
+/// # Errors
+/// A sentence that says what was expected.
+pub fn parse_target(text: &str) -> Result<SocketAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    match (text.parse::<SocketAddr>(), bare.parse::<IpAddr>()) {
+        (Ok(addr), _) if addr.port() != 0 => Ok(addr),
+        (_, Ok(ip)) => Ok(SocketAddr::new(ip, 53)),
+        _ => Err(format!(
+            "'{text}' is not a target: give ADDR, ADDR:PORT or [V6]:PORT, with addresses as numbers"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_is_what_belongs_to_this_machine() {
+        let at = |driver: &str, addr: &str, prefix| InterfaceAddress {
+            name: "x".into(),
+            driver: driver.into(),
+            addr: addr.parse().unwrap(),
+            prefix,
+        };
+        let here =
+            [at("virtio_net", "192.0.2.7", 24), at("veth", "10.99.0.1", 24), at("bridge", "fd99::1", 64)];
+        let allowed = ["10.53.0.0/24".parse().unwrap()];
+        for (ip, want) in [
+            ("127.1.2.3", true),
+            ("::1", true),
+            ("192.0.2.7", true),
+            ("192.0.2.8", false),
+            ("10.99.0.200", true),
+            ("10.98.0.1", false),
+            ("fd99::5", true),
+            ("2001:db8::1", false),
+            ("10.53.0.9", true),
+            ("8.8.8.8", false),
+        ] {
+            assert_eq!(near(ip.parse().unwrap(), &allowed, &here), want, "{ip}");
+        }
+    }
+
+    #[test]
+    fn people_type_targets_and_networks() {
+        for (text, want) in [
+            ("127.0.0.1", "127.0.0.1:53"),
+            ("127.0.0.1:5300", "127.0.0.1:5300"),
+            ("::1", "[::1]:53"),
+            ("[::1]", "[::1]:53"),
+            ("[::1]:5300", "[::1]:5300"),
+        ] {
+            assert_eq!(parse_target(text).unwrap().to_string(), want);
+        }
+        for bad in ["", "localhost", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:99999", "[127.0.0.1", "1.2.3"] {
+            assert!(parse_target(bad).is_err(), "{bad}");
+        }
+        assert_eq!("fd53::/64".parse::<Prefix>().unwrap().to_string(), "fd53::/64");
+        for bad in ["10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/"] {
+            assert!(bad.parse::<Prefix>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Could the generator offer what it claims? Thresholds and sentences of every reason.
+//!
+//! Nothing here looks at what the server did: loss, late and wrong answers are the outcome, not the validity.
+
+use crate::Tally;
+use crate::health::Scheduling;
+use crate::worker::Stall;
+use measure::clock::SECOND;
+use measure::units::grouped;
+use measure::{Nanos, Reason, Validity};
+use net::transport::Troubles;
+
+/// More than this share of the offered queries unsent makes a trial invalid.
+pub const UNSENT_LIMIT: f64 = 0.001;
+/// A pacing error above this at the 99th percentile makes a trial invalid, in nanoseconds.
+pub const PACING_LIMIT: Nanos = 100_000;
+/// A loop that stood still for longer than this makes a trial invalid, in nanoseconds.
+pub const STALL_LIMIT: Nanos = 50_000_000;
+/// A worker that waited for its core for more than this share of the time makes a trial invalid.
+pub const PREEMPTED_LIMIT: f64 = 0.01;
+/// More than this share of stolen time is a warning.
+pub const STEAL_LIMIT: f64 = 0.01;
+/// A wall clock that moved by more than this within a second makes a trial invalid, in nanoseconds: the kernel's
+/// stamps are taken from it.
+pub const CLOCK_LIMIT: Nanos = 5_000_000;
+
+/// What is known of our own side.
+pub(crate) struct Evidence<'a> {
+    pub tally: &'a Tally,
+    pub offered: u64,
+    pub paced: bool,
+    pub troubles: Troubles,
+    pub stall: Stall,
+    /// When the measured part began.
+    pub base: Nanos,
+    pub scheduling: Scheduling,
+    /// Time that all workers together spent sending.
+    pub worked: Nanos,
+    pub steal: f64,
+    pub clock_step: i64,
+    pub id_waits: u64,
+    pub flows: u32,
+    pub slots: usize,
+    pub deadline: Nanos,
+    pub recv_buffer_asked: usize,
+    pub recv_buffer: usize,
+    pub cut_short: bool,
+}
+
+fn us(n: Nanos) -> String {
+    format!("{:.0} us", n as f64 / 1e3)
+}
+
+fn ms(n: Nanos) -> String {
+    format!("{:.1} ms", n as f64 / 1e6)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Judges a trial.
+pub(crate) fn judge(e: &Evidence<'_>) -> Validity {
+    let mut v = Validity::default();
+    sending(e, &mut v);
+    running(e, &mut v);
+    receiving(e, &mut v);
+    if e.cut_short {
+        v.warn(Reason::new(
+            "cut_short",
+            format!(
+                "the run was stopped after {} of its queries; {} were still waiting for their answers",
+                grouped(e.offered),
+                grouped(e.tally.in_flight)
+            ),
+        ));
+    }
+    v
+}
+
+fn sending(e: &Evidence<'_>, v: &mut Validity) {
+    let t = e.tally;
+    let unsent = share(t.unsent(), e.offered);
+    if unsent > UNSENT_LIMIT {
+        v.reject(Reason::new(
+            "unsent",
+            format!(
+                "{} of {} queries ({:.2} %, at most {} % is valid) were not sent: {} overdue by more than {}, {} \
+                 without a free id, {} refused by the kernel; offer less or give the generator more cores",
+                grouped(t.unsent()),
+                grouped(e.offered),
+                unsent * 100.0,
+                UNSENT_LIMIT * 100.0,
+                grouped(t.unsent_overdue),
+                ms(crate::schedule::LATE_LIMIT),
+                grouped(t.unsent_ids),
+                grouped(t.unsent_refused),
+            ),
+        ));
+    }
+    if t.unsent_ids > 0 || e.id_waits > 0 {
+        let text = format!(
+            "{} were all waiting for answers {}: {} flows hold {} ids each, and an id is held for up to {}; give more \
+             --flows or a shorter --deadline",
+            "the ids of every flow",
+            if e.paced {
+                format!("{} times when a query was due", grouped(t.unsent_ids))
+            } else {
+                "at times".into()
+            },
+            e.flows,
+            grouped(e.slots as u64),
+            ms(e.deadline),
+        );
+        let reason = Reason::new("flows_too_few", text);
+        // Without a pace nothing was promised: it only sent less than it could have.
+        if e.paced { v.reject(reason) } else { v.warn(reason) }
+    }
+    let refused = e.troubles.refused();
+    if refused > 0 {
+        let text = format!(
+            "the kernel refused to send {} queries: {} for want of buffers, {} because a send buffer was full, {} for \
+             other reasons{}; offer less, or look at the route to the target",
+            grouped(refused),
+            grouped(e.troubles.send_no_buffers),
+            grouped(e.troubles.send_again),
+            grouped(e.troubles.send_other),
+            match e.troubles.send_errno {
+                0 => String::new(),
+                errno => format!(" (last: {})", std::io::Error::from_raw_os_error(errno)),
+            }
+        );
+        let reason = Reason::new("send_errors", text);
+        if share(refused, e.offered) > UNSENT_LIMIT { v.reject(reason) } else { v.warn(reason) }
+    }
+    let p99 = t.pacing_error.quantile(0.99);
+    if e.paced && p99 > PACING_LIMIT {
+        v.reject(Reason::new(
+            "pacing_error",
+            format!(
+                "queries left late: 1 % by more than {} (at most {} is valid), the worst by {}; offer less, or give the \
+                 generator a core of its own",
+                us(p99),
+                us(PACING_LIMIT),
+                us(t.pacing_error.max()),
+            ),
+        ));
+    }
+}
+
+fn running(e: &Evidence<'_>, v: &mut Validity) {
+    if e.stall.length > STALL_LIMIT {
+        let at = e.stall.at as f64 - e.base as f64;
+        v.reject(Reason::new(
+            "generator_stalled",
+            format!(
+                "the generator stood still for {} at second {:.1} (more than {} is not valid): it was stopped, or \
+                 its core was; run it again",
+                ms(e.stall.length),
+                at / SECOND as f64,
+                ms(STALL_LIMIT),
+            ),
+        ));
+    }
+    let waited = share(e.scheduling.waited, e.worked);
+    if waited > PREEMPTED_LIMIT {
+        v.reject(Reason::new(
+            "generator_preempted",
+            format!(
+                "other work took the generator's core: it waited for it {:.1} % of the time (at most {} % is valid) and \
+                 lost it {} times; pin it to a core that nothing else uses (--cpus)",
+                waited * 100.0,
+                PREEMPTED_LIMIT * 100.0,
+                grouped(e.scheduling.involuntary),
+            ),
+        ));
+    }
+    if e.steal > STEAL_LIMIT {
+        v.warn(Reason::new(
+            "steal",
+            format!(
+                "the hypervisor took {:.1} % of the generator's cores for others: latencies contain that time",
+                e.steal * 100.0
+            ),
+        ));
+    }
+    if e.clock_step.unsigned_abs() > CLOCK_LIMIT {
+        v.reject(Reason::new(
+            "clock_stepped",
+            format!(
+                "the wall clock was set by {} in a second, and the kernel's receive stamps with it: latencies around it \
+                 are wrong; stop time synchronisation from stepping, and run it again",
+                ms(e.clock_step.unsigned_abs())
+            ),
+        ));
+    }
+}
+
+fn receiving(e: &Evidence<'_>, v: &mut Validity) {
+    let drops = e.troubles.socket_drops;
+    if drops > 0 {
+        v.reject(Reason::new(
+            "socket_buffer_too_small",
+            format!(
+                "our own receive buffers of {} bytes for each of {} flows were full and dropped {} datagrams: they look \
+                 like losses of the server; give a larger buffer, more --flows, or raise net.core.rmem_max",
+                grouped(e.recv_buffer as u64),
+                e.flows,
+                grouped(drops),
+            ),
+        ));
+    }
+    // The smallest buffer that the kernel gives is larger than nothing: compare with what was asked for.
+    if e.recv_buffer < e.recv_buffer_asked && drops == 0 {
+        v.warn(Reason::new(
+            "socket_buffer_limited",
+            format!(
+                "the kernel granted receive buffers of {} bytes where {} were asked for (nothing was dropped): raise \
+                 net.core.rmem_max, or run as root",
+                grouped(e.recv_buffer as u64),
+                grouped(e.recv_buffer_asked as u64),
+            ),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence(tally: &Tally) -> Evidence<'_> {
+        Evidence {
+            tally,
+            offered: 10_000,
+            paced: true,
+            troubles: Troubles::default(),
+            stall: Stall::default(),
+            base: SECOND,
+            scheduling: Scheduling::default(),
+            worked: 10 * SECOND,
+            steal: 0.0,
+            clock_step: 0,
+            id_waits: 0,
+            flows: 16,
+            slots: 4096,
+            deadline: 4 * SECOND,
+            recv_buffer_asked: 1000,
+            recv_buffer: 1000,
+            cut_short: false,
+        }
+    }
+
+    fn codes(v: &Validity) -> (Vec<&str>, Vec<&str>) {
+        let names = |r: &'_ [Reason]| r.iter().map(|r| r.code.clone()).collect::<Vec<_>>();
+        let leak = |v: Vec<String>| v.into_iter().map(|s| &*s.leak()).collect();
+        (leak(names(&v.reasons)), leak(names(&v.warnings)))
+    }
+
+    #[test]
+    fn the_servers_doing_is_never_a_reason() {
+        let tally = Tally {
+            sent: 10_000,
+            answered: 10,
+            lost: 9990,
+            late: 500,
+            mismatched: 9000,
+            duplicates: 77,
+            unexpected: 5,
+            ..Tally::default()
+        };
+        assert_eq!(judge(&evidence(&tally)), Validity::default());
+    }
+
+    #[test]
+    fn each_fault_of_ours_has_its_name() {
+        let mut slow = Tally::default();
+        slow.pacing_error.record_n(PACING_LIMIT * 3, 100);
+        let few = Tally { unsent_ids: 1, ..Tally::default() };
+        let overdue = Tally { unsent_overdue: 11, ..Tally::default() };
+        let fine = Tally::default();
+        let troubles = |f: fn(&mut Troubles)| {
+            let mut t = Troubles::default();
+            f(&mut t);
+            t
+        };
+        let refused = Tally { unsent_refused: 100, ..Tally::default() };
+        let cases: Vec<(Evidence<'_>, &[&str], &[&str])> = vec![
+            (evidence(&overdue), &["unsent"], &[]),
+            (evidence(&few), &["flows_too_few"], &[]),
+            (evidence(&slow), &["pacing_error"], &[]),
+            (Evidence { paced: false, id_waits: 4, ..evidence(&slow) }, &[], &["flows_too_few"]),
+            (
+                Evidence { stall: Stall { at: 3 * SECOND, length: STALL_LIMIT + 1 }, ..evidence(&fine) },
+                &["generator_stalled"],
+                &[],
+            ),
+            (
+                Evidence { scheduling: Scheduling { waited: SECOND, involuntary: 5 }, ..evidence(&fine) },
+                &["generator_preempted"],
+                &[],
+            ),
+            (Evidence { steal: 0.02, ..evidence(&fine) }, &[], &["steal"]),
+            (Evidence { clock_step: -6_000_000, ..evidence(&fine) }, &["clock_stepped"], &[]),
+            (
+                Evidence { troubles: troubles(|t| t.socket_drops = 1), ..evidence(&fine) },
+                &["socket_buffer_too_small"],
+                &[],
+            ),
+            (
+                Evidence { troubles: troubles(|t| t.send_no_buffers = 100), ..evidence(&refused) },
+                &["unsent", "send_errors"],
+                &[],
+            ),
+            (Evidence { troubles: troubles(|t| t.send_again = 1), ..evidence(&fine) }, &[], &["send_errors"]),
+            (Evidence { recv_buffer: 10, ..evidence(&fine) }, &[], &["socket_buffer_limited"]),
+            (Evidence { cut_short: true, ..evidence(&fine) }, &[], &["cut_short"]),
+        ];
+        for (e, reasons, warnings) in cases {
+            let v = judge(&e);
+            assert_eq!(codes(&v), (reasons.to_vec(), warnings.to_vec()));
+            assert_eq!(v.valid, reasons.is_empty());
+        }
+    }
+
+    #[test]
+    fn just_within_the_limits_is_valid() {
+        let mut tally = Tally { unsent_overdue: 10, ..Tally::default() };
+        tally.pacing_error.record_n(PACING_LIMIT - 200, 100);
+        let e = Evidence {
+            stall: Stall { at: 0, length: STALL_LIMIT },
+            scheduling: Scheduling { waited: SECOND / 10, involuntary: 1000 },
+            steal: 0.01,
+            clock_step: 5_000_000,
+            ..evidence(&tally)
+        };
+        assert_eq!(judge(&e), Validity::default());
+    }
+}
