@@ -39,7 +39,7 @@ impl Clients {
         // An odd factor permutes the numbers below 2^24 and keeps zero where it is.
         let host = (rank * 0x9e_3779) as u32 & CLIENTS_MAX;
         let bits = draws.bits();
-        let port = 1024 + ((bits >> 32) * 64_512 >> 32) as u16;
+        let port = 1024 + (((bits >> 32) * 64_512) >> 32) as u16;
         let address = if bits & 0xffff_ffff < self.ipv6 {
             IpAddr::V6(Ipv6Addr::from_bits(0xfd53_c11e << 96 | u128::from(host)))
         } else {

@@ -140,16 +140,16 @@ impl Synthesis {
     /// A name that does not exist: a made label before the zone's name.
     ///
     /// Where all names are known it is looked up, and made longer until it is not among them. Where
-    /// only a sample is known it cannot be there by construction: its third and fourth characters are
-    /// hyphens, as in no name that a registry hands out but those that begin with "xn" (RFC 5890,
-    /// section 2.3.1), and as in none that `zone generate` makes.
+    /// only a sample is known it cannot be there by construction (but for a wildcard): its third and
+    /// fourth characters are hyphens, as in no name that a registry hands out but those that begin
+    /// with "xn" (RFC 5890, section 2.3.1), and as in no delegation that `zone generate` makes.
     fn push_nonexistent(&mut self, draws: &mut Draws) {
         let start = self.qname.len();
         for attempt in 0u8.. {
             let len = self.lengths.get(draws.bits() as u32) + attempt;
             // More attempts than a label has room cannot be, but this ends even so: as in a sample.
             if !self.names.is_complete() || usize::from(len) > MAX_LABEL {
-                push_label(&mut self.qname, draws, usize::from(len).clamp(5, MAX_LABEL));
+                push_label(&mut self.qname, draws, (usize::from(len) + 4).min(MAX_LABEL));
                 // The first letter must not make "xn--" of it.
                 self.qname[start + 1] = b'q';
                 self.qname[start + 3..start + 5].copy_from_slice(b"--");
