@@ -36,7 +36,8 @@ impl Key {
             kind: param("kind"),
             family: param("family"),
             size: trial.param("zone_size").and_then(|s| units::count(s).ok()),
-            signed: param("signed").starts_with("yes"),
+            // `no`, or how: `yes RSASHA256`, `rzaia`, an algorithm.
+            signed: trial.param("signed").is_some_and(|s| !s.is_empty() && s != "no"),
             rate: (!peak).then(|| param("rate")),
             peak,
         }
@@ -192,6 +193,12 @@ impl Sample {
     }
 }
 
+/// A duration among a trial's parameters, as `name` (`4s`) or as `name_s` (in seconds).
+pub(crate) fn duration(trial: &TrialRecord, name: &str) -> Option<Nanos> {
+    let text = trial.param(name).or_else(|| trial.param(&format!("{name}_s")))?;
+    units::duration(text).ok()
+}
+
 /// A run, ready to be shown.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
@@ -219,8 +226,7 @@ impl<'a> Run<'a> {
                 None => cells.push(Cell { key, trials: vec![trial] }),
             }
         }
-        let seconds = |text: &str| text.parse::<f64>().ok().map(|s| (s * 1e9) as Nanos);
-        let deadline = dir.trials().iter().find_map(|t| seconds(t.param("deadline_s")?));
+        let deadline = dir.trials().iter().find_map(|t| duration(t, "deadline"));
         Ok(Self { dir, plan, cells, servers, deadline: deadline.unwrap_or(4_000_000_000) })
     }
 

@@ -1,6 +1,6 @@
 //! The tables of a report: server × zone type down, zone size across, a cell each.
 
-use crate::cells::{Cell, Figure, Key, Run, State};
+use crate::cells::{self, Cell, Figure, Key, Run, State};
 use crate::format;
 use measure::units;
 use results::published::{self, Relation, Table};
@@ -199,10 +199,10 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
     let limit = format::duration(deadline);
     let qps = rate.parse::<f64>().map_or_else(|_| rate.to_owned(), |r| units::grouped(r as u64));
     let keep = |c: &Cell| !c.key.peak && c.key.rate.as_deref() == Some(rate);
-    let seconds =
-        run.dir.trials().iter().filter(|t| t.param("rate") == Some(rate)).find_map(|t| t.param("duration_s"));
-    let seconds = seconds.map_or_else(String::new, |s| format!(" for {s} s"));
-    let how = format!("{qps} queries/s{seconds}, open loop; {}", repeats(run, false));
+    let of_rate = run.dir.trials().iter().filter(|t| t.param("rate") == Some(rate));
+    let time = of_rate.filter_map(|t| cells::duration(t, "duration")).next();
+    let time = time.map_or_else(String::new, |ns| format!(" for {}", format::duration(ns)));
+    let how = format!("{qps} queries/s{time}, open loop; {}", repeats(run, false));
     // The seed's rate is the condition for its cells to stand beside.
     let same_rate = rate.parse::<f64>() == Ok(5000.0);
     let table = |id: &str| published::find(id).filter(|_| same_rate && run.wants(id));

@@ -33,14 +33,26 @@ pub(crate) fn bounds(cell: &Cell) -> Option<(f64, f64)> {
     Some((low, high))
 }
 
-/// The loads that searches tried: offered queries per second and loss ratio.
-pub(crate) fn tried(cell: &Cell) -> Vec<(f64, f64)> {
+/// A load that a search tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tried {
+    /// Queries per second.
+    pub offered: f64,
+    /// Loss ratio, 0 to 1.
+    pub loss: f64,
+    /// Whether the generator could offer it.
+    pub valid: bool,
+}
+
+/// The loads that the searches of a cell tried.
+pub(crate) fn tried(cell: &Cell) -> Vec<Tried> {
     let mut all = Vec::new();
     for trial in cell.used() {
-        let loss = trial.series("search_loss_ratio");
+        let (loss, valid) = (trial.series("search_loss_ratio"), trial.series("search_valid"));
+        let at = |of: &[(u32, f64)], n: u32| of.iter().find(|(m, _)| *m == n).map(|(_, v)| *v);
         for (n, offered) in trial.series("search_offered_qps") {
-            if let Some((_, loss)) = loss.iter().find(|(m, _)| *m == n) {
-                all.push((offered, *loss));
+            if let Some(loss) = at(&loss, n) {
+                all.push(Tried { offered, loss, valid: at(&valid, n).is_none_or(|v| v != 0.0) });
             }
         }
     }

@@ -215,7 +215,7 @@ fn actual(all: &[Series], what: &str) -> Option<(String, String)> {
         plot.line(line, s.style, "steps");
         // One marker, at the most frequent latency: elsewhere it would sit on the axis.
         if let Some(top) = line.chunks(2).max_by(|a, b| a[0].1.total_cmp(&b[0].1)) {
-            plot.point(f64::midpoint(top[0].0, top[1].0), top[0].1, s.style);
+            plot.point(f64::midpoint(top[0].0, top[1].0), top[0].1, s.style, false);
         }
     }
     let beyond: Vec<String> = all
@@ -295,8 +295,8 @@ pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<
 /// Offered rate against loss for every load that the searches tried.
 pub(crate) fn searches(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<Figure> {
     const FLOOR: f64 = 1e-5;
-    let all: Vec<(&&Cell, Vec<(f64, f64)>)> = cells.iter().map(|c| (c, peak::tried(c))).collect();
-    let (_, high) = ends(all.iter().flat_map(|(_, p)| p).map(|p| p.0))?;
+    let all: Vec<(&&Cell, Vec<peak::Tried>)> = cells.iter().map(|c| (c, peak::tried(c))).collect();
+    let (_, high) = ends(all.iter().flat_map(|(_, p)| p).map(|p| p.offered))?;
     let ticks =
         [(FLOOR, "none"), (1e-4, "0.01 %"), (1e-3, "0.1 %"), (1e-2, "1 %"), (1e-1, "10 %"), (1.0, "100 %")];
     let ticks = ticks.map(|(v, t)| (v, t.to_owned())).to_vec();
@@ -306,10 +306,11 @@ pub(crate) fn searches(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Opti
         plot.level(goal, "goal");
     }
     for (cell, points) in &all {
-        points
-            .iter()
-            .for_each(|(offered, loss)| plot.point(*offered, loss.max(FLOOR), run.style(&cell.key.server)));
+        let style = run.style(&cell.key.server);
+        points.iter().for_each(|p| plot.point(p.offered, p.loss.max(FLOOR), style, !p.valid));
     }
+    let unsound = all.iter().any(|(_, p)| p.iter().any(|p| !p.valid));
+    let faint = if unsound { " Faint: the generator could not offer it soundly." } else { "" };
     let shown: Vec<&&Cell> = all.iter().filter(|(_, p)| !p.is_empty()).map(|(c, _)| *c).collect();
     let legend = shown
         .iter()
@@ -319,7 +320,7 @@ pub(crate) fn searches(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Opti
     let about = format!(
         "{tried} loads tried: offered rate against loss ratio (logarithmic; 'none' is no loss at all)."
     );
-    let caption = format!("Loads tried by the searches, {what}: offered rate against loss.");
+    let caption = format!("Loads tried by the searches, {what}: offered rate against loss.{faint}");
     let svg = plot.finish(&format!("Offered rate against loss, {what}"), &about);
     Some(Figure {
         id: format!("{id}-searches"),

@@ -119,9 +119,10 @@ impl Plot {
         }
     }
 
-    /// The marker of a series at a point.
-    pub fn point(&mut self, x: f64, y: f64, style: usize) {
-        self.body += &marker(self.px(x), self.py(y), style);
+    /// The marker of a series at a point, perhaps faint.
+    pub fn point(&mut self, x: f64, y: f64, style: usize, faint: bool) {
+        let mark = marker(self.px(x), self.py(y), style);
+        self.body += &if faint { format!("<g class=\"faint\">{mark}</g>") } else { mark };
     }
 
     /// A filled band between two curves over the same x (`class` names its colour).

@@ -133,7 +133,8 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
         name: run.planned("name").unwrap_or_else(|| "run".into()),
         title: run.planned("title").unwrap_or_else(|| "Report of a run".into()),
         about: run.planned("about").unwrap_or_default(),
-        folder: run.dir.dir().display().to_string(),
+        // Its name alone: where the run lay is nobody's business who gets the page.
+        folder: run.dir.dir().file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned()),
         summary: summary::sentences(run, &grids),
         counts: [valid, invalid, failed],
         groups: groups(run),

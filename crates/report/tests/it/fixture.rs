@@ -69,7 +69,7 @@ fn series(metric: &str, unit: &str, values: impl Iterator<Item = f64>) -> Vec<Se
 
 fn params(id: (&str, &str, u64), measure: &str) -> Vec<(String, String)> {
     let (server, family, size) = id;
-    let signed = if family.starts_with('S') { "yes RSASHA256" } else { "no" };
+    let signed = if family.starts_with('S') { "rzaia" } else { "no" };
     let mut all = vec![
         ("experiment", "layout-fixture".to_owned()),
         ("server", server.to_owned()),
@@ -80,9 +80,9 @@ fn params(id: (&str, &str, u64), measure: &str) -> Vec<(String, String)> {
         ("measure", measure.to_owned()),
     ];
     if measure == "latency" {
-        all.extend([("rate", "5000".to_owned()), ("duration_s", "60".to_owned())]);
+        all.extend([("rate", "5000".to_owned()), ("duration", "60s".to_owned())]);
     }
-    all.push(("deadline_s", "4".to_owned()));
+    all.push(("deadline", "4s".to_owned()));
     all.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
 }
 
@@ -172,6 +172,8 @@ fn peak(id: u32, repeat: u32, of: (&str, &str, u64), qps: f64) -> TrialRecord {
     let loss = offered.iter().map(|o| if *o <= value { 0.0 } else { 0.002 + (o - value) / o });
     let mut rows = series("search_loss_ratio", "1", loss);
     rows.extend(series("search_offered_qps", "1/s", offered.into_iter()));
+    let stalled = (1..=14).map(|i| f64::from(u8::from(i != 13)));
+    rows.extend(series("search_valid", "1", stalled));
     let mut validity = Validity::default();
     if (of.0, of.1) == ("powerdns", "S-6-DS100") {
         validity.reject(Reason::new(
