@@ -7,6 +7,7 @@ mod ordered;
 pub mod probe;
 pub mod rrset;
 pub mod scan;
+pub mod sign;
 pub mod text;
 pub mod time;
 
@@ -15,3 +16,4 @@ pub use generate::{Family, generate};
 pub use probe::{Probe, delegations, probe};
 pub use rrset::{Rrset, RrsetSource, Rrsets};
 pub use scan::{Record, Scanner};
+pub use sign::{generate_signed, sign};

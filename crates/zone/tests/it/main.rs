@@ -2,4 +2,5 @@
 
 mod generate;
 mod scan;
+mod sign;
 mod support;
