@@ -134,7 +134,7 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
         title: run.planned("title").unwrap_or_else(|| "Report of a run".into()),
         about: run.planned("about").unwrap_or_default(),
         // Its name alone: where the run lay is nobody's business who gets the page.
-        folder: run.dir.dir().file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned()),
+        folder: run.dir.dir().file_name().unwrap_or(run.dir.dir().as_os_str()).to_string_lossy().into_owned(),
         summary: summary::sentences(run, &grids),
         counts: [valid, invalid, failed],
         groups: groups(run),
