@@ -35,6 +35,7 @@ types! {
     PTR 12 "Pointer (RFC 1035).";
     HINFO 13 "Host information (RFC 1035; RFC 8482).";
     SRV 33 "Service location (RFC 2782).";
+    A6 38 "IPv6 Address, historic (RFC 2874, RFC 6563); ISC's stream of 2006 has it.";
     NAPTR 35 "Naming authority pointer (RFC 3403).";
     DNAME 39 "Alias of a subtree (RFC 6672).";
     OPT 41 "EDNS (RFC 6891); in messages only.";
