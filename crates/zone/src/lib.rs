@@ -3,6 +3,7 @@
 pub mod codec;
 pub mod error;
 pub mod generate;
+pub mod info;
 mod ordered;
 pub mod probe;
 pub mod rrset;
@@ -13,6 +14,7 @@ pub mod time;
 
 pub use error::{Error, Place};
 pub use generate::{Family, generate};
+pub use info::{Info, info};
 pub use probe::{Probe, delegations, probe};
 pub use rrset::{Rrset, RrsetSource, Rrsets};
 pub use scan::{Record, Scanner};
