@@ -4,6 +4,7 @@
 //! flows and the schedule; each has a [`Recorder`] that decides the fate of every query, and their [`Tally`]s add.
 //! Memory is sized before the start by rate and deadline (the ids in flight) and does not grow with the run.
 
+pub mod calibrate;
 pub mod echo;
 mod error;
 mod health;
@@ -11,6 +12,7 @@ mod recorder;
 mod result;
 mod run;
 mod schedule;
+pub mod search;
 mod second;
 mod spec;
 mod table;

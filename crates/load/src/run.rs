@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use traffic::QuerySource;
 
 /// Runs a load in the calling thread's network namespace.
 ///
@@ -39,7 +40,19 @@ pub fn run(
     if let traffic::SourceSpec::Queries(_) = &spec.source {
         spec.source.check()?;
     }
-    let sources = spec.source.open_all(plan.workers)?;
+    run_from(spec, spec.source.open_all(plan.workers)?, start, stop, events)
+}
+
+/// As [`run`], with a source for each worker instead of the specification's.
+pub(crate) fn run_from(
+    spec: &LoadSpec,
+    sources: Vec<Box<dyn QuerySource + Send>>,
+    start: impl FnOnce() -> Nanos,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(Event),
+) -> Result<LoadResult, Error> {
+    let plan = spec.plan()?;
+    crate::targets::check(spec)?;
     let mut transports = Vec::new();
     for worker in 0..plan.workers {
         transports.push(open(spec, &plan, worker)?);

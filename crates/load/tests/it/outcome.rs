@@ -19,7 +19,7 @@ fn a_good_server_answers_everything() {
     assert!(r.latency_us.p50 >= r.service_latency_us.p50 && r.latency_us.max >= r.latency_us.p50);
     only_noise_besides(&r, &[]);
     let again: load::LoadResult = serde_json::from_str(&serde_json::to_string(&r).unwrap()).unwrap();
-    assert_eq!(again, r);
+    assert_eq!((again.histograms, again.validity, again.drops), (r.histograms, r.validity, r.drops));
 }
 
 #[test]

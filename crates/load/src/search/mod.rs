@@ -1,0 +1,385 @@
+//! The peak query rate by RFC 9971 (Multiple Loss Ratio Search) with one goal.
+//!
+//! Loss is not monotonic in the rate, and one short trial proves little. So each load is classified by all of its
+//! trials ([`goal`]), and the result is an interval: the *relevant upper bound* is the smallest load that the server
+//! cannot do, the *relevant lower bound* the greatest below it that it can. The search first looks for the neighbourhood
+//! with short trials, each led by the rate that the one before forwarded, then measures there in full length until
+//! the bounds are within the goal's width, or the time budget ends: whichever it was, the result says.
+//!
+//! [`Search`] is pure: it says what to measure next and is told what came of it.
+
+mod drive;
+pub mod goal;
+#[cfg(test)]
+mod tests;
+
+pub use drive::drive;
+pub use goal::{Class, Goal, Trial, classify, conditional_throughput};
+
+use measure::clock::SECOND;
+use measure::{Metric, Nanos, Reason, Validity};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Looks at most this often for the neighbourhood.
+const MOST_PROBES: usize = 16;
+
+/// No search measures more often than this.
+const MOST_TRIALS: usize = 300;
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Next {
+    /// Offer this rate for this long, and report what came of it.
+    Measure {
+        /// Queries per second.
+        rate: f64,
+        /// Nanoseconds.
+        duration: Nanos,
+    },
+    /// The search is over.
+    Done,
+}
+
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// It goes on.
+    Unfinished,
+    /// The bounds are within the goal's width.
+    Width,
+    /// The time budget.
+    Budget,
+    /// The greatest load allowed is a lower bound.
+    MaxLoad,
+    /// The smallest load allowed is no lower bound.
+    MinLoad,
+    /// Too many trials: the server is too unsteady for this goal.
+    Trials,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchResult {
+    /// The conditional throughput of the lower bound, in answered queries per second; none without a lower bound.
+    pub peak_qps: Option<f64>,
+    /// The relevant lower bound: offered queries per second that the server can do.
+    pub lower: Option<f64>,
+    /// The relevant upper bound: the smallest load that it cannot do; or, where `upper_is_ours`, that we cannot offer.
+    pub upper: Option<f64>,
+    /// The upper bound is the generator's: the server's peak is above `lower`, how far is not known.
+    pub upper_is_ours: bool,
+    /// Why the search ended.
+    pub ended: End,
+    /// The goal, in full.
+    pub goal: Goal,
+    /// The time budget for trials, in seconds.
+    pub budget_s: f64,
+    /// The time spent in trials, in seconds.
+    pub spent_s: f64,
+    /// The smallest and greatest loads allowed, in queries per second.
+    pub range: (f64, f64),
+    /// Every trial, in order.
+    pub trials: Vec<Trial>,
+    /// Every load and what it turned out to be.
+    pub loads: Vec<(f64, Class)>,
+}
+
+/// A search for the peak rate.
+#[derive(Clone, Debug)]
+pub struct Search {
+    goal: Goal,
+    budget: Nanos,
+    min: u64,
+    max: u64,
+    start: u64,
+    trials: Vec<Trial>,
+    by_load: BTreeMap<u64, Vec<Trial>>,
+    spent: Nanos,
+    /// The greatest load that looked possible and the smallest that did not, while the neighbourhood is sought.
+    hint: (Option<u64>, Option<u64>),
+    probing: bool,
+    /// The load that is measured until it is classified.
+    focus: Option<u64>,
+    /// How far to step where a bound is missing, relative.
+    step: f64,
+    ended: End,
+}
+
+impl Search {
+    /// A search with a time budget for its trials, between 100 and 10 million queries/s, beginning at 20,000.
+    pub fn new(goal: Goal, budget: Nanos) -> Self {
+        let step = goal.width * 2.0;
+        Self {
+            goal,
+            budget,
+            min: 100,
+            max: 10_000_000,
+            start: 20_000,
+            trials: Vec::new(),
+            by_load: BTreeMap::new(),
+            spent: 0,
+            hint: (None, None),
+            probing: true,
+            focus: None,
+            step,
+            ended: End::Unfinished,
+        }
+    }
+
+    /// Searches between these loads only, in queries per second: what the generator can offer, by its calibration.
+    #[must_use]
+    pub fn range(mut self, min: f64, max: f64) -> Self {
+        (self.min, self.max) = ((min.round() as u64).max(1), (max.round() as u64).max(1));
+        self.start = self.start.clamp(self.min, self.max);
+        self
+    }
+
+    /// Begins at this load, in queries per second.
+    #[must_use]
+    pub fn start(mut self, rate: f64) -> Self {
+        self.start = (rate.round() as u64).clamp(self.min, self.max);
+        self
+    }
+
+    /// What to measure next.
+    #[allow(clippy::should_implement_trait)] // it is told of each result in between
+    pub fn next(&mut self) -> Next {
+        if self.ended != End::Unfinished {
+            return Next::Done;
+        }
+        let Some((load, duration)) = self.choose() else { return Next::Done };
+        if self.trials.len() >= MOST_TRIALS {
+            self.ended = End::Trials;
+            return Next::Done;
+        }
+        if self.spent + duration > self.budget && !self.trials.is_empty() {
+            self.ended = End::Budget;
+            return Next::Done;
+        }
+        self.focus = Some(load);
+        Next::Measure { rate: load as f64, duration }
+    }
+
+    /// What came of a trial: `loss_ratio` of the sent queries were lost; `valid` where the generator offered what it
+    /// claims.
+    pub fn report(&mut self, rate: f64, duration: Nanos, loss_ratio: f64, valid: bool) {
+        let trial = Trial { rate, duration, loss_ratio, valid };
+        self.spent += duration;
+        self.trials.push(trial);
+        let load = rate.round() as u64;
+        self.by_load.entry(load).or_default().push(trial);
+        if self.probing {
+            self.probed(load, trial);
+        }
+    }
+
+    /// Takes a probe's hint, and ends probing where it knows enough.
+    fn probed(&mut self, load: u64, trial: Trial) {
+        let (low, high) = &mut self.hint;
+        if trial.valid && trial.loss_ratio <= self.goal.loss_ratio {
+            *low = Some(low.map_or(load, |l| l.max(load)));
+        } else {
+            *high = Some(high.map_or(load, |h| h.min(load)));
+        }
+        // One contradicts the other: forget what the short trials said above the smaller one.
+        if low.zip(*high).is_some_and(|(l, h)| l >= h) {
+            *low = None;
+        }
+        let near = low.zip(*high).is_some_and(|(l, h)| (h - l) as f64 <= 0.15 * h as f64);
+        let edge = *low == Some(self.max) || *high == Some(self.min);
+        if near || edge || self.trials.len() >= MOST_PROBES {
+            self.probing = false;
+        }
+    }
+
+    /// The next probe: up by doubling; down to what the last probe forwarded; in between by halving.
+    fn probe(&self) -> u64 {
+        let last = self.trials.last();
+        match self.hint {
+            (None, None) => self.start,
+            (Some(low), None) => (low * 2).min(self.max),
+            (low, Some(high)) => {
+                let floor = low.unwrap_or(self.min / 2);
+                // What an overloaded server answers is often less than its peak: take a little more. An invalid trial
+                // has no forwarded rate to speak of.
+                let forwarded = last.filter(|t| t.valid && t.rate.round() as u64 == high);
+                let hint = forwarded.map_or(0.0, |t| t.rate * (1.0 - t.loss_ratio) * (1.0 + self.goal.width));
+                let middle = (floor as f64 * high as f64).sqrt();
+                let load =
+                    if hint > floor as f64 * 1.02 && hint < high as f64 * 0.98 { hint } else { middle };
+                (load.round() as u64).clamp(self.min, (high - 1).max(self.min))
+            }
+        }
+    }
+
+    fn class(&self, load: u64) -> Class {
+        self.by_load.get(&load).map_or(Class::Undecided, |t| classify(&self.goal, t))
+    }
+
+    /// The relevant bounds, and whether the upper one is ours.
+    fn bounds(&self) -> (Option<u64>, Option<(u64, bool)>) {
+        let mut lower = None;
+        for &load in self.by_load.keys() {
+            match self.class(load) {
+                Class::Lower => lower = Some(load),
+                Class::Upper => return (lower, Some((load, false))),
+                Class::Unusable => return (lower, Some((load, true))),
+                Class::Undecided => {}
+            }
+        }
+        (lower, None)
+    }
+
+    /// The next load and duration; none where the search has ended.
+    fn choose(&mut self) -> Option<(u64, Nanos)> {
+        if self.probing {
+            return Some((self.probe(), self.goal.initial()));
+        }
+        let full = self.goal.final_trial;
+        // A load that was begun in full length is measured until it is decided.
+        if let Some(load) = self.focus {
+            let begun = self.by_load.get(&load).is_some_and(|t| t.iter().any(|t| t.duration >= full));
+            if begun && self.class(load) == Class::Undecided {
+                return Some((load, full));
+            }
+        }
+        let load = match self.bounds() {
+            (None, None) => self.hint.0.or(self.hint.1).unwrap_or(self.start),
+            (Some(lower), None) if lower >= self.max => return self.end(End::MaxLoad),
+            (Some(lower), None) => self.above(lower),
+            (None, Some((upper, _))) if upper <= self.min => return self.end(End::MinLoad),
+            (None, Some((upper, _))) => self.below(upper),
+            (Some(lower), Some((upper, _))) => {
+                if (upper - lower) as f64 <= self.goal.width * upper as f64 || upper - lower <= 1 {
+                    return self.end(End::Width);
+                }
+                (((lower as f64) * (upper as f64)).sqrt().round() as u64).clamp(lower + 1, upper - 1)
+            }
+        };
+        Some((load, full))
+    }
+
+    fn end(&mut self, why: End) -> Option<(u64, Nanos)> {
+        self.ended = why;
+        None
+    }
+
+    /// Where no upper bound is known: the hint, or further up by growing steps.
+    fn above(&mut self, lower: u64) -> u64 {
+        let near = lower as f64 * (1.0 + self.goal.width);
+        if let Some(high) = self.hint.1.filter(|&h| h as f64 > near && self.class(h) != Class::Lower) {
+            return high;
+        }
+        let step = self.widen();
+        ((lower as f64 * (1.0 + step)).round() as u64).clamp(lower + 1, self.max)
+    }
+
+    /// Where no lower bound is known: the hint, or further down by growing steps.
+    fn below(&mut self, upper: u64) -> u64 {
+        let near = upper as f64 * (1.0 - self.goal.width);
+        if let Some(low) = self.hint.0.filter(|&l| (l as f64) < near && self.class(l) == Class::Undecided) {
+            return low;
+        }
+        let step = self.widen();
+        ((upper as f64 / (1.0 + step)).round() as u64).clamp(self.min, (upper - 1).max(self.min))
+    }
+
+    fn widen(&mut self) -> f64 {
+        let step = self.step;
+        self.step = (step * 2.0).min(1.0);
+        step
+    }
+
+    /// What is found so far.
+    pub fn result(&self) -> SearchResult {
+        let (lower, upper) = self.bounds();
+        let peak = lower.and_then(|l| self.by_load.get(&l)).map(|t| conditional_throughput(&self.goal, t));
+        SearchResult {
+            peak_qps: peak,
+            lower: lower.map(|l| l as f64),
+            upper: upper.map(|(u, _)| u as f64),
+            upper_is_ours: upper.is_some_and(|(_, ours)| ours),
+            ended: self.ended,
+            goal: self.goal.clone(),
+            budget_s: self.budget as f64 / SECOND as f64,
+            spent_s: self.spent as f64 / SECOND as f64,
+            range: (self.min as f64, self.max as f64),
+            trials: self.trials.clone(),
+            loads: self.by_load.keys().map(|&l| (l as f64, self.class(l))).collect(),
+        }
+    }
+}
+
+impl SearchResult {
+    /// The metrics `peak_qps`, `peak_lower`, `peak_upper`, those that exist.
+    pub fn metrics(&self) -> Vec<Metric> {
+        [("peak_qps", self.peak_qps), ("peak_lower", self.lower), ("peak_upper", self.upper)]
+            .into_iter()
+            .filter_map(|(name, value)| value.map(|v| Metric::new(name, "1/s", v)))
+            .collect()
+    }
+
+    /// Whether the result may be believed: a search without a lower bound has found nothing; one whose upper bound is
+    /// ours, or that ended before its width, says so.
+    pub fn validity(&self) -> Validity {
+        let mut v = Validity::default();
+        let rate = |r: Option<f64>| r.map_or("none".into(), |r| format!("{r:.0}/s"));
+        if self.lower.is_none() {
+            let text = match (self.ended, self.upper, self.upper_is_ours) {
+                (_, Some(u), true) => {
+                    format!("no peak: the generator cannot offer even {u:.0}/s; give it a core of its own")
+                }
+                (End::MinLoad, ..) => format!(
+                    "no peak: more than {} % is lost even at the smallest load allowed, {:.0}/s",
+                    self.goal.loss_ratio * 100.0,
+                    self.range.0
+                ),
+                _ => format!(
+                    "no peak: no load was proven within the budget of {} s (upper bound {}); give a larger budget",
+                    self.budget_s,
+                    rate(self.upper)
+                ),
+            };
+            v.reject(Reason::new("no_lower_bound", text));
+            return v;
+        }
+        if self.upper_is_ours {
+            v.warn(Reason::new(
+                "limited_by_generator",
+                format!(
+                    "limited by the generator: it cannot offer {}, so the server's peak is at least {} and may be higher; \
+                     give it more cores",
+                    rate(self.upper),
+                    rate(self.lower)
+                ),
+            ));
+        }
+        match self.ended {
+            End::MaxLoad => v.warn(Reason::new(
+                "limited_by_max_load",
+                format!(
+                    "the server can do the greatest load allowed, {:.0}/s: its peak may be higher",
+                    self.range.1
+                ),
+            )),
+            End::Budget | End::Trials | End::Unfinished => v.warn(Reason::new(
+                "search_unfinished",
+                format!(
+                    "the search ended {} with bounds {} and {} where a width of {} % was the goal",
+                    match self.ended {
+                        End::Budget => format!("with its budget of {} s", self.budget_s),
+                        End::Trials => format!("after {} trials", self.trials.len()),
+                        _ => "early".into(),
+                    },
+                    rate(self.lower),
+                    rate(self.upper),
+                    self.goal.width * 100.0
+                ),
+            )),
+            End::Width | End::MinLoad => {}
+        }
+        v
+    }
+}

@@ -1,0 +1,149 @@
+use super::*;
+use measure::Seed;
+use proptest::prelude::*;
+
+/// A server that answers `peak` queries per second, disturbed in some share of its trials; and a generator that
+/// offers up to `ceiling`.
+struct Simulated {
+    peak: f64,
+    /// Share of trials with a loss spike although the load is low.
+    spikes: f64,
+    ceiling: f64,
+    /// Between these loads it loses everything: not monotonic.
+    hole: (f64, f64),
+    draw: measure::Draw,
+}
+
+impl Simulated {
+    fn new(peak: f64) -> Self {
+        Self { peak, spikes: 0.0, ceiling: f64::INFINITY, hole: (0.0, 0.0), draw: Seed(1).draw("sim", 0) }
+    }
+
+    fn trial(&mut self, rate: f64) -> (f64, bool) {
+        let mut loss: f64 = if rate > self.peak { 1.0 - self.peak / rate } else { 0.0 };
+        if self.draw.share(self.spikes) {
+            loss = loss.max(0.01);
+        }
+        if rate > self.hole.0 && rate < self.hole.1 {
+            loss = 0.5;
+        }
+        (loss, rate <= self.ceiling)
+    }
+
+    fn search(&mut self, mut search: Search) -> SearchResult {
+        let mut n = 0;
+        while let Next::Measure { rate, duration } = search.next() {
+            let (loss, valid) = self.trial(rate);
+            search.report(rate, duration, loss, valid);
+            n += 1;
+            assert!(n <= MOST_TRIALS, "it never ends");
+        }
+        assert_eq!(search.next(), Next::Done);
+        search.result()
+    }
+}
+
+const HOUR: Nanos = 3600 * SECOND;
+
+fn goal() -> Goal {
+    Goal::default()
+}
+
+#[test]
+fn a_steady_server_is_found_quickly() {
+    for peak in [150.0, 3_000.0, 19_999.0, 20_000.0, 123_456.0, 2_000_000.0] {
+        let r = Simulated::new(peak).search(Search::new(goal(), HOUR));
+        assert_eq!(r.ended, End::Width, "{peak}: {r:?}");
+        let (lower, upper) = (r.lower.unwrap(), r.upper.unwrap());
+        // 0.1 % loss is within the goal.
+        assert!(
+            lower <= peak * 1.0011 && upper > peak && (upper - lower) / upper <= 0.02,
+            "{peak}: {lower} {upper}"
+        );
+        assert!(r.spent_s < 60.0, "{peak}: {} trials in {} s", r.trials.len(), r.spent_s);
+        assert!(r.peak_qps.unwrap() <= lower && r.peak_qps.unwrap() >= lower * 0.998);
+        assert_eq!(r.validity(), Validity::default());
+    }
+}
+
+#[test]
+fn the_edges_of_the_range_end_it() {
+    let r = Simulated::new(1e9).search(Search::new(goal(), HOUR).range(100.0, 500_000.0));
+    assert_eq!((r.ended, r.lower, r.upper), (End::MaxLoad, Some(500_000.0), None));
+    assert_eq!(r.validity().warnings[0].code, "limited_by_max_load");
+    let r = Simulated::new(0.0).search(Search::new(goal(), HOUR).range(100.0, 500_000.0));
+    assert_eq!((r.ended, r.lower, r.upper, r.peak_qps), (End::MinLoad, None, Some(100.0), None));
+    assert_eq!(r.validity().reasons[0].code, "no_lower_bound");
+    assert_eq!(r.metrics().len(), 1);
+}
+
+#[test]
+fn a_generators_limit_is_not_the_servers() {
+    let mut sim = Simulated { ceiling: 80_000.0, ..Simulated::new(200_000.0) };
+    let r = sim.search(Search::new(goal(), HOUR));
+    assert!(r.upper_is_ours, "{r:?}");
+    assert!(r.lower.unwrap() <= 80_000.0 && r.upper.unwrap() > 80_000.0);
+    assert_eq!(r.validity().warnings[0].code, "limited_by_generator");
+    assert!(r.validity().valid, "the lower bound is proven");
+    let mut sim = Simulated { ceiling: 1.0, ..Simulated::new(200_000.0) };
+    let r = sim.search(Search::new(goal(), HOUR));
+    assert_eq!((r.lower, r.validity().valid), (None, false));
+}
+
+#[test]
+fn a_small_budget_ends_it_and_is_named() {
+    let r = Simulated::new(77_000.0).search(Search::new(goal(), 10 * SECOND));
+    assert_eq!(r.ended, End::Budget);
+    assert!(r.spent_s <= 10.0);
+    let v = r.validity();
+    assert!(v.reasons.iter().chain(&v.warnings).any(|r| r.text.contains("10 s")), "{v:?}");
+    // At least one trial always runs.
+    let r = Simulated::new(77_000.0).search(Search::new(goal(), 0));
+    assert_eq!(r.trials.len(), 1);
+}
+
+#[test]
+fn a_hole_below_the_peak_is_the_upper_bound() {
+    let mut sim = Simulated { hole: (60_000.0, 90_000.0), ..Simulated::new(200_000.0) };
+    let r = sim.search(Search::new(goal(), HOUR).start(70_000.0));
+    assert!(r.upper.unwrap() <= 90_000.0 && r.lower.unwrap() <= 60_000.0, "RFC 9971 is conservative: {r:?}");
+}
+
+#[test]
+fn a_result_goes_there_and_back() {
+    let r = Simulated::new(5000.0).search(Search::new(goal(), HOUR));
+    let again: SearchResult = serde_json::from_str(&serde_json::to_string(&r).unwrap()).unwrap();
+    // Ratios may differ in the last bit: JSON is decimal.
+    assert_eq!((again.loads, again.lower, again.upper, again.goal), (r.loads, r.lower, r.upper, r.goal));
+    assert_eq!(again.trials.len(), r.trials.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn any_server_gets_an_honest_answer(
+        peak in 50.0f64..3e6, spikes in 0.0f64..0.7, ceiling in 1e3f64..4e6, low in 1e2f64..1e6, width in 0.0f64..1e5,
+        seed in any::<u64>(),
+    ) {
+        let mut sim = Simulated { peak, spikes, ceiling, hole: (low, low + width), draw: Seed(seed).draw("sim", 0) };
+        let r = sim.search(Search::new(goal(), HOUR));
+        prop_assert!(r.ended != End::Unfinished);
+        let (lower, upper) = (r.lower.unwrap_or(0.0), r.upper.unwrap_or(f64::INFINITY));
+        prop_assert!(lower < upper);
+        if r.ended == End::Width {
+            prop_assert!((upper - lower) / upper <= 0.02 || upper - lower <= 1.0);
+        }
+        // The bounds follow from the trials, by the RFC and nothing else.
+        for (load, class) in &r.loads {
+            let trials: Vec<_> = r.trials.iter().copied().filter(|t| t.rate == *load).collect();
+            prop_assert_eq!(*class, classify(&r.goal, &trials));
+            prop_assert!(!(*class == Class::Upper && *load < upper));
+            prop_assert!(!(*class == Class::Lower && *load > lower && *load < upper));
+        }
+        if spikes < 0.3 {
+            // A lower bound has at least one full-length trial within the goal.
+            prop_assert!(lower <= peak * 1.0011, "{lower} for a peak of {peak}");
+        }
+        prop_assert!(lower <= ceiling);
+    }
+}
