@@ -1,0 +1,255 @@
+//! Results of loads as text: what an engineer must see at three in the morning, most important last.
+
+use ::load::calibrate::{CalibrateSpec, Calibration, Delay};
+use ::load::search::{Class, SearchResult};
+use ::load::{Latency, LoadResult, LoadSpec};
+use measure::clock::SECOND;
+use measure::units::grouped;
+use measure::{Nanos, Reason, Validity};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// One second of a run, on one line.
+pub fn second(second: u64, values: &Value) -> String {
+    let get = |name: &str| values[name].as_f64().unwrap_or(0.0);
+    format!(
+        "{second:>5} s  sent {}/s  answered {}/s  p50 {} us  p99 {} us  max {} us  unsent {}",
+        grouped(get("sent_qps") as u64),
+        grouped(get("answered_qps") as u64),
+        grouped(get("latency_p50") as u64),
+        grouped(get("latency_p99") as u64),
+        grouped(get("latency_max") as u64),
+        grouped(get("unsent") as u64),
+    )
+}
+
+/// One trial of a search, on one line.
+pub fn trial(number: usize, rate: f64, duration: Nanos, result: &LoadResult) -> String {
+    format!(
+        "{number:>5}  offered {}/s for {} s  answered {}/s  lost {:.3} %  {}",
+        grouped(rate as u64),
+        duration as f64 / SECOND as f64,
+        grouped(result.answered_qps as u64),
+        result.loss_ratio() * 100.0,
+        result.validity.reasons.iter().map(|r| r.code.as_str()).reduce(|a, _| a).unwrap_or("valid"),
+    )
+}
+
+/// A number of microseconds: digits that matter, and no more.
+fn us(value: f64) -> String {
+    if value < 10.0 {
+        format!("{value:.2}")
+    } else if value < 100.0 {
+        format!("{value:.1}")
+    } else {
+        grouped(value.round() as u64)
+    }
+}
+
+fn latency_row(out: &mut String, name: &str, l: &Latency, from: &str) {
+    let [a, b, c, d, e] = [l.p50, l.p90, l.p99, l.p999, l.max].map(us);
+    let _ = writeln!(out, "{name:<13}{a:>11}{b:>11}{c:>11}{d:>11}{e:>11}   {from}");
+}
+
+/// The sentences of a verdict; the last lines, where the eye ends.
+fn verdict(out: &mut String, validity: &Validity) {
+    let mut tell = |word: &str, reasons: &[Reason]| {
+        for reason in reasons {
+            let _ = writeln!(out, "{word}: {reason}");
+        }
+    };
+    tell("warning", &validity.warnings);
+    tell("INVALID", &validity.reasons);
+    if validity.valid {
+        out.push_str("valid: the generator offered what it claims, on time, and dropped nothing\n");
+    }
+}
+
+/// The result of `load run`.
+pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
+    let mut out = String::new();
+    let targets: Vec<_> = spec.targets.iter().map(ToString::to_string).collect();
+    let _ = writeln!(out, "{} for {:.3} s, deadline {} s", targets.join(" "), r.duration_s, r.deadline_s);
+    for (name, count, qps, rest) in [
+        ("offered", r.offered, r.offered_qps, String::new()),
+        ("sent", r.sent, r.sent_qps, format!("   unsent {}", grouped(r.unsent))),
+        ("answered", r.answered, r.answered_qps, answers(r)),
+    ] {
+        let _ = writeln!(out, "{name:<9}{:>15}{:>15}/s{rest}", grouped(count), grouped(qps.round() as u64));
+    }
+    let _ = writeln!(
+        out,
+        "{:<9}{:>15}{:>15} %   late {}, mismatched {}, duplicates {}, unexpected {}, truncated {}, ICMP errors {}",
+        "lost",
+        grouped(r.lost),
+        format!("{:.3}", r.loss_ratio() * 100.0),
+        grouped(r.late),
+        grouped(r.mismatched),
+        grouped(r.duplicates),
+        grouped(r.unexpected),
+        grouped(r.truncated),
+        grouped(r.icmp),
+    );
+    if r.in_flight > 0 {
+        let _ = writeln!(out, "{:<9}{:>15}", "waiting", grouped(r.in_flight));
+    }
+    let _ =
+        writeln!(out, "\n{:<13}{:>11}{:>11}{:>11}{:>11}{:>11}", "us", "p50", "p90", "p99", "p99.9", "max");
+    latency_row(&mut out, "latency", &r.latency_us, "from the intended time");
+    latency_row(&mut out, "service", &r.service_latency_us, "from the send");
+    if r.lost > 0 {
+        latency_row(
+            &mut out,
+            "with lost",
+            &r.latency_with_lost_us,
+            "from the intended time, lost ones at the deadline",
+        );
+    }
+    if r.histograms.pacing_error.count() > 0 {
+        let p = &r.pacing_error_us;
+        let [a, b, c] = [p.p50, p.p99, p.max].map(us);
+        let _ = writeln!(
+            out,
+            "{:<13}{a:>11}{:>11}{b:>11}{:>11}{c:>11}   sent after the intended time",
+            "pacing error", "", ""
+        );
+    }
+    let drops: Vec<_> = r
+        .drops
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(place, n)| format!("{place} {}", grouped(*n)))
+        .collect();
+    let _ = writeln!(
+        out,
+        "\ngenerator: {} worker{}{}, {} flows, bursts of at most {}, receive buffers of {} bytes; drops: {}",
+        r.workers,
+        if r.workers == 1 { "" } else { "s" },
+        if spec.cpus.is_empty() { String::new() } else { format!(" on cpu {}", list(&spec.cpus)) },
+        grouped(r.flows.into()),
+        r.burst,
+        grouped(r.recv_buffer),
+        if drops.is_empty() { "none".into() } else { drops.join(", ") },
+    );
+    verdict(&mut out, &r.validity);
+    out
+}
+
+fn answers(r: &LoadResult) -> String {
+    let codes: Vec<_> = r.rcodes.iter().map(|(code, n)| format!("{code} {}", grouped(*n))).collect();
+    if codes.is_empty() { String::new() } else { format!("   {}", codes.join(", ")) }
+}
+
+fn list(cpus: &[usize]) -> String {
+    cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The result of `load search`.
+pub fn search(r: &SearchResult) -> String {
+    let mut out = String::new();
+    let rate = |r: Option<f64>| r.map_or("-".into(), |r| grouped(r.round() as u64));
+    let _ = writeln!(out, "{:>12}  {:>7}  {:>12}  class", "load, 1/s", "trials", "worst loss");
+    for (load, class) in &r.loads {
+        let trials = r.trials.iter().filter(|t| t.rate == *load);
+        let worst = trials.clone().map(|t| t.loss_ratio).fold(0.0, f64::max);
+        let class = match class {
+            Class::Lower => "lower bound",
+            Class::Upper => "upper bound",
+            Class::Undecided => "undecided",
+            Class::Unusable => "the generator cannot offer it",
+        };
+        let _ = writeln!(
+            out,
+            "{:>12}  {:>7}  {:>10.3} %  {class}",
+            grouped(*load as u64),
+            trials.count(),
+            worst * 100.0
+        );
+    }
+    let g = &r.goal;
+    let s = |n: Nanos| n as f64 / SECOND as f64;
+    let _ = writeln!(
+        out,
+        "\ngoal (RFC 9971): loss ratio {}, exceed ratio {}, trials of {} s ({} s at first), {} s at a load, width {} %; \
+         {:.1} s of {} s used",
+        g.loss_ratio,
+        g.exceed_ratio,
+        s(g.final_trial),
+        s(g.initial()),
+        s(g.duration_sum),
+        g.width * 100.0,
+        r.spent_s,
+        r.budget_s,
+    );
+    let _ = writeln!(
+        out,
+        "peak {}/s answered; lower bound {}/s, upper bound {}/s{}",
+        rate(r.peak_qps),
+        rate(r.lower),
+        rate(r.upper),
+        if r.upper_is_ours { " (the generator's)" } else { "" }
+    );
+    let validity = r.validity();
+    for (word, reasons) in [("warning", &validity.warnings), ("INVALID", &validity.reasons)] {
+        for reason in reasons {
+            let _ = writeln!(out, "{word}: {reason}");
+        }
+    }
+    out
+}
+
+/// The result of `load calibrate`.
+pub fn calibration(spec: &CalibrateSpec, c: &Calibration) -> String {
+    let mut out = String::new();
+    let delay = |d: &Delay| format!("p50 {} us, p99 {} us, max {} us", us(d.p50), us(d.p99), us(d.max));
+    let drops: Vec<_> =
+        c.drops.iter().filter(|(_, n)| **n > 0).map(|(p, n)| format!("{p} {}", grouped(*n))).collect();
+    let p = &c.pacing_error_5000_us;
+    for (name, value) in [
+        (
+            "cores",
+            format!(
+                "{}, echo {}",
+                list(&spec.cpus),
+                match (spec.target, spec.echo_cpu) {
+                    (Some(target), _) => format!("at {target}"),
+                    (None, Some(cpu)) => format!("on {cpu}"),
+                    (None, None) => "anywhere".into(),
+                }
+            ),
+        ),
+        ("clock", format!("{:.0} ns a reading", c.clock_ns)),
+        ("wake-up", format!("{} late", delay(&c.wakeup_us))),
+        ("gaps", format!("{}; {:.2} % of the time", delay(&c.gap_us), c.gap_share * 100.0)),
+        ("flood", format!("{} queries/s sent, loopback, nobody answers", grouped(c.flood_qps as u64))),
+        (
+            "echo",
+            match c.echo_qps {
+                Some(qps) => format!(
+                    "{} queries/s sent, answered and timed (pacing error p99 {} us)",
+                    grouped(qps as u64),
+                    us(c.pacing_error_us.p99)
+                ),
+                None => "no valid trial".into(),
+            },
+        ),
+        (
+            "at 5,000/s",
+            format!(
+                "pacing error p50 {} us, p99 {} us, max {} us; latency p50 {} us, p99 {} us",
+                us(p.p50),
+                us(p.p99),
+                us(p.max),
+                us(c.echo_latency_us.p50),
+                us(c.echo_latency_us.p99)
+            ),
+        ),
+        ("drops", if drops.is_empty() { "none".into() } else { drops.join(", ") }),
+    ] {
+        let _ = writeln!(out, "{name:<11}{value}");
+    }
+    for reason in c.echo_search.validity().warnings.iter().chain(&c.echo_search.validity().reasons) {
+        let _ = writeln!(out, "note: {reason}");
+    }
+    out
+}
