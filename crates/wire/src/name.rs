@@ -177,6 +177,7 @@ impl Hash for Name {
 ///
 /// # Errors
 /// What is wrong with the text, and where.
+#[inline]
 pub fn parse_into(text: &[u8], origin: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), NameError> {
     let start = out.len();
     let done = parse_labels(text, origin, out)
@@ -294,6 +295,7 @@ pub fn label_count(wire: &[u8]) -> usize {
 }
 
 /// Length of the uncompressed name at the start of `bytes`, in octets, if there is one.
+#[inline]
 pub fn wire_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -309,6 +311,7 @@ pub fn wire_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The name one label up; the root's parent is the root.
+#[inline]
 pub fn parent(wire: &[u8]) -> &[u8] {
     match wire.first() {
         Some(&n) if n > 0 && wire.len() > usize::from(n) + 1 => &wire[usize::from(n) + 1..],
@@ -317,12 +320,14 @@ pub fn parent(wire: &[u8]) -> &[u8] {
 }
 
 /// True where both are the same name, ASCII case apart.
+#[inline]
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
     // Length octets are below 64, out of reach of the case folding.
     a.eq_ignore_ascii_case(b)
 }
 
 /// True where `name` is `ancestor` or lies below it.
+#[inline]
 pub fn is_under(name: &[u8], ancestor: &[u8]) -> bool {
     let mut rest = name;
     while rest.len() > ancestor.len() {

@@ -27,13 +27,20 @@ pub fn algorithm_name(number: u8) -> String {
     known.map_or_else(|| number.to_string(), |(name, _)| (*name).to_owned())
 }
 
-pub(crate) fn hex_digit(b: u8) -> Option<u8> {
-    match b {
-        b'0'..=b'9' => Some(b - b'0'),
-        b'a'..=b'f' => Some(b - b'a' + 10),
-        b'A'..=b'F' => Some(b - b'A' + 10),
-        _ => None,
+const HEX: [u8; 256] = {
+    let mut table = [0xff; 256];
+    let mut i = 0;
+    while i < 16 {
+        table[b"0123456789abcdef"[i] as usize] = i as u8;
+        table[b"0123456789ABCDEF"[i] as usize] = i as u8;
+        i += 1;
     }
+    table
+};
+
+#[inline]
+pub(crate) fn hex_digit(b: u8) -> Option<u8> {
+    Some(HEX[usize::from(b)]).filter(|&digit| digit < 16)
 }
 
 pub(crate) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {

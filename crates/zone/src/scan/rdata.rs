@@ -245,8 +245,9 @@ impl Reader<'_, '_> {
         while let Some(t) = self.tokens.next() {
             any = true;
             for (i, &b) in t.text.iter().enumerate() {
-                let digit = codec::hex_digit(b)
-                    .ok_or_else(|| Bad::new(t.at + i, format!("not a hexadecimal digit: expected {what}")))?;
+                let Some(digit) = codec::hex_digit(b) else {
+                    return Err(Bad::new(t.at + i, format!("not a hexadecimal digit: expected {what}")));
+                };
                 match high.take() {
                     None => high = Some(digit << 4),
                     Some(h) => self.out.push(h | digit),

@@ -60,6 +60,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// True where the entry starts with space: its owner is the one before.
+    #[inline]
     pub fn starts_with_space(&self) -> bool {
         matches!(self.entry.first(), Some(b' ' | b'\t'))
     }
@@ -75,6 +76,7 @@ impl<'a> Tokens<'a> {
         found
     }
 
+    #[inline]
     pub fn next(&mut self) -> Option<Token<'a>> {
         loop {
             match *self.entry.get(self.at)? {
@@ -118,6 +120,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// The next word, which must be there.
+    #[inline]
     pub fn need(&mut self, what: &'static str) -> Result<Token<'a>, Bad> {
         self.next().ok_or_else(|| self.missing(what))
     }
