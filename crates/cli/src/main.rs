@@ -1,6 +1,14 @@
 //! The `dnsrack` program: arguments to one call into a library.
 
+mod doctor;
+mod experiment;
+mod load;
 mod output;
+mod rack;
+mod report;
+mod role;
+mod traffic;
+mod zone;
 
 use clap::{Parser, Subcommand};
 use output::{Common, Status};
@@ -17,7 +25,36 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
-enum Noun {}
+enum Noun {
+    /// Zones: generate, sign, look into
+    #[command(subcommand)]
+    Zone(zone::Command),
+    /// Traffic: query files and captures from a profile
+    #[command(subcommand)]
+    Traffic(traffic::Command),
+    /// Load: queries at a server, answers checked and timed
+    #[command(subcommand)]
+    Load(load::Command),
+    /// A lab of hosts on this machine, by hand
+    #[command(subcommand)]
+    Rack(rack::Command),
+    /// Experiments: plans of trials over servers, zones and rates
+    #[command(subcommand)]
+    Experiment(experiment::Command),
+    /// The same as 'experiment run'
+    #[command(hide = true)]
+    Run(experiment::Run),
+    /// Tables and report.html of run directories
+    Report(report::Command),
+    /// What this machine can and cannot do
+    Doctor,
+    /// What runs on a host other than the coordinator's
+    #[command(hide = true)]
+    Role {
+        /// load
+        name: String,
+    },
+}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -32,5 +69,16 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> output::Result {
-    match cli.noun {}
+    let common = &cli.common;
+    match cli.noun {
+        Noun::Zone(command) => zone::run(command, common),
+        Noun::Traffic(command) => traffic::run(command, common),
+        Noun::Load(command) => load::run(command, common),
+        Noun::Rack(command) => rack::run(command, common),
+        Noun::Experiment(command) => experiment::run(command, common),
+        Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),
+        Noun::Report(command) => report::run(command, common),
+        Noun::Doctor => doctor::run(common),
+        Noun::Role { name } => role::run(&name),
+    }
 }

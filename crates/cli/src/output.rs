@@ -116,6 +116,14 @@ pub fn write_output<T>(
     Ok(value)
 }
 
+/// Now, for the name of a folder: `20261121-040506`, UTC.
+pub fn time_stamp() -> String {
+    let seconds = measure::clock::wall() / measure::clock::SECOND;
+    let (year, month, day) = measure::units::date(seconds);
+    let of_day = seconds % 86_400;
+    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
+}
+
 /// Progress on standard error: a bar on a terminal, otherwise a plain line every ten seconds.
 pub struct Progress {
     bar: ProgressBar,

@@ -22,7 +22,9 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         (Some(page), _) => page.clone(),
         (None, [dir]) => dir.join("report.html"),
         // None of the runs owns a page about all of them.
-        (None, _) => return Err(Failure::usage("several run directories share one page: name its file with -o FILE")),
+        (None, _) => {
+            return Err(Failure::usage("several run directories share one page: name its file with -o FILE"));
+        }
     };
     // Everything is read and made before anything is written.
     let runs = command.dirs.iter().map(|dir| RunDir::open(dir)).collect::<Result<Vec<_>, _>>()?;

@@ -134,7 +134,9 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
     for (flag, input) in [("--zone", &args.zone), ("--names", &args.names)] {
         let same = |a: &Path, b: &Path| Some(a.canonicalize().ok()? == b.canonicalize().ok()?);
         if input.as_ref().and_then(|input| same(input, &args.output)) == Some(true) {
-            return Err(Failure::usage(format!("--output and {flag} are the same file: it would be overwritten")));
+            return Err(Failure::usage(format!(
+                "--output and {flag} are the same file: it would be overwritten"
+            )));
         }
     }
     let rate = args.rate.unwrap_or(RATE);

@@ -286,7 +286,8 @@ pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
     let mut table: toml::Table = toml::from_str(text).map_err(|e| syntax(text, &e))?;
     let quick = table.remove("quick");
     let mut experiment = Experiment { quick: None, ..checked };
-    let refuse = |set: &Set, message: String| Error::Set { key: set.key.clone(), value: set.value.clone(), message };
+    let refuse =
+        |set: &Set, message: String| Error::Set { key: set.key.clone(), value: set.value.clone(), message };
     for set in sets {
         let attempt = if set.key == "size" {
             match (set.value.as_str(), &quick) {
@@ -378,6 +379,32 @@ impl Experiment {
         Ok(Server { kind: label.into(), program: None, config: None, workers: None, address: None })
     }
 
+    /// The experiment as a file, all defaults written out.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where a value has no form in TOML.
+    pub fn to_toml(&self) -> Result<String, Error> {
+        toml::to_string(self).map_err(|m| self.refuse(m.to_string()))
+    }
+
+    /// Whether its servers answer already, somewhere outside the rack.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where only some do: they cannot be reached from the same network as the others.
+    pub fn is_external(&self) -> Result<bool, Error> {
+        let mut external = 0;
+        for label in &self.servers {
+            external += usize::from(self.server(label)?.address.is_some());
+        }
+        if external > 0 && external < self.servers.len() {
+            return Err(self.refuse(
+                "servers: those that answer already are measured over the machine's own network, the others on the \
+                 rack: put them into experiments of their own",
+            ));
+        }
+        Ok(external > 0)
+    }
+
     /// A duration field.
     pub(crate) fn duration(&self, key: &str, text: &str) -> Result<measure::Nanos, Error> {
         measure::units::duration(text).map_err(|m| self.refuse(format!("{key}: {m}")))
@@ -388,15 +415,19 @@ impl Experiment {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let named: [(&str, bool); 3] =
-            [("measure", self.measure.is_empty()), ("servers", self.servers.is_empty()), ("repeats", self.repeats == 0)];
+        let named: [(&str, bool); 3] = [
+            ("measure", self.measure.is_empty()),
+            ("servers", self.servers.is_empty()),
+            ("repeats", self.repeats == 0),
+        ];
         if let Some((key, _)) = named.iter().find(|(_, empty)| *empty) {
             return Err(self.refuse(format!("{key}: at least one is needed")));
         }
         for (i, label) in self.servers.iter().enumerate() {
             let server = self.server(label)?;
-            let kind = server::Kind::from_str(&server.kind)
-                .map_err(|_| self.refuse(format!("server.{label}.kind: '{}' is no kind of server", server.kind)))?;
+            let kind = server::Kind::from_str(&server.kind).map_err(|_| {
+                self.refuse(format!("server.{label}.kind: '{}' is no kind of server", server.kind))
+            })?;
             if self.servers[..i].contains(label) {
                 return Err(self.refuse(format!("servers: '{label}' stands there twice")));
             }
@@ -406,8 +437,13 @@ impl Experiment {
                 )));
             }
         }
+        self.is_external()?;
         for family in &self.zone.families {
             zone::Family::from_str(family).map_err(|e| self.refuse(format!("zone.families: {e}")))?;
+        }
+        if self.zone.sign != "rzaia" {
+            let known: Result<zone::sign::Algorithm, String> = self.zone.sign.parse();
+            known.map_err(|m| self.refuse(format!("zone.sign: {m}, or 'rzaia' for the seed's keys")))?;
         }
         if self.zone.file.is_none() && (self.zone.families.is_empty() || self.zone.delegations.is_empty()) {
             return Err(self.refuse("zone: give families and delegations, or a file"));
@@ -461,7 +497,9 @@ mod tests {
 
     #[test]
     fn sets_reach_every_depth() {
-        let e = demo(&["zone.file=my.zone", "servers=nsd,new", "server.new.kind=nsd", "latency.rates=1K,500"]).unwrap();
+        let e =
+            demo(&["zone.file=my.zone", "servers=nsd,new", "server.new.kind=nsd", "latency.rates=1K,500"])
+                .unwrap();
         assert_eq!(e.zone.file.as_deref(), Some(Path::new("my.zone")));
         assert_eq!(e.servers, ["nsd", "new"]);
         assert_eq!(e.latency.rates, [1000.0, 500.0]);
@@ -476,7 +514,11 @@ mod tests {
         let broken = text.replace("[traffic]", "[trafic]");
         assert!(broken != text, "the demo has a [traffic] section");
         let line = broken.lines().position(|l| l == "[trafic]").unwrap() + 1;
-        assert!(at(&broken).starts_with(&format!("x.toml:{line}:2: unknown field `trafic`")), "{}", at(&broken));
+        assert!(
+            at(&broken).starts_with(&format!("x.toml:{line}:2: unknown field `trafic`")),
+            "{}",
+            at(&broken)
+        );
         let quick = format!("{text}\n[quick.zone]\nfamilys = []\n");
         assert!(at(&quick).contains("unknown field `familys`"), "{}", at(&quick));
         for (set, part) in [

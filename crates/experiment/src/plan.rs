@@ -21,8 +21,12 @@ impl ZonePlan {
     /// A name for files, tables and messages: `U-4-DS0-10K`, or the file's.
     pub fn label(&self) -> String {
         match self {
-            Self::Family { family, delegations } => format!("{family}-{}", measure::units::short(*delegations)),
-            Self::File(path) => path.file_name().map_or_else(|| "zone".into(), |n| n.to_string_lossy().into_owned()),
+            Self::Family { family, delegations } => {
+                format!("{family}-{}", measure::units::short(*delegations))
+            }
+            Self::File(path) => {
+                path.file_name().map_or_else(|| "zone".into(), |n| n.to_string_lossy().into_owned())
+            }
         }
     }
 }
@@ -82,6 +86,19 @@ pub fn plan(e: &Experiment) -> Vec<Trial> {
         }
     }
     trials
+}
+
+/// Seconds of load in a plan, at most: the length of its trials, without starting servers and making zones.
+pub fn seconds(e: &Experiment) -> u64 {
+    let of = |text: &str| measure::units::duration(text).unwrap_or(0);
+    let nanos: u64 = plan(e)
+        .iter()
+        .map(|t| match t.measure {
+            Measure::Latency => of(&e.latency.warmup) + of(&e.latency.duration),
+            Measure::Peak => of(&e.peak.budget),
+        })
+        .sum();
+    nanos.div_ceil(measure::clock::SECOND)
 }
 
 /// The first trial of the plan that is not done yet.

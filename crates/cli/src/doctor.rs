@@ -1,0 +1,174 @@
+//! `dnsrack doctor`: what this machine can and cannot do, a line each, with what to do about it.
+
+use crate::output::{self, Common, Status};
+use serde::Serialize;
+use server::Kind;
+use std::path::Path;
+use std::time::Duration;
+
+/// One thing looked at.
+#[derive(Serialize)]
+struct Finding {
+    what: &'static str,
+    verdict: Verdict,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Yes,
+    Limited,
+    No,
+}
+
+impl Finding {
+    fn new(what: &'static str, verdict: Verdict, found: impl Into<String>, advice: &str) -> Self {
+        let advice = (verdict != Verdict::Yes && !advice.is_empty()).then(|| advice.to_owned());
+        Self { what, verdict, found: found.into(), advice }
+    }
+}
+
+/// Memory that the hungriest of the four servers takes for one delegation of S-6-DS100, in bytes, and what
+/// its zone file takes on disk; rounded up from runs of rzaia-latency at 100K (docs/findings.md).
+const MEMORY_PER_DELEGATION: u64 = 16_000;
+const DISK_PER_DELEGATION: u64 = 5_000;
+
+/// Looks and prints; exit status 3 where no experiment could run.
+pub fn run(common: &Common) -> output::Result {
+    let environment = ::rack::environment(&[]);
+    let mut findings = servers();
+    findings.extend(machine(&environment));
+    findings.push(scale(&environment));
+    let able = findings.iter().all(|f| f.what != "rack" || f.verdict != Verdict::No)
+        && findings.iter().any(|f| f.what.starts_with("server") && f.verdict == Verdict::Yes);
+    if common.json {
+        output::json(
+            "doctor",
+            &serde_json::json!({ "able": able, "findings": findings, "machine": environment }),
+        )?;
+    } else {
+        for finding in &findings {
+            let mark = match finding.verdict {
+                Verdict::Yes => "yes    ",
+                Verdict::Limited => "limited",
+                Verdict::No => "no     ",
+            };
+            output::print(&format!("{mark} {:<18} {}\n", finding.what, finding.found))?;
+            if let Some(advice) = &finding.advice {
+                output::print(&format!("{:26} → {advice}\n", ""))?;
+            }
+        }
+    }
+    Ok(if able { Status::Done } else { Status::Differs })
+}
+
+fn servers() -> Vec<Finding> {
+    let of = |(kind, what): (Kind, &'static str)| match server::installed(kind) {
+        Some(found) => {
+            Finding::new(what, Verdict::Yes, format!("{} ({})", found.version, found.path.display()), "")
+        }
+        None => Finding::new(
+            what,
+            Verdict::No,
+            "not found",
+            &format!(
+                "apt-get install {}, or name a program with --set server.LABEL.program=PATH",
+                server::package(kind)
+            ),
+        ),
+    };
+    [
+        (Kind::Bind, "server bind"),
+        (Kind::Nsd, "server nsd"),
+        (Kind::Knot, "server knot"),
+        (Kind::Powerdns, "server powerdns"),
+    ]
+    .map(of)
+    .into()
+}
+
+fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
+    let ability = |a: &::rack::environment::Ability, or: Verdict| if a.available { Verdict::Yes } else { or };
+    let can = &e.abilities;
+    let rack = if can.root && can.network_namespaces.available {
+        Finding::new("rack", Verdict::Yes, "network namespaces, as root", "")
+    } else {
+        let verdict = ability(&can.user_namespaces, Verdict::No);
+        let found = format!("rootless, in a user namespace: {}", can.user_namespaces.detail);
+        Finding::new(
+            "rack",
+            verdict,
+            found,
+            "run as root, or allow user namespaces (user.max_user_namespaces)",
+        )
+    };
+    let jitter = ::rack::environment::jitter(Duration::from_millis(300));
+    let cores = e.cpus_allowed.len();
+    let backlog = e.sysctls.get("net.core.netdev_max_backlog").cloned().unwrap_or_else(|| "unknown".into());
+    vec![
+        rack,
+        Finding::new(
+            "cores",
+            if cores >= 2 { Verdict::Yes } else { Verdict::Limited },
+            format!("{cores}: {}", e.cpu_model.as_deref().unwrap_or("model unknown")),
+            "server and generator share one core: figures are of both together, claim nothing from them",
+        ),
+        Finding::new(
+            "timer",
+            if jitter.p99_us < 100.0 { Verdict::Yes } else { Verdict::Limited },
+            format!(
+                "wakes late by {:.0} µs (median), {:.0} µs (p99), {:.0} µs (max of {} sleeps)",
+                jitter.median_us, jitter.p99_us, jitter.max_us, jitter.rounds
+            ),
+            "above 100 µs paced trials lean on busy waiting: keep the generator's core free",
+        ),
+        Finding::new(
+            "steal",
+            if e.steal_percent < 1.0 { Verdict::Yes } else { Verdict::Limited },
+            format!("{:.2} % of CPU time since boot went to other guests", e.steal_percent),
+            "measure at another time or on another machine",
+        ),
+        Finding::new(
+            "AF_XDP",
+            ability(&can.af_xdp, Verdict::No),
+            &can.af_xdp.detail,
+            "loads use UDP sockets",
+        ),
+        Finding::new(
+            "netem",
+            ability(&can.netem, Verdict::No),
+            &can.netem.detail,
+            "this kernel cannot impair links: load the module sch_netem where there is one",
+        ),
+        Finding::new(
+            "backlog",
+            if backlog.parse::<u64>().is_ok_and(|n| n >= 1000) { Verdict::Yes } else { Verdict::Limited },
+            format!("net.core.netdev_max_backlog = {backlog} packets a core"),
+            "sysctl -w net.core.netdev_max_backlog=10000 keeps bursts from being dropped before the server",
+        ),
+    ]
+}
+
+/// How large a zone fits.
+fn scale(e: &::rack::environment::Environment) -> Finding {
+    let disk = ::rack::environment::disk_available(Path::new(".")).unwrap_or(0);
+    let by_memory = e.memory_available / MEMORY_PER_DELEGATION;
+    let by_disk = disk / DISK_PER_DELEGATION;
+    let fits = by_memory.min(by_disk);
+    let verdict = if fits >= 1_000_000 { Verdict::Yes } else { Verdict::Limited };
+    let found = format!(
+        "about {} delegations of S-6-DS100, signed ({:.1} GB memory, {:.1} GB disk free)",
+        measure::units::short(fits / 100_000 * 100_000),
+        e.memory_available as f64 / 1e9,
+        disk as f64 / 1e9
+    );
+    Finding::new(
+        "zone size",
+        verdict,
+        found,
+        "larger zones need more memory, or free disk where the run directory is",
+    )
+}

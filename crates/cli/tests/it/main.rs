@@ -1,0 +1,61 @@
+//! The program as a user meets it: arguments, output, exit status, what it leaves behind.
+
+mod bad_input;
+mod help;
+mod kill;
+mod rack;
+mod run;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program under test.
+fn dnsrack(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dnsrack"));
+    command.args(args);
+    command
+}
+
+/// Runs it to its end.
+fn output(args: &[&str]) -> Output {
+    dnsrack(args).output().expect("the program starts")
+}
+
+/// Standard error as text.
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Standard output as text.
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether a program is on this machine; says loudly where it is not.
+fn has(program: &str) -> bool {
+    let found = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/bin", "/usr/local/sbin"]
+        .iter()
+        .any(|folder| Path::new(folder).join(program).exists());
+    if !found {
+        eprintln!("SKIPPED: {program} is not installed");
+    }
+    found
+}
+
+/// An experiment of seconds, as a file of its own.
+const TINY: &str = r#"
+name = "tiny"
+title = "A test of seconds"
+measure = ["latency"]
+servers = ["nsd"]
+
+[zone]
+families = ["U-4-DS0"]
+delegations = [300]
+
+[latency]
+rates = [500]
+duration = "1s"
+warmup = "100ms"
+deadline = "1s"
+"#;

@@ -1,0 +1,92 @@
+//! Are a signed zone's answers right? Asked of an independent judge: `delv`, from the trust anchor.
+
+use crate::Error;
+use measure::Seed;
+use rack::{Cmd, Host, Launcher, Output};
+use std::io::BufRead;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// What `delv` said of the sample.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// Answers fully validated, negative ones among them.
+    pub validated: u32,
+    /// The others: what was asked, and `delv`'s words.
+    pub refused: Vec<String>,
+}
+
+/// Questions to put: the apex's keys and SOA, then in turn the DS of a delegation and a name that does
+/// not exist. Each answer is either signed or proven absent, so `delv` must validate every one.
+fn questions(
+    origin: &str,
+    names: &Path,
+    count: u32,
+    seed: Seed,
+) -> Result<Vec<(String, &'static str)>, Error> {
+    let mut asked = vec![(origin.to_owned(), "SOA"), (origin.to_owned(), "DNSKEY")];
+    let delegations = count.saturating_sub(2).div_ceil(2) as usize;
+    let file = std::fs::File::open(names).map_err(Error::io(names))?;
+    let mut draw = seed.draw("validated names", 0);
+    let mut chosen: Vec<String> = Vec::new();
+    for (n, line) in std::io::BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(Error::io(names))?;
+        // Reservoir sampling: one pass, whatever the size of the zone.
+        if chosen.len() < delegations {
+            chosen.push(line);
+        } else if let at @ 0.. = draw.below(n as u64 + 1) as usize
+            && at < delegations
+        {
+            chosen[at] = line;
+        }
+    }
+    let below = if origin == "." { "." } else { &format!(".{origin}") };
+    for name in chosen {
+        asked.push((name, "DS"));
+        asked.push((format!("no-such-name-{:08x}{below}", draw.bits() as u32), "A"));
+    }
+    asked.truncate(count as usize);
+    Ok(asked)
+}
+
+/// Has `delv` ask `address` for a sample of the zone's names and validate each answer.
+///
+/// # Errors
+/// [`Error::Rack`] where `delv` cannot be started, [`Error::Io`] where the folder cannot be written.
+pub fn validate(
+    launcher: &dyn Launcher,
+    host: &Host,
+    at: SocketAddr,
+    zone: &crate::zones::Prepared,
+    count: u32,
+    dir: &Path,
+) -> Result<Verdict, Error> {
+    let Some(anchor) = &zone.trust_anchor else { return Ok(Verdict::default()) };
+    let anchor_file = dir.join("trust-anchor.conf");
+    std::fs::write(&anchor_file, anchor).map_err(Error::io(&anchor_file))?;
+    let log = dir.join("delv.txt");
+    let mut verdict = Verdict::default();
+    for (name, rtype) in questions(&zone.origin, &zone.names, count, zone.seed)? {
+        let from = std::fs::metadata(&log).map_or(0, |m| m.len()) as usize;
+        let cmd = Cmd::new("delv")
+            .args([format!("@{}", at.ip()), "-p".into(), at.port().to_string(), "-a".into()])
+            .arg(&anchor_file)
+            .args([format!("+root={}", zone.origin), name.clone(), rtype.into()])
+            .stdout(Output::File(log.clone()))
+            .stderr(Output::File(log.clone()));
+        let mut process = launcher.spawn(host, &cmd)?;
+        if process.wait_timeout(Duration::from_secs(10))?.is_none() {
+            process.kill()?;
+        }
+        let said = std::fs::read(&log).map_err(Error::io(&log))?;
+        let said = String::from_utf8_lossy(&said[from.min(said.len())..]).into_owned();
+        if said.contains("fully validated") {
+            verdict.validated += 1;
+        } else {
+            let words: Vec<&str> = said.lines().filter(|l| !l.trim().is_empty()).take(2).collect();
+            verdict.refused.push(format!("{name} {rtype}: {}", words.join("; ")));
+        }
+    }
+    Ok(verdict)
+}

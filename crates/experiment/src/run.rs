@@ -1,0 +1,263 @@
+//! One execution of an experiment: zones, rack, trials, run directory.
+
+use crate::plan::{self, Trial};
+use crate::trial::{self, Bench};
+use crate::zones::{self, Prepared};
+use crate::{Error, Experiment};
+use measure::Nanos;
+use rack::{Host, HostSpec, Local, Rack, RackSpec};
+use results::{RunDir, TrialRecord};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where and how to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The run directory.
+    pub dir: PathBuf,
+    /// Go on in a run directory that exists.
+    pub resume: bool,
+    /// The command that repeats the run, for `environment.json`.
+    pub command: String,
+}
+
+/// What happens during a run, for whoever shows it.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// A zone is being made.
+    Zone {
+        /// Which.
+        label: String,
+        /// `generating`, `signing`, `reading`.
+        doing: &'static str,
+    },
+    /// A trial begins.
+    Trial {
+        /// Which.
+        trial: Trial,
+        /// Of how many.
+        of: usize,
+    },
+    /// A server answers right, this many seconds after its start.
+    Ready {
+        /// Seconds.
+        seconds: f64,
+    },
+    /// A second of load went by: a plain sentence of its figures.
+    Second {
+        /// `4,999 answered/s, p99 120 µs`.
+        text: String,
+    },
+    /// A trial is done and kept.
+    Done {
+        /// Its record.
+        record: Box<TrialRecord>,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Valid trials.
+    pub valid: usize,
+    /// Trials whose figures must not be used.
+    pub invalid: usize,
+    /// Trials that gave nothing.
+    pub failed: usize,
+    /// Trials left undone because the run was cut short.
+    pub undone: usize,
+}
+
+/// Executes an experiment, or what is left of it. Each finished trial is kept before the next begins.
+///
+/// # Errors
+/// Whatever is wrong with the plan, the machine or the input is refused before anything is started. During the
+/// run only a run directory that cannot be written ends it; a server that fails is a failed trial.
+pub fn run(
+    e: &Experiment,
+    options: &Options,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Happening),
+) -> Result<Summary, Error> {
+    let plan = plan::plan(e);
+    preflight(e, options, &plan)?;
+    let cpus = Cores::of(e)?;
+    let run_toml = e.to_toml()?;
+    let rack = if e.is_external()? {
+        None
+    } else {
+        let hosts = vec![HostSpec::new("server", &cpus.server), HostSpec::new("generator", &cpus.generator)];
+        Some(Rack::up(&RackSpec::new(hosts))?)
+    };
+    // What answers already is outside any rack of ours: measured from the machine's own network.
+    let host =
+        |name| rack.as_ref().map_or_else(Host::loopback, |r| r.host(name).expect("it was just made").clone());
+    let mut kept = if options.resume && options.dir.join("run.toml").exists() {
+        let kept = RunDir::open(&options.dir)?;
+        kept.same_plan(&run_toml)?;
+        kept
+    } else {
+        RunDir::create(&options.dir, &run_toml, &environment(e, options, &cpus, rack.as_ref())?)?
+    };
+    let zones_dir = options.dir.join("zones");
+    let bench = Bench {
+        experiment: e,
+        launcher: &Local,
+        server: &host("server"),
+        generator: &host("generator"),
+        server_cpus: &cpus.server,
+        generator_cpus: &cpus.generator,
+        stop,
+    };
+    let mut zone: Option<(plan::ZonePlan, Prepared)> = None;
+    while let Some(trial) = plan::next_trial(&plan, kept.trials()) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
+            zone = Some((trial.zone.clone(), zones::prepare(e, &trial.zone, &zones_dir, tell)?));
+        }
+        let (_, prepared) = zone.as_ref().expect("it was just prepared");
+        tell(Happening::Trial { trial: trial.clone(), of: plan.len() });
+        let dir = kept.servers_dir(trial.id);
+        // What a trial that was cut off left here is not part of its second attempt.
+        if dir.exists() {
+            std::fs::remove_dir_all(&dir).map_err(Error::io(&dir))?;
+        }
+        std::fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
+        let record = trial::run(&bench, trial, prepared, &dir, tell);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        kept.append(record.clone())?;
+        tell(Happening::Done { record: Box::new(record) });
+    }
+    let undone = plan.len() - kept.trials().len();
+    if undone == 0 && !e.zone.keep && zones_dir.exists() {
+        std::fs::remove_dir_all(&zones_dir).map_err(Error::io(&zones_dir))?;
+    }
+    let failed = kept.trials().iter().filter(|t| t.error.is_some()).count();
+    let valid = kept.trials().iter().filter(|t| t.is_valid()).count();
+    Ok(Summary { valid, failed, invalid: kept.trials().len() - valid - failed, undone })
+}
+
+/// Everything that can be known to be wrong before anything is started or written.
+fn preflight(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Error> {
+    for label in &e.servers {
+        let server = e.server(label)?;
+        let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m.to_string()))?;
+        if kind != server::Kind::External && server.program.is_none() && server::installed(kind).is_none() {
+            return Err(Error::Machine(format!(
+                "server '{label}': no {kind} on this machine: apt-get install {}, or name a program with --set \
+                 server.{label}.kind={kind} --set server.{label}.program=PATH, or leave it out with --set servers=…",
+                server::package(kind)
+            )));
+        }
+        if let Some(path) = [&server.program, &server.config].into_iter().flatten().find(|p| !p.is_file()) {
+            return Err(Error::Machine(format!("server '{label}': {}: no such file", path.display())));
+        }
+    }
+    if let Some(queries) = &e.traffic.queries {
+        traffic::check_queries_file(queries)?;
+    }
+    if let Some(file) = &e.zone.file {
+        // A whole pass: a zone that does not parse is refused here, with its line, and not by four servers.
+        zone::probe(file)?;
+    }
+    disk(e, options, plan)?;
+    Ok(())
+}
+
+/// Bytes of zone file for one delegation: table 1.1's largest sizes, and RRSIG and NSEC records where signed.
+const BYTES_UNSIGNED: u64 = 800;
+const BYTES_SIGNED: u64 = 5_000;
+
+/// All zones of a run are kept until it is done; they must fit.
+fn disk(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Error> {
+    let mut zones: Vec<&plan::ZonePlan> = plan.iter().map(|t| &t.zone).collect();
+    zones.dedup();
+    let mut need = 0;
+    for (i, zone) in zones.iter().enumerate() {
+        if let plan::ZonePlan::Family { family, delegations } = zone
+            && !zones[..i].contains(zone)
+        {
+            need += delegations * if family.starts_with('S') { BYTES_SIGNED } else { BYTES_UNSIGNED };
+        }
+    }
+    let place = options.dir.ancestors().find(|p| p.is_dir()).unwrap_or(std::path::Path::new("."));
+    let free = rack::environment::disk_available(place)?;
+    if need > free {
+        return Err(e.refuse(format!(
+            "its zones take about {:.1} GB and {} has {:.1} GB free: choose another -o, or fewer delegations",
+            need as f64 / 1e9,
+            place.display(),
+            free as f64 / 1e9
+        )));
+    }
+    Ok(())
+}
+
+/// The cores of both hosts.
+struct Cores {
+    server: Vec<usize>,
+    generator: Vec<usize>,
+}
+
+impl Cores {
+    fn of(e: &Experiment) -> Result<Self, Error> {
+        let allowed = rack::allowed_cpus();
+        let half = allowed.len().div_ceil(2);
+        let given = |cpus: &[usize], default: &[usize]| {
+            if cpus.is_empty() { default.to_vec() } else { cpus.to_vec() }
+        };
+        let cores = Self {
+            server: given(&e.cpus.server, &allowed[..half]),
+            generator: given(
+                &e.cpus.generator,
+                if half < allowed.len() { &allowed[half..] } else { &allowed },
+            ),
+        };
+        match cores.server.iter().chain(&cores.generator).find(|c| !allowed.contains(c)) {
+            Some(missing) => {
+                Err(e.refuse(format!("cpus: this process may not use core {missing}, only {allowed:?}")))
+            }
+            None => Ok(cores),
+        }
+    }
+}
+
+/// `environment.json`: the machine, the software, who shares what.
+fn environment(
+    e: &Experiment,
+    options: &Options,
+    cpus: &Cores,
+    rack: Option<&Rack>,
+) -> Result<serde_json::Value, Error> {
+    let servers: Vec<serde_json::Value> = e
+        .servers
+        .iter()
+        .map(|label| {
+            let server = e.server(label)?;
+            let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m.to_string()))?;
+            let version =
+                server::installed(kind).filter(|_| server.program.is_none()).map(|found| found.version);
+            Ok(serde_json::json!({ "label": label, "kind": server.kind, "version": version,
+                "program": server.program, "config": server.config, "workers": server.workers }))
+        })
+        .collect::<Result<_, Error>>()?;
+    Ok(serde_json::json!({
+        "dnsrack": env!("CARGO_PKG_VERSION"),
+        "command": options.command,
+        "seed": e.seed,
+        "machine": rack::environment(rack.map_or(&[], Rack::steering)),
+        "co_located": rack.is_some(),
+        "server_cpus": cpus.server,
+        "generator_cpus": cpus.generator,
+        "cores_shared": cpus.server.iter().any(|c| cpus.generator.contains(c)),
+        "servers": servers,
+    }))
+}
+
+/// How long from now roles start: time for every one to have read the instant.
+pub(crate) const START_DELAY: Nanos = 20_000_000;

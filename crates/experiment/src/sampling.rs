@@ -1,0 +1,130 @@
+//! What both sides used, second by second, and the rows that series are made of.
+
+use crate::trial::Bench;
+use measure::Metric;
+use rack::sample::{self, Core, Counters, HostCounters, Processes, Usage};
+use results::SeriesRow;
+use serde_json::Value;
+use std::time::Instant;
+
+/// Reads /proc at each second of a trial and gives what changed.
+pub struct Sampling {
+    server: Vec<u32>,
+    generator: u32,
+    hosts: Vec<(&'static str, HostCounters)>,
+    last: Reading,
+}
+
+/// One look at the machine.
+struct Reading {
+    at: Instant,
+    cores: Vec<Core>,
+    server: Usage,
+    generator: Usage,
+    hosts: Vec<Counters>,
+}
+
+impl Sampling {
+    /// From now on. What cannot be read here gives no rows: the trial's figures do not depend on it.
+    pub fn start(bench: &Bench, server: Vec<u32>, generator: u32) -> Self {
+        let hosts: Vec<_> = [("server", bench.server), ("generator", bench.generator)]
+            .into_iter()
+            .filter_map(|(name, host)| Some((name, HostCounters::open(host).ok()?)))
+            .collect();
+        let last = read(&server, generator, &hosts);
+        Self { server, generator, hosts, last }
+    }
+
+    /// What happened since the last call.
+    pub fn rows(&mut self, second: u32) -> Vec<SeriesRow> {
+        let now = read(&self.server, self.generator, &self.hosts);
+        let last = std::mem::replace(&mut self.last, now);
+        let now = &self.last;
+        let wall = (now.at - last.at).as_secs_f64().max(1e-3);
+        let mut rows = Vec::new();
+        let mut row = |metric: String, unit: &str, value: f64| {
+            rows.push(SeriesRow { second, metric, unit: unit.into(), value });
+        };
+        let percent =
+            |now: &Usage, last: &Usage| now.cpu().saturating_sub(last.cpu()).as_secs_f64() / wall * 100.0;
+        row("server_cpu".into(), "%", percent(&now.server, &last.server));
+        row("generator_cpu".into(), "%", percent(&now.generator, &last.generator));
+        row("server_rss".into(), "B", now.server.rss as f64);
+        row("generator_rss".into(), "B", now.generator.rss as f64);
+        for (core, before) in now.cores.iter().zip(&last.cores) {
+            let spent = core.since(before);
+            for (word, part) in [
+                ("user", spent.user),
+                ("system", spent.system),
+                ("softirq", spent.softirq),
+                ("steal", spent.steal),
+            ] {
+                row(format!("{word}_core{}", core.core), "%", spent.percent(part));
+            }
+        }
+        for (((name, _), counters), before) in self.hosts.iter().zip(&now.hosts).zip(&last.hosts) {
+            row(format!("{name}_drops"), "1", counters.since(before).drops() as f64);
+        }
+        rows
+    }
+}
+
+fn read(server: &[u32], generator: u32, hosts: &[(&'static str, HostCounters)]) -> Reading {
+    let (of_server, of_generator) =
+        Processes::now().map(|all| (all.usage(server), all.usage(&[generator]))).unwrap_or_default();
+    Reading {
+        at: Instant::now(),
+        cores: sample::cores().unwrap_or_default(),
+        server: of_server,
+        generator: of_generator,
+        hosts: hosts.iter().map(|(_, h)| h.read().unwrap_or_default()).collect(),
+    }
+}
+
+/// The server's memory at the end of a trial.
+pub fn memory(pids: &[u32]) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    if let Ok(all) = Processes::now() {
+        metrics.push(Metric::new("server_rss", "B", all.usage(pids).rss as f64));
+        metrics.push(Metric::new("server_cpu", "s", all.usage(pids).cpu().as_secs_f64()));
+        if let Ok(pss) = sample::pss(&all.tree(pids)) {
+            metrics.push(Metric::new("server_pss", "B", pss as f64));
+        }
+    }
+    metrics
+}
+
+/// The unit of a figure, from the ending of its name.
+fn unit(name: &str) -> &'static str {
+    match name.rsplit('_').next() {
+        Some("qps") => "1/s",
+        Some("p50" | "p90" | "p99" | "p999" | "max") => "us",
+        Some("ratio") => "1",
+        _ if name.starts_with("bytes") => "B",
+        _ => "1",
+    }
+}
+
+/// The generator's own figures of a second.
+pub fn rows(second: u32, values: &Value) -> Vec<SeriesRow> {
+    let mut rows = Vec::new();
+    for (name, value) in values.as_object().into_iter().flatten() {
+        if let Some(value) = value.as_f64() {
+            rows.push(SeriesRow { second, metric: name.clone(), unit: unit(name).into(), value });
+        }
+    }
+    rows
+}
+
+/// The same for a person.
+pub fn sentence(values: &Value) -> String {
+    let of = |name: &str| values.get(name).and_then(Value::as_f64);
+    let rate = of("answered_qps").or_else(|| of("answered")).unwrap_or_default();
+    let mut text = format!("{} answered/s", measure::units::grouped(rate.round() as u64));
+    for (name, label) in [("latency_p50", "median"), ("latency_p99", "p99"), ("latency_max", "max")] {
+        if let Some(us) = of(name) {
+            text += &format!(", {label} {us:.0} µs");
+        }
+    }
+    text
+}

@@ -1,0 +1,121 @@
+//! The zones of a run: generated (and signed), or the user's own; with what readiness and traffic need.
+
+use crate::plan::ZonePlan;
+use crate::{Error, Experiment, Happening};
+use measure::Seed;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A zone that servers can be started on.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// In presentation form, with its last dot.
+    pub origin: String,
+    /// The zone file.
+    pub file: PathBuf,
+    /// The algorithm that signs it, where it is signed.
+    pub signed: Option<String>,
+    /// What a server must answer to be ready.
+    pub probe: zone::Probe,
+    /// The names that traffic asks for, one a line.
+    pub names: PathBuf,
+    /// For validators, where we hold it.
+    pub trust_anchor: Option<String>,
+    /// Of everything drawn for it.
+    pub seed: Seed,
+}
+
+/// Makes one zone, or takes what an earlier part of the same run made.
+///
+/// # Errors
+/// [`Error::Zone`], [`Error::Traffic`], [`Error::Io`]; nothing half-made is left.
+pub fn prepare(
+    e: &Experiment,
+    plan: &ZonePlan,
+    dir: &Path,
+    tell: &mut dyn FnMut(Happening),
+) -> Result<Prepared, Error> {
+    std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
+    let seed = Seed(e.seed);
+    let [made, names, anchor] =
+        ["zone", "names", "anchor"].map(|ending| dir.join(format!("{}.{ending}", plan.label())));
+    let (signs, own) = match plan {
+        ZonePlan::Family { family, .. } => (family.starts_with('S'), None),
+        ZonePlan::File(file) => (e.zone.sign_file, Some(file)),
+    };
+    match plan {
+        _ if made.exists() => {}
+        ZonePlan::Family { family, delegations } => {
+            let family = zone::Family::from_str(family).map_err(|m| e.refuse(m.to_string()))?;
+            let doing = if signs { "generating and signing" } else { "generating" };
+            tell(Happening::Zone { label: plan.label(), doing });
+            write_aside(&made, |out| {
+                if signs {
+                    let options = signing(e)?;
+                    let (_, signed) =
+                        zone::generate_signed(family, *delegations, seed, &options, out, &mut |_| {})?;
+                    return keep_anchor(&anchor, &signed);
+                }
+                zone::generate(family, *delegations, seed, out, &mut |_| {})?;
+                Ok(())
+            })?;
+        }
+        ZonePlan::File(from) if signs => {
+            tell(Happening::Zone { label: plan.label(), doing: "signing" });
+            let mut source = zone::Rrsets::new(zone::Scanner::open(from)?);
+            write_aside(&made, |out| {
+                keep_anchor(&anchor, &zone::sign(&mut source, &signing(e)?, out, &mut |_| {})?)
+            })?;
+        }
+        ZonePlan::File(_) => {}
+    }
+    let file = match own {
+        Some(own) if !signs => std::fs::canonicalize(own).map_err(Error::io(own))?,
+        _ => made,
+    };
+    tell(Happening::Zone { label: plan.label(), doing: "reading" });
+    let probe = zone::probe(&file)?;
+    if !names.exists() {
+        let sample = traffic::Names::from_zone(&file, seed)?;
+        write_aside(&names, |out| sample.write(out).map_err(Error::io(&names)))?;
+    }
+    Ok(Prepared {
+        origin: probe.origin.to_string(),
+        signed: probe.signed.then(|| if signs { e.zone.sign.clone() } else { "as given".into() }),
+        trust_anchor: std::fs::read_to_string(&anchor).ok(),
+        file,
+        probe,
+        names,
+        seed,
+    })
+}
+
+/// How the experiment signs: from now, as servers and validators look at the real date.
+fn signing(e: &Experiment) -> Result<zone::sign::Options, Error> {
+    let now = (measure::clock::wall() / measure::clock::SECOND) as u32;
+    Ok(match e.zone.sign.as_str() {
+        "rzaia" => zone::sign::Options::rzaia(now),
+        other => zone::sign::Options::new(
+            other.parse().map_err(|m: String| e.refuse(format!("zone.sign: {m}")))?,
+            now,
+        ),
+    })
+}
+
+/// Kept beside the zone: a resumed run validates from it.
+fn keep_anchor(path: &Path, signed: &zone::sign::Summary) -> Result<(), Error> {
+    std::fs::write(path, &signed.trust_anchor).map_err(Error::io(path))
+}
+
+/// Writes a file aside and renames it into place.
+fn write_aside<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T, Error>) -> Result<T, Error> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut aside = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(path))?;
+    let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
+    let value = write(&mut out)?;
+    out.flush().map_err(Error::io(path))?;
+    drop(out);
+    aside.persist(path).map_err(|e| Error::Io { path: path.into(), source: e.error })?;
+    Ok(value)
+}
