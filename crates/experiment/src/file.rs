@@ -468,7 +468,8 @@ impl Experiment {
         if !self.latency.rates.iter().all(|r| r.is_finite() && *r > 0.0 && *r <= 1e8) {
             return Err(self.refuse("latency.rates: queries per second, above 0 and at most 100M"));
         }
-        if !(0.0..1.0).contains(&self.peak.loss) || !(self.peak.width > 0.0 && self.peak.width < 1.0) {
+        let width = self.peak.width;
+        if !((0.0..1.0).contains(&self.peak.loss) && width > 0.0 && width < 1.0) {
             return Err(self.refuse("peak: loss is a ratio from 0 to below 1, width one between 0 and 1"));
         }
         Ok(())
