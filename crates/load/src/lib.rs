@@ -27,5 +27,7 @@ pub use run::run;
 pub use schedule::LATE_LIMIT;
 pub use spec::{LONGEST, LoadSpec};
 pub use targets::{Prefix, parse_target};
-pub use verdict::{CLOCK_LIMIT, PACING_LIMIT, PREEMPTED_LIMIT, STALL_LIMIT, STEAL_LIMIT, UNSENT_LIMIT};
+pub use verdict::{
+    CLOCK_LIMIT, PACING_COUNT, PACING_LIMIT, PREEMPTED_LIMIT, STALL_LIMIT, STEAL_LIMIT, UNSENT_LIMIT,
+};
 pub use worker::SPIN;

@@ -12,8 +12,11 @@ use net::transport::Troubles;
 
 /// More than this share of the offered queries unsent makes a trial invalid.
 pub const UNSENT_LIMIT: f64 = 0.001;
-/// A pacing error above this at the 99th percentile makes a trial invalid, in nanoseconds.
+/// A pacing error above this at the 99th percentile makes a trial invalid, in nanoseconds; where at least
+/// [`PACING_COUNT`] queries were late by more, as a single hiccup is 1 % of a short trial.
 pub const PACING_LIMIT: Nanos = 100_000;
+/// See [`PACING_LIMIT`].
+pub const PACING_COUNT: f64 = 10.0;
 /// A loop that stood still for longer than this makes a trial invalid, in nanoseconds.
 pub const STALL_LIMIT: Nanos = 50_000_000;
 /// A worker that waited for its core for more than this share of the time makes a trial invalid.
@@ -134,7 +137,8 @@ fn sending(e: &Evidence<'_>, v: &mut Validity) {
         if share(refused, e.offered) > UNSENT_LIMIT { v.reject(reason) } else { v.warn(reason) }
     }
     let p99 = t.pacing_error.quantile(0.99);
-    if e.paced && p99 > PACING_LIMIT {
+    let late = t.pacing_error.count() as f64 * (1.0 - t.pacing_error.share_below(PACING_LIMIT));
+    if e.paced && p99 > PACING_LIMIT && late >= PACING_COUNT {
         v.reject(Reason::new(
             "pacing_error",
             format!(
@@ -334,5 +338,9 @@ mod tests {
             ..evidence(&tally)
         };
         assert_eq!(judge(&e), Validity::default());
+        let mut hiccup = Tally::default();
+        hiccup.pacing_error.record_n(1000, 50);
+        hiccup.pacing_error.record_n(9_000_000, 9);
+        assert_eq!(judge(&evidence(&hiccup)), Validity::default(), "nine late queries of a short trial");
     }
 }

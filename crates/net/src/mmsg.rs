@@ -67,6 +67,8 @@ pub(crate) struct Receiver {
     controls: Box<[Control]>,
     vectors: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
+    /// How many headers the kernel may have changed since they were prepared.
+    used: usize,
 }
 
 // SAFETY: the pointers in headers and vectors point into the boxes of the same structure, which move with it
@@ -82,13 +84,14 @@ impl Receiver {
             controls: vec![[0; 8]; size].into(),
             vectors: vec![vector; size].into(),
             headers: vec![empty_header(); size].into(),
+            used: size,
         }
     }
 
     /// Receives what is there into the batch: how many datagrams. The stamps and packet infos that the socket was
     /// asked for come with them.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
-        for i in 0..self.headers.len() {
+        for i in 0..self.used {
             self.vectors[i] =
                 libc::iovec { iov_base: self.bytes[i].as_mut_ptr().cast(), iov_len: Incoming::MAX };
             let header = &mut self.headers[i].msg_hdr;
@@ -112,6 +115,7 @@ impl Receiver {
                 ptr::null_mut(),
             )
         };
+        self.used = usize::try_from(received).unwrap_or(0);
         check(received).map(|n| n as usize)
     }
 

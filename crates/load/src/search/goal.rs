@@ -114,13 +114,17 @@ fn sums(goal: &Goal, trials: &[Trial]) -> Sums {
     }
 }
 
-/// Classifies a load by its trials: appendix A over the valid ones. A load at which most of the time, and at least two
-/// trials, were invalid is unusable.
+/// Trials at one load that may be invalid before it counts as more than the generator can offer: one disturbed trial
+/// must not end a search.
+pub const INVALID_TRIALS: usize = 3;
+
+/// Classifies a load by its trials: appendix A over the valid ones. A load at which most of the time, and at least
+/// [`INVALID_TRIALS`] trials, were invalid is unusable.
 pub fn classify(goal: &Goal, trials: &[Trial]) -> Class {
     let invalid = trials.iter().filter(|t| !t.valid);
     let invalid_time: Nanos = invalid.clone().map(|t| t.duration).sum();
     let valid_time: Nanos = trials.iter().filter(|t| t.valid).map(|t| t.duration).sum();
-    if invalid.count() >= 2 && invalid_time > valid_time {
+    if invalid.count() >= INVALID_TRIALS && invalid_time > valid_time {
         return Class::Unusable;
     }
     let s = sums(goal, trials);
@@ -214,7 +218,8 @@ mod tests {
         let g = goal(1, 2, 0.001, 0.5);
         let bad = Trial { rate: 1e5, duration: S, loss_ratio: 0.9, valid: false };
         assert_eq!(classify(&g, &[bad]), Class::Undecided);
-        assert_eq!(classify(&g, &[bad, bad]), Class::Unusable);
+        assert_eq!(classify(&g, &[bad, bad]), Class::Undecided);
+        assert_eq!(classify(&g, &[bad, bad, bad]), Class::Unusable);
         let good = Trial { loss_ratio: 0.0, valid: true, ..bad };
         assert_eq!(classify(&g, &[bad, good]), Class::Lower);
         assert_eq!(

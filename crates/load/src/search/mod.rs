@@ -14,7 +14,7 @@ pub mod goal;
 mod tests;
 
 pub use drive::drive;
-pub use goal::{Class, Goal, Trial, classify, conditional_throughput};
+pub use goal::{Class, Goal, INVALID_TRIALS, Trial, classify, conditional_throughput};
 
 use measure::clock::SECOND;
 use measure::{Metric, Nanos, Reason, Validity};
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Looks at most this often for the neighbourhood.
-const MOST_PROBES: usize = 16;
+const MOST_PROBES: usize = 24;
 
 /// No search measures more often than this.
 const MOST_TRIALS: usize = 300;
@@ -177,6 +177,10 @@ impl Search {
 
     /// Takes a probe's hint, and ends probing where it knows enough.
     fn probed(&mut self, load: u64, trial: Trial) {
+        let edge = self.hint.0 == Some(self.max) || self.hint.1 == Some(self.min);
+        if !trial.valid && self.tries(load) < INVALID_TRIALS && self.trials.len() < MOST_PROBES && !edge {
+            return;
+        }
         let (low, high) = &mut self.hint;
         if trial.valid && trial.loss_ratio <= self.goal.loss_ratio {
             *low = Some(low.map_or(load, |l| l.max(load)));
@@ -194,9 +198,17 @@ impl Search {
         }
     }
 
-    /// The next probe: up by doubling; down to what the last probe forwarded; in between by halving.
+    fn tries(&self, load: u64) -> usize {
+        self.by_load.get(&load).map_or(0, Vec::len)
+    }
+
+    /// The next probe: the same again where the last was invalid by chance; up by doubling; down to what the last probe forwarded; in between by halving.
     fn probe(&self) -> u64 {
         let last = self.trials.last();
+        let disturbed = last.filter(|t| !t.valid).map(|t| t.rate.round() as u64);
+        if let Some(load) = disturbed.filter(|&load| self.tries(load) < INVALID_TRIALS) {
+            return load;
+        }
         match self.hint {
             (None, None) => self.start,
             (Some(low), None) => (low * 2).min(self.max),
@@ -206,7 +218,11 @@ impl Search {
                 // has no forwarded rate to speak of.
                 let forwarded = last.filter(|t| t.valid && t.rate.round() as u64 == high);
                 let hint = forwarded.map_or(0.0, |t| t.rate * (1.0 - t.loss_ratio) * (1.0 + self.goal.width));
-                let middle = (floor as f64 * high as f64).sqrt();
+                let mut middle = (floor as f64 * high as f64).sqrt();
+                if low.is_none() && disturbed.is_some() {
+                    // Ours: a load a little smaller may do, and nothing says how much.
+                    middle = high as f64 / 2.0;
+                }
                 let load =
                     if hint > floor as f64 * 1.02 && hint < high as f64 * 0.98 { hint } else { middle };
                 (load.round() as u64).clamp(self.min, (high - 1).max(self.min))
@@ -220,16 +236,17 @@ impl Search {
 
     /// The relevant bounds, and whether the upper one is ours.
     fn bounds(&self) -> (Option<u64>, Option<(u64, bool)>) {
-        let mut lower = None;
+        let (mut lower, mut ours) = (None, None);
         for &load in self.by_load.keys() {
             match self.class(load) {
-                Class::Lower => lower = Some(load),
-                Class::Upper => return (lower, Some((load, false))),
-                Class::Unusable => return (lower, Some((load, true))),
+                // What was offered above it shows that an unusable load was only disturbed.
+                Class::Lower => (lower, ours) = (Some(load), None),
+                Class::Upper => return (lower, ours.or(Some((load, false)))),
+                Class::Unusable => ours = ours.or(Some((load, true))),
                 Class::Undecided => {}
             }
         }
-        (lower, None)
+        (lower, ours)
     }
 
     /// The next load and duration; none where the search has ended.

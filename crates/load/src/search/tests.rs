@@ -11,12 +11,21 @@ struct Simulated {
     ceiling: f64,
     /// Between these loads it loses everything: not monotonic.
     hole: (f64, f64),
+    /// Share of trials that something else disturbs on the generator's side.
+    disturbed: f64,
     draw: measure::Draw,
 }
 
 impl Simulated {
     fn new(peak: f64) -> Self {
-        Self { peak, spikes: 0.0, ceiling: f64::INFINITY, hole: (0.0, 0.0), draw: Seed(1).draw("sim", 0) }
+        Self {
+            peak,
+            spikes: 0.0,
+            ceiling: f64::INFINITY,
+            hole: (0.0, 0.0),
+            disturbed: 0.0,
+            draw: Seed(1).draw("sim", 0),
+        }
     }
 
     fn trial(&mut self, rate: f64) -> (f64, bool) {
@@ -27,7 +36,7 @@ impl Simulated {
         if rate > self.hole.0 && rate < self.hole.1 {
             loss = 0.5;
         }
-        (loss, rate <= self.ceiling)
+        (loss, rate <= self.ceiling && !self.draw.share(self.disturbed))
     }
 
     fn search(&mut self, mut search: Search) -> SearchResult {
@@ -91,6 +100,14 @@ fn a_generators_limit_is_not_the_servers() {
 }
 
 #[test]
+fn a_disturbed_machine_still_finds_the_server() {
+    let mut sim = Simulated { disturbed: 0.25, ..Simulated::new(123_456.0) };
+    let r = sim.search(Search::new(goal(), HOUR));
+    let (lower, upper) = (r.lower.unwrap(), r.upper.unwrap());
+    assert!(lower > 100_000.0 && upper < 150_000.0, "{lower} {upper}: {:?}", r.loads);
+}
+
+#[test]
 fn a_small_budget_ends_it_and_is_named() {
     let r = Simulated::new(77_000.0).search(Search::new(goal(), 10 * SECOND));
     assert_eq!(r.ended, End::Budget);
@@ -123,9 +140,9 @@ proptest! {
     #[test]
     fn any_server_gets_an_honest_answer(
         peak in 50.0f64..3e6, spikes in 0.0f64..0.7, ceiling in 1e3f64..4e6, low in 1e2f64..1e6, width in 0.0f64..1e5,
-        seed in any::<u64>(),
+        disturbed in 0.0f64..0.5, seed in any::<u64>(),
     ) {
-        let mut sim = Simulated { peak, spikes, ceiling, hole: (low, low + width), draw: Seed(seed).draw("sim", 0) };
+        let mut sim = Simulated { peak, spikes, ceiling, hole: (low, low + width), disturbed, draw: Seed(seed).draw("sim", 0) };
         let r = sim.search(Search::new(goal(), HOUR));
         prop_assert!(r.ended != End::Unfinished);
         let (lower, upper) = (r.lower.unwrap_or(0.0), r.upper.unwrap_or(f64::INFINITY));
