@@ -190,6 +190,7 @@ fn load(
         cpus: spec.cpus.clone(),
         deadline: SECOND,
         warmup: duration / 10,
+        pacing_limit: crate::search::PACING_LIMIT,
         allow_external: spec.allow_external,
         ..LoadSpec::new(vec![target], nothing, pace, duration)
     };

@@ -251,6 +251,7 @@ fn result(
         tally: &tally,
         offered,
         paced: matches!(spec.pace, Pace::Open(_)),
+        pacing_limit: spec.pacing_limit,
         troubles,
         stall,
         base,

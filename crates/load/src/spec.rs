@@ -59,6 +59,10 @@ pub struct LoadSpec {
     /// Receive buffer of each flow in bytes of the kernel's accounting; the result says what was granted.
     #[serde(default = "buffer")]
     pub recv_buffer: usize,
+    /// A pacing error above this at the 99th percentile makes the trial invalid, in nanoseconds: 100 us, or more where
+    /// only rates and losses are judged ([`crate::search::PACING_LIMIT`]).
+    #[serde(default = "pacing_limit")]
+    pub pacing_limit: Nanos,
     /// For the ids; the queries have the seed of their source.
     #[serde(default)]
     pub seed: Seed,
@@ -72,6 +76,10 @@ pub struct LoadSpec {
 
 fn four_seconds() -> Nanos {
     4 * SECOND
+}
+
+fn pacing_limit() -> Nanos {
+    crate::PACING_LIMIT
 }
 
 fn buffer() -> usize {
@@ -108,6 +116,7 @@ impl LoadSpec {
             cpus: Vec::new(),
             burst: 0,
             recv_buffer: buffer(),
+            pacing_limit: pacing_limit(),
             seed: Seed::default(),
             allowed: Vec::new(),
             allow_external: false,

@@ -23,6 +23,7 @@ pub fn drive(
             duration: Some(duration),
             count: None,
             warmup: duration / 10,
+            pacing_limit: spec.pacing_limit.max(super::PACING_LIMIT),
             ..spec.clone()
         };
         let result = crate::run(&trial, || clock::now() + 5_000_000, stop, &mut |_| ())?;

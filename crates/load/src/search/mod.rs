@@ -27,6 +27,10 @@ const MOST_PROBES: usize = 24;
 /// No search measures more often than this.
 const MOST_TRIALS: usize = 300;
 
+/// The pacing error that a trial of a search may have at the 99th percentile, in nanoseconds. A search judges losses
+/// over a second or more, not latencies: what counts is that all was sent, in bursts of the stated size.
+pub const PACING_LIMIT: Nanos = 1_000_000;
+
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
