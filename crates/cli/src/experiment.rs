@@ -160,6 +160,7 @@ fn tell(happening: &Happening) {
         }
         Happening::Ready { seconds } => eprintln!("  ready after {seconds:.2} s"),
         Happening::Second { text } => eprintln!("  {text}"),
+        Happening::Again { reason } => eprintln!("  again: {reason}"),
         Happening::Done { record } => {
             if let Some(error) = &record.error {
                 eprintln!("  FAILED: {error}");
@@ -181,6 +182,7 @@ fn event(happening: &Happening) -> serde_json::Value {
         }
         Happening::Ready { seconds } => json!({ "event": "ready", "seconds": seconds }),
         Happening::Second { text } => json!({ "event": "second", "text": text }),
+        Happening::Again { reason } => json!({ "event": "again", "reason": reason }),
         Happening::Done { record } => json!({ "event": "done", "trial": record.id, "error": record.error,
             "valid": record.is_valid(), "metrics": record.outcome.metrics }),
     }

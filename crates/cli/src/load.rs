@@ -60,16 +60,16 @@ struct Flags {
     #[arg(long, default_value = "4s", value_parser = positive)]
     deadline: Nanos,
     /// Source ports [default: as many as the ids in flight need, at least 16]
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
     flows: u32,
     /// Send from these local addresses in turn
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     source: Vec<IpAddr>,
     /// The most queries sent at once by a worker [default: what is due in a millisecond, 1 to 32]
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
     burst: u32,
     /// Sending threads [default: one for each of --cpus, or one]
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
     workers: u32,
     /// Pin the workers to these cores, such as 1 or 2,3 or 4-7
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]

@@ -3,7 +3,7 @@
 use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// An experiment: what to measure, of which servers, with which zones and traffic.
@@ -27,6 +27,9 @@ pub struct Experiment {
     /// How often each trial is done, each time with a fresh server.
     #[serde(default = "one")]
     pub repeats: u32,
+    /// How often a trial is tried before it stands as invalid: another program may disturb the generator.
+    #[serde(default = "three")]
+    pub attempts: u32,
     /// Of the zones and of the traffic.
     #[serde(default = "one_seed")]
     pub seed: u64,
@@ -55,6 +58,10 @@ pub struct Experiment {
 
 fn one() -> u32 {
     1
+}
+
+fn three() -> u32 {
+    3
 }
 
 fn one_seed() -> u64 {
@@ -228,140 +235,6 @@ pub struct Quick {
     peak: Option<Peak>,
 }
 
-/// One `--set KEY=VALUE`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Set {
-    /// Dotted: `zone.file`.
-    pub key: String,
-    /// As typed.
-    pub value: String,
-}
-
-impl FromStr for Set {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((key, value)) if !key.is_empty() => Ok(Self { key: key.into(), value: value.into() }),
-            _ => Err(format!("'{text}' is not KEY=VALUE, such as zone.file=root.zone")),
-        }
-    }
-}
-
-/// The seeds' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 3] = [
-    ("demo", include_str!("../catalogue/demo.toml")),
-    ("rzaia-latency", include_str!("../catalogue/rzaia-latency.toml")),
-    ("isc-peak", include_str!("../catalogue/isc-peak.toml")),
-];
-
-/// The text of an experiment of the catalogue, or of a file, with the name to use in errors.
-///
-/// # Errors
-/// [`Error::Unknown`], [`Error::Read`].
-pub fn named(name_or_file: &str) -> Result<(String, String), Error> {
-    if let Some((name, text)) = CATALOGUE.iter().find(|(name, _)| *name == name_or_file) {
-        return Ok((format!("{name}.toml"), (*text).to_owned()));
-    }
-    let path = Path::new(name_or_file);
-    if !path.exists() {
-        return Err(Error::Unknown(name_or_file.into()));
-    }
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.into(), source })?;
-    Ok((name_or_file.into(), text))
-}
-
-/// Reads an experiment, puts `[quick]` in place where `size=quick` is set, then every other `--set`.
-///
-/// # Errors
-/// [`Error::Syntax`] with line and column, [`Error::Set`], [`Error::Plan`].
-pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
-    let syntax = |text: &str, e: &toml::de::Error| {
-        let at = e.span().map_or(0, |s| s.start.min(text.len()));
-        let line = text[..at].matches('\n').count() + 1;
-        let column = at - text[..at].rfind('\n').map_or(0, |n| n + 1) + 1;
-        Error::Syntax { path: path.into(), line, column, message: e.message().into() }
-    };
-    let checked: Experiment = toml::from_str(text).map_err(|e| syntax(text, &e))?;
-    let mut table: toml::Table = toml::from_str(text).map_err(|e| syntax(text, &e))?;
-    let quick = table.remove("quick");
-    let mut experiment = Experiment { quick: None, ..checked };
-    let refuse =
-        |set: &Set, message: String| Error::Set { key: set.key.clone(), value: set.value.clone(), message };
-    for set in sets {
-        let attempt = if set.key == "size" {
-            match (set.value.as_str(), &quick) {
-                ("full", _) => continue,
-                ("quick", Some(toml::Value::Table(quick))) => overlay(table.clone(), quick),
-                ("quick", _) => return Err(refuse(set, "this experiment has no [quick] size".into())),
-                _ => return Err(refuse(set, "sizes are 'full' and 'quick'".into())),
-            }
-        } else {
-            let mut attempt = table.clone();
-            put(&mut attempt, &set.key, &set.value).map_err(|m| refuse(set, m))?;
-            attempt
-        };
-        experiment =
-            Experiment::deserialize(attempt.clone()).map_err(|e| refuse(set, e.message().to_owned()))?;
-        table = attempt;
-    }
-    experiment.check()?;
-    Ok(experiment)
-}
-
-fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
-    for (key, value) in over {
-        let merged = match (base.remove(key), value) {
-            (Some(toml::Value::Table(inner)), toml::Value::Table(over)) => overlay(inner, over).into(),
-            _ => value.clone(),
-        };
-        base.insert(key.clone(), merged);
-    }
-    base
-}
-
-/// Sets a dotted key. A value is a list where the key is one or it has commas, else TOML, else a string.
-fn put(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
-    const LISTS: [&str; 8] = [
-        "servers",
-        "measure",
-        "published",
-        "zone.families",
-        "zone.delegations",
-        "latency.rates",
-        "cpus.server",
-        "cpus.generator",
-    ];
-    let value = if LISTS.contains(&key) {
-        toml::Value::Array(text.trim_matches(['[', ']']).split(',').map(|v| scalar(v.trim())).collect())
-    } else {
-        scalar(text)
-    };
-    let (folders, last) = key.rsplit_once('.').map_or((None, key), |(f, l)| (Some(f), l));
-    let mut at = table;
-    for folder in folders.into_iter().flat_map(|f| f.split('.')) {
-        at = at
-            .entry(folder)
-            .or_insert_with(|| toml::Table::new().into())
-            .as_table_mut()
-            .ok_or_else(|| format!("'{folder}' is not a table"))?;
-    }
-    at.insert(last.into(), value);
-    Ok(())
-}
-
-/// A number (also `10K`), a truth value, or a string.
-fn scalar(text: &str) -> toml::Value {
-    let unquoted = text.trim_matches('"');
-    match (unquoted.parse::<bool>(), measure::units::number(unquoted)) {
-        _ if unquoted.len() < text.len() => unquoted.into(),
-        (Ok(truth), _) => truth.into(),
-        (_, Ok(n)) if n.fract() == 0.0 => (n as i64).into(),
-        (_, Ok(n)) => n.into(),
-        _ => text.into(),
-    }
-}
-
 impl Experiment {
     /// The server behind a label.
     ///
@@ -414,7 +287,8 @@ impl Experiment {
         Error::Plan { name: self.name.clone(), message: message.into() }
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// Whether it makes sense as a whole.
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let named: [(&str, bool); 3] = [
             ("measure", self.measure.is_empty()),
             ("servers", self.servers.is_empty()),
@@ -473,64 +347,5 @@ impl Experiment {
             return Err(self.refuse("peak: loss is a ratio from 0 to below 1, width one between 0 and 1"));
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn demo(sets: &[&str]) -> Result<Experiment, Error> {
-        let (path, text) = named("demo").unwrap();
-        load(&path, &text, &sets.iter().map(|s| s.parse().unwrap()).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn the_catalogue_is_sound() {
-        for (name, text) in CATALOGUE {
-            let full = load(name, text, &[]).unwrap();
-            assert_eq!(full.name, name);
-            if toml::from_str::<Experiment>(text).unwrap().quick.is_some() {
-                load(name, text, &["size=quick".parse().unwrap()]).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn sets_reach_every_depth() {
-        let e =
-            demo(&["zone.file=my.zone", "servers=nsd,new", "server.new.kind=nsd", "latency.rates=1K,500"])
-                .unwrap();
-        assert_eq!(e.zone.file.as_deref(), Some(Path::new("my.zone")));
-        assert_eq!(e.servers, ["nsd", "new"]);
-        assert_eq!(e.latency.rates, [1000.0, 500.0]);
-        let again: Experiment = toml::from_str(&toml::to_string(&e).unwrap()).unwrap();
-        assert_eq!(again, e);
-    }
-
-    #[test]
-    fn typing_errors_are_found_where_they_are() {
-        let text = CATALOGUE[0].1;
-        let at = |text: &str| load("x.toml", text, &[]).unwrap_err().to_string();
-        let broken = text.replace("[traffic]", "[trafic]");
-        assert!(broken != text, "the demo has a [traffic] section");
-        let line = broken.lines().position(|l| l == "[trafic]").unwrap() + 1;
-        assert!(
-            at(&broken).starts_with(&format!("x.toml:{line}:2: unknown field `trafic`")),
-            "{}",
-            at(&broken)
-        );
-        let quick = format!("{text}\n[quick.zone]\nfamilys = []\n");
-        assert!(at(&quick).contains("unknown field `familys`"), "{}", at(&quick));
-        for (set, part) in [
-            ("zone.fiel=x", "--set zone.fiel=x: unknown field"),
-            ("servers=bind,bnid", "'bnid' is no kind"),
-            ("size=huge", "sizes are"),
-            ("latency.duration=60x", "latency.duration: '60x' is not a duration"),
-            ("zone.families=U-5", "zone.families"),
-        ] {
-            let error = demo(&[set]).unwrap_err().to_string();
-            assert!(error.contains(part), "{set}: {error}");
-        }
     }
 }

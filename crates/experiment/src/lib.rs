@@ -8,14 +8,16 @@
 mod anchor;
 mod file;
 pub mod plan;
+mod read;
 mod role;
 mod run;
 mod sampling;
 mod trial;
 mod zones;
 
-pub use file::{CATALOGUE, Experiment, Measure, Server, Set, load, named};
+pub use file::{Experiment, Measure, Server};
 pub use plan::{Trial, next_trial};
+pub use read::{CATALOGUE, Set, load, named};
 pub use role::Role;
 pub use run::{Happening, Options, Summary, run};
 

@@ -4,10 +4,10 @@ use crate::plan::{self, Trial};
 use crate::trial::{self, Bench};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment};
-use measure::Nanos;
+use measure::{Nanos, Reason};
 use rack::{Host, HostSpec, Local, Rack, RackSpec};
 use results::{RunDir, TrialRecord};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -48,6 +48,11 @@ pub enum Happening {
     Second {
         /// `4,999 answered/s, p99 120 µs`.
         text: String,
+    },
+    /// A trial was invalid and is done again with a fresh server.
+    Again {
+        /// Why.
+        reason: String,
     },
     /// A trial is done and kept.
     Done {
@@ -120,13 +125,7 @@ pub fn run(
         }
         let (_, prepared) = zone.as_ref().expect("it was just prepared");
         tell(Happening::Trial { trial: trial.clone(), of: plan.len() });
-        let dir = kept.servers_dir(trial.id);
-        // What a trial that was cut off left here is not part of its second attempt.
-        if dir.exists() {
-            std::fs::remove_dir_all(&dir).map_err(Error::io(&dir))?;
-        }
-        std::fs::create_dir_all(&dir).map_err(Error::io(&dir))?;
-        let record = trial::run(&bench, trial, prepared, &dir, tell);
+        let record = attempts(e, &bench, trial, prepared, &kept.servers_dir(trial.id), tell)?;
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -140,6 +139,43 @@ pub fn run(
     let failed = kept.trials().iter().filter(|t| t.error.is_some()).count();
     let valid = kept.trials().iter().filter(|t| t.is_valid()).count();
     Ok(Summary { valid, failed, invalid: kept.trials().len() - valid - failed, undone })
+}
+
+/// Does a trial, again where the generator was disturbed: validity is about us, so a further attempt says nothing else
+/// about the server. What was wrong with the attempts before stays with the record as a warning, and their logs beside
+/// the trial's.
+fn attempts(
+    e: &Experiment,
+    bench: &Bench,
+    trial: &Trial,
+    zone: &Prepared,
+    dir: &Path,
+    tell: &mut dyn FnMut(Happening),
+) -> Result<TrialRecord, Error> {
+    let mut before: Vec<Reason> = Vec::new();
+    for attempt in 1.. {
+        // What a trial that was cut off left here is not part of its second attempt.
+        if dir.exists() {
+            std::fs::remove_dir_all(dir).map_err(Error::io(dir))?;
+        }
+        std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
+        let mut record = trial::run(bench, trial, zone, dir, tell);
+        let again = record.error.is_none() && !record.is_valid() && attempt < e.attempts;
+        if !again || bench.stop.load(Ordering::Relaxed) {
+            for reason in before {
+                record.outcome.validity.warn(reason);
+            }
+            return Ok(record);
+        }
+        let reasons = record.outcome.validity.reasons;
+        let text: Vec<&str> = reasons.iter().map(|r| r.text.as_str()).collect();
+        let reason = Reason::new("repeated", format!("attempt {attempt} was invalid: {}", text.join("; ")));
+        tell(Happening::Again { reason: reason.text.clone() });
+        before.push(reason);
+        let aside = dir.with_file_name(format!("{}-invalid-{attempt}", trial.id));
+        std::fs::rename(dir, &aside).map_err(Error::io(dir))?;
+    }
+    unreachable!("the last attempt returns")
 }
 
 /// Everything that can be known to be wrong before anything is started or written.
@@ -185,7 +221,7 @@ fn disk(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Error> 
             need += delegations * if family.starts_with('S') { BYTES_SIGNED } else { BYTES_UNSIGNED };
         }
     }
-    let place = options.dir.ancestors().find(|p| p.is_dir()).unwrap_or(std::path::Path::new("."));
+    let place = options.dir.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("."));
     let free = rack::environment::disk_available(place)?;
     if need > free {
         return Err(e.refuse(format!(

@@ -12,6 +12,7 @@ pub struct Sampling {
     server: Vec<u32>,
     generator: u32,
     hosts: Vec<(&'static str, HostCounters)>,
+    first: Vec<Counters>,
     last: Reading,
 }
 
@@ -32,7 +33,21 @@ impl Sampling {
             .filter_map(|(name, host)| Some((name, HostCounters::open(host).ok()?)))
             .collect();
         let last = read(&server, generator, &hosts);
-        Self { server, generator, hosts, last }
+        Self { server, generator, hosts, first: last.hosts.clone(), last }
+    }
+
+    /// Datagrams lost inside each host since the start: at its devices and at full socket buffers.
+    pub fn drops(&self) -> Vec<Metric> {
+        let lost = |(counters, first): (&HostCounters, &Counters)| {
+            counters.read().unwrap_or(*first).since(first).drops()
+        };
+        self.hosts
+            .iter()
+            .zip(&self.first)
+            .map(|((name, counters), first)| {
+                Metric::new(format!("{name}_drops"), "1", lost((counters, first)) as f64)
+            })
+            .collect()
     }
 
     /// What happened since the last call.

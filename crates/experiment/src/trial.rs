@@ -29,6 +29,15 @@ pub struct Bench<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// One server on one zone, ready to be measured.
+struct Stage<'a> {
+    bench: &'a Bench<'a>,
+    spec: &'a ServerSpec,
+    zone: &'a Prepared,
+    /// Where the trial's files go.
+    dir: &'a Path,
+}
+
 /// Port that servers listen on: hosts are ours alone, so it is DNS's own.
 const PORT: u16 = 53;
 
@@ -109,12 +118,13 @@ fn measure(
     let took = server.ready(&zone.probe, patience)?;
     tell(Happening::Ready { seconds: took.as_secs_f64() });
     record.outcome.metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
+    let stage = Stage { bench, spec: &spec, zone, dir };
     if trial.repeat == 1 && zone.trust_anchor.is_some() {
-        validate(bench, &spec, zone, dir, record)?;
+        stage.validate(record)?;
     }
-    let measured = match trial.measure {
-        Measure::Latency => latency(bench, trial, &spec, zone, &mut server, dir, record, tell),
-        Measure::Peak => peak(bench, &spec, zone, &mut server, dir, record, tell),
+    let measured = match trial.rate {
+        Some(rate) => stage.latency(rate, &mut server, record, tell),
+        None => stage.peak(&mut server, record, tell),
     };
     // A server that died explains a role's odd end better than the role does.
     server.alive()?;
@@ -148,20 +158,24 @@ fn server_spec(bench: &Bench, trial: &Trial, zone: &Prepared) -> Result<ServerSp
     })
 }
 
-fn validate(
-    bench: &Bench,
-    spec: &ServerSpec,
-    zone: &Prepared,
-    dir: &Path,
-    record: &mut TrialRecord,
-) -> Result<(), Error> {
-    let at = spec.targets(bench.server)[0];
-    let verdict =
-        anchor::validate(bench.launcher, bench.generator, at, zone, bench.experiment.zone.validate, dir)?;
-    record.outcome.metrics.push(Metric::new("answers_validated", "1", f64::from(verdict.validated)));
-    record.outcome.metrics.push(Metric::new("answers_not_validated", "1", verdict.refused.len() as f64));
-    if let Some(first) = verdict.refused.first() {
-        record.outcome.validity.warn(Reason::new(
+/// What one load gave.
+struct Driven {
+    result: LoadResult,
+    series: Vec<SeriesRow>,
+    /// Datagrams lost inside each host.
+    drops: Vec<Metric>,
+}
+
+impl Stage<'_> {
+    /// Has an independent judge validate a sample of answers.
+    fn validate(&self, record: &mut TrialRecord) -> Result<(), Error> {
+        let at = self.spec.targets(self.bench.server)[0];
+        let (bench, count) = (self.bench, self.bench.experiment.zone.validate);
+        let verdict = anchor::validate(bench.launcher, bench.generator, at, self.zone, count, self.dir)?;
+        record.outcome.metrics.push(Metric::new("answers_validated", "1", f64::from(verdict.validated)));
+        record.outcome.metrics.push(Metric::new("answers_not_validated", "1", verdict.refused.len() as f64));
+        if let Some(first) = verdict.refused.first() {
+            record.outcome.validity.warn(Reason::new(
             "answers_not_validated",
             format!(
                 "delv could not validate {} of {} answers from the trust anchor, first {first}; all in delv.txt",
@@ -169,159 +183,159 @@ fn validate(
                 verdict.refused.len() + verdict.validated as usize
             ),
         ));
-    }
-    Ok(())
-}
-
-/// What to send at a server.
-fn load_spec(bench: &Bench, spec: &ServerSpec, zone: &Prepared, rate: f64, duration: Nanos) -> LoadSpec {
-    let e = bench.experiment;
-    let source = match &e.traffic.queries {
-        Some(path) => SourceSpec::Queries(QueriesSpec { path: path.clone(), edns: None, cycle: true }),
-        None => SourceSpec::Profile(ProfileSpec {
-            profile: e.traffic.profile.clone(),
-            names: zone.names.clone(),
-            seed: Seed(e.seed),
-        }),
-    };
-    LoadSpec {
-        workers: bench.generator_cpus.len() as u32,
-        cpus: bench.generator_cpus.to_vec(),
-        allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
-        ..LoadSpec::new(
-            vec![spec.targets(bench.server)[0]],
-            source,
-            Pace::Open(Arrivals::Fixed { rate }),
-            duration,
-        )
-    }
-}
-
-/// Runs the generator once, sampling both sides each second.
-fn drive(
-    bench: &Bench,
-    load: &LoadSpec,
-    server: &mut Server<'_>,
-    dir: &Path,
-    tell: &mut dyn FnMut(&serde_json::Value, u32),
-) -> Result<(LoadResult, Vec<SeriesRow>), Error> {
-    let log = dir.join("generator.log");
-    let mut role = Role::start(bench.launcher, bench.generator, "load", load, &load.cpus, &log)?;
-    role.ready(Duration::from_secs(60))?;
-    let mut sampling = Sampling::start(bench, server.pids(), role.pid());
-    role.start_at(measure::clock::wall() + START_DELAY)?;
-    let mut series = Vec::new();
-    loop {
-        if bench.stop.load(Ordering::Relaxed) {
-            role.stop();
         }
-        match role.next(Duration::from_secs(1))? {
-            Some(Event::Progress { second, values }) => {
-                let second = second as u32;
-                series.extend(crate::sampling::rows(second, &values));
-                series.extend(sampling.rows(second));
-                tell(&values, second);
+        Ok(())
+    }
+
+    /// What to send at a server.
+    fn load(&self, rate: f64, duration: Nanos) -> LoadSpec {
+        let Stage { bench, spec, zone, .. } = self;
+        let e = bench.experiment;
+        let source = match &e.traffic.queries {
+            Some(path) => SourceSpec::Queries(QueriesSpec { path: path.clone(), edns: None, cycle: true }),
+            None => SourceSpec::Profile(ProfileSpec {
+                profile: e.traffic.profile.clone(),
+                names: zone.names.clone(),
+                seed: Seed(e.seed),
+            }),
+        };
+        LoadSpec {
+            workers: bench.generator_cpus.len() as u32,
+            cpus: bench.generator_cpus.to_vec(),
+            allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
+            ..LoadSpec::new(
+                vec![spec.targets(bench.server)[0]],
+                source,
+                Pace::Open(Arrivals::Fixed { rate }),
+                duration,
+            )
+        }
+    }
+
+    /// Runs the generator once, sampling both sides each second.
+    fn drive(
+        &self,
+        load: &LoadSpec,
+        server: &mut Server<'_>,
+        tell: &mut dyn FnMut(&serde_json::Value),
+    ) -> Result<Driven, Error> {
+        let bench = self.bench;
+        let log = self.dir.join("generator.log");
+        let mut role = Role::start(bench.launcher, bench.generator, "load", load, &load.cpus, &log)?;
+        role.ready(Duration::from_secs(60))?;
+        let mut sampling = Sampling::start(bench, server.pids(), role.pid());
+        role.start_at(measure::clock::wall() + START_DELAY)?;
+        let mut series = Vec::new();
+        loop {
+            if bench.stop.load(Ordering::Relaxed) {
+                role.stop();
             }
-            Some(Event::Done { result }) => {
-                let result = serde_json::from_value(result).map_err(|e| {
-                    Error::Machine(format!("the generator's result is not of this version of dnsrack: {e}"))
-                })?;
-                return Ok((result, series));
+            match role.next(Duration::from_secs(1))? {
+                Some(Event::Progress { second, values }) => {
+                    let second = second as u32;
+                    series.extend(crate::sampling::rows(second, &values));
+                    series.extend(sampling.rows(second));
+                    tell(&values);
+                }
+                Some(Event::Done { result }) => {
+                    let result = serde_json::from_value(result).map_err(|e| {
+                        Error::Machine(format!(
+                            "the generator's result is not of this version of dnsrack: {e}"
+                        ))
+                    })?;
+                    return Ok(Driven { result, series, drops: sampling.drops() });
+                }
+                Some(_) | None => {}
             }
-            Some(_) | None => {}
+            server.alive()?;
         }
-        server.alive()?;
     }
-}
 
-/// RZAIA 3.2: a fixed rate.
-#[allow(clippy::too_many_arguments)]
-fn latency(
-    bench: &Bench,
-    trial: &Trial,
-    spec: &ServerSpec,
-    zone: &Prepared,
-    server: &mut Server<'_>,
-    dir: &Path,
-    record: &mut TrialRecord,
-    tell: &mut dyn FnMut(Happening),
-) -> Result<(), Error> {
-    let e = bench.experiment;
-    let rate = trial.rate.expect("a latency trial has a rate");
-    let mut load = load_spec(bench, spec, zone, rate, e.duration("latency.duration", &e.latency.duration)?);
-    load.warmup = e.duration("latency.warmup", &e.latency.warmup)?;
-    load.deadline = e.duration("latency.deadline", &e.latency.deadline)?;
-    let (result, series) = drive(bench, &load, server, dir, &mut |values, _| {
-        tell(Happening::Second { text: crate::sampling::sentence(values) });
-    })?;
-    record.series = series;
-    take(&mut record.outcome, result.outcome());
-    record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
-    Ok(())
-}
+    /// RZAIA 3.2: a fixed rate.
+    fn latency(
+        &self,
+        rate: f64,
+        server: &mut Server<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let e = self.bench.experiment;
+        let mut load = self.load(rate, e.duration("latency.duration", &e.latency.duration)?);
+        load.warmup = e.duration("latency.warmup", &e.latency.warmup)?;
+        load.deadline = e.duration("latency.deadline", &e.latency.deadline)?;
+        let Driven { result, series, drops } = self.drive(&load, server, &mut |values| {
+            tell(Happening::Second { text: crate::sampling::sentence(values) });
+        })?;
+        record.series = series;
+        record.outcome.metrics.extend(drops);
+        take(&mut record.outcome, result.outcome());
+        record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
+        Ok(())
+    }
 
-/// ISC 6.3.1 by RFC 9971: a search over rates.
-fn peak(
-    bench: &Bench,
-    spec: &ServerSpec,
-    zone: &Prepared,
-    server: &mut Server<'_>,
-    dir: &Path,
-    record: &mut TrialRecord,
-    tell: &mut dyn FnMut(Happening),
-) -> Result<(), Error> {
-    let e = bench.experiment;
-    let goal = Goal {
-        loss_ratio: e.peak.loss,
-        final_trial: e.duration("peak.trial", &e.peak.trial)?,
-        duration_sum: e.duration("peak.duration_sum", &e.peak.duration_sum)?,
-        width: e.peak.width,
-        ..Goal::default()
-    };
-    let mut search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
-    let mut best: Option<LoadResult> = None;
-    let mut n = 0;
-    while let Next::Measure { rate, duration } = search.next() {
-        if bench.stop.load(Ordering::Relaxed) {
-            break;
+    /// ISC 6.3.1 by RFC 9971: a search over rates.
+    fn peak(
+        &self,
+        server: &mut Server<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let e = self.bench.experiment;
+        let goal = Goal {
+            loss_ratio: e.peak.loss,
+            final_trial: e.duration("peak.trial", &e.peak.trial)?,
+            duration_sum: e.duration("peak.duration_sum", &e.peak.duration_sum)?,
+            width: e.peak.width,
+            ..Goal::default()
+        };
+        let mut search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
+        let mut best: Option<LoadResult> = None;
+        let mut n = 0;
+        while let Next::Measure { rate, duration } = search.next() {
+            if self.bench.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            n += 1;
+            let mut load = self.load(rate, duration);
+            load.warmup = duration / 10;
+            load.pacing_limit = load::search::PACING_LIMIT;
+            load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
+            let Driven { result, drops, .. } = self.drive(&load, server, &mut |_| {})?;
+            let loss = result.loss_ratio();
+            tell(Happening::Second {
+                text: format!(
+                    "offered {rate:.0}/s: answered {:.0}/s, loss {:.3} %",
+                    result.answered_qps,
+                    loss * 100.0
+                ),
+            });
+            let dropped = drops.iter().find(|m| m.name == "server_drops").map_or(0.0, |m| m.value);
+            for (metric, unit, value) in [
+                ("search_offered_qps", "1/s", rate),
+                ("search_loss_ratio", "1", loss),
+                ("search_duration", "s", duration as f64 / SECOND as f64),
+                ("search_server_drops", "1", dropped),
+                ("search_valid", "1", f64::from(u8::from(result.validity.valid))),
+            ] {
+                record.series.push(SeriesRow { second: n, metric: metric.into(), unit: unit.into(), value });
+            }
+            search.report(rate, duration, loss, result.validity.valid);
+            let within = loss <= e.peak.loss && result.validity.valid;
+            if within && best.as_ref().is_none_or(|b| result.answered_qps > b.answered_qps) {
+                best = Some(result);
+            }
         }
-        n += 1;
-        let mut load = load_spec(bench, spec, zone, rate, duration);
-        load.warmup = duration / 10;
-        load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
-        let (result, _) = drive(bench, &load, server, dir, &mut |_, _| {})?;
-        let loss = result.loss_ratio();
-        tell(Happening::Second {
-            text: format!(
-                "offered {rate:.0}/s: answered {:.0}/s, loss {:.3} %",
-                result.answered_qps,
-                loss * 100.0
-            ),
-        });
-        for (metric, unit, value) in [
-            ("search_offered_qps", "1/s", rate),
-            ("search_loss_ratio", "1", loss),
-            ("search_duration", "s", duration as f64 / SECOND as f64),
-            ("search_valid", "1", f64::from(u8::from(result.validity.valid))),
-        ] {
-            record.series.push(SeriesRow { second: n, metric: metric.into(), unit: unit.into(), value });
+        let found = search.result();
+        if let Some(best) = best {
+            take(&mut record.outcome, best.outcome());
         }
-        search.report(rate, duration, loss, result.validity.valid);
-        let within = loss <= e.peak.loss && result.validity.valid;
-        if within && best.as_ref().is_none_or(|b| result.answered_qps > b.answered_qps) {
-            best = Some(result);
-        }
+        record.outcome.metrics.extend(found.metrics());
+        record.outcome.validity.merge(found.validity());
+        record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
+        let detail = self.dir.join("search.json");
+        let text = serde_json::to_string_pretty(&found).map_err(|e| Error::Machine(e.to_string()))?;
+        std::fs::write(&detail, text).map_err(Error::io(&detail))
     }
-    let found = search.result();
-    if let Some(best) = best {
-        take(&mut record.outcome, best.outcome());
-    }
-    record.outcome.metrics.extend(found.metrics());
-    record.outcome.validity.merge(found.validity());
-    record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
-    let detail = dir.join("search.json");
-    let text = serde_json::to_string_pretty(&found).map_err(|e| Error::Machine(e.to_string()))?;
-    std::fs::write(&detail, text).map_err(Error::io(&detail))
 }
 
 fn take(into: &mut Outcome, from: Outcome) {
