@@ -22,7 +22,8 @@ impl ZonePlan {
     pub fn label(&self) -> String {
         match self {
             Self::Family { family, delegations } => {
-                format!("{family}-{}", measure::units::short(*delegations))
+                // No comma in the name of a file.
+                format!("{family}-{}", measure::units::short(*delegations).replace(',', ""))
             }
             Self::File(path) => {
                 path.file_name().map_or_else(|| "zone".into(), |n| n.to_string_lossy().into_owned())

@@ -66,7 +66,7 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
-/// A zone size or rate as the seeds write it: `100K`, `1M`, `4.5M`; other numbers stay digits.
+/// A zone size or rate as the seeds write it: `100K`, `1M`, `4.5M`; other numbers as [`grouped`].
 pub fn short(n: u64) -> String {
     for (factor, suffix) in [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "K")] {
         if n >= factor && n.is_multiple_of(factor / 10) {
@@ -74,7 +74,7 @@ pub fn short(n: u64) -> String {
             return if tenth == 0 { format!("{whole}{suffix}") } else { format!("{whole}.{tenth}{suffix}") };
         }
     }
-    n.to_string()
+    grouped(n)
 }
 
 /// The civil date (year, month, day; UTC) of an instant in seconds since 1970-01-01.
@@ -124,7 +124,7 @@ mod tests {
         );
         assert_eq!(
             [short(280), short(1000), short(4_500_000), short(129_032)].join(" "),
-            "280 1K 4.5M 129032"
+            "280 1K 4.5M 129,032"
         );
     }
 }
