@@ -31,10 +31,10 @@ impl Finding {
     }
 }
 
-/// Memory that the hungriest of the four servers takes for one delegation of S-6-DS100, in bytes, and what
-/// its zone file takes on disk; rounded up from runs of rzaia-latency at 100K (docs/findings.md).
-const MEMORY_PER_DELEGATION: u64 = 16_000;
-const DISK_PER_DELEGATION: u64 = 5_000;
+/// Memory that the hungriest of the four servers takes for one delegation of S-6-DS100, in bytes, and what the zone
+/// file takes on disk: 8.0 and 1.3 kB at 100K (docs/findings.md), rounded up.
+const MEMORY_PER_DELEGATION: u64 = 9_000;
+const DISK_PER_DELEGATION: u64 = 1_500;
 
 /// Looks and prints; exit status 3 where no experiment could run.
 pub fn run(common: &Common) -> output::Result {
