@@ -1,6 +1,6 @@
 //! Bad input: a clear message before anything is started, nothing half-made, the right exit status.
 
-use crate::{TINY, dnsrack, has, output, stderr};
+use crate::{TINY, dnsrack, has, output, stderr, write};
 use std::path::Path;
 
 /// Runs the tiny experiment with changes; gives exit status, message, and whether the run directory exists.
@@ -21,16 +21,12 @@ fn refused(text: &str, sets: &[&str]) -> (Option<i32>, String, bool) {
 #[test]
 fn an_experiment_that_cannot_be_run_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("written");
-        path.to_str().expect("a path").to_owned()
-    };
     let zone = write(
+        &folder,
         "bad.zone",
         "example. 3600 IN SOA ns.example. root.example. 1 2 3 4 5\nexample. 3600 IN A 1.2.3\n",
     );
-    let queries = write("bad.queries", "example.com A\nexample.net\n");
+    let queries = write(&folder, "bad.queries", "example.com A\nexample.net\n");
     let cases: &[(String, Vec<String>, &str)] = &[
         (TINY.replace("servers", "servrs"), vec![], "tiny.toml:5:1: unknown field `servrs`"),
         (

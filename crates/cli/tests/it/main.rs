@@ -1,6 +1,7 @@
 //! The program as a user meets it: arguments, output, exit status, what it leaves behind.
 
 mod bad_input;
+mod contract;
 mod help;
 mod kill;
 mod rack;
@@ -29,6 +30,13 @@ fn stderr(output: &Output) -> String {
 /// Standard output as text.
 fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Writes a file into a folder; gives its path.
+fn write(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("written");
+    path.to_str().expect("a path").to_owned()
 }
 
 /// Whether a program is on this machine; says loudly where it is not.

@@ -1,6 +1,6 @@
 //! A whole run, on real servers.
 
-use crate::{TINY, dnsrack, has, stderr, stdout};
+use crate::{TINY, dnsrack, has, stderr, stdout, write};
 use std::path::{Path, PathBuf};
 
 fn run(folder: &Path, text: &str, sets: &[&str]) -> (Option<i32>, PathBuf, String, String) {
@@ -107,18 +107,14 @@ fn an_own_zone_an_own_query_file_and_two_configurations_side_by_side() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let write = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("written");
-        path.to_str().expect("a path").to_owned()
-    };
     let zone = write(
+        &folder,
         "example.zone",
         "$ORIGIN example.\n$TTL 3600\n@ SOA ns root 7 1800 900 604800 86400\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n\
          zulu NS ns.zulu\nns.zulu A 192.0.2.3\n",
     );
-    let queries = write("q", "www.example A\nno.example A\nx.zulu.example AAAA\n");
-    let config = write("extra.conf", "    identity: \"the other\"\n");
+    let queries = write(&folder, "q", "www.example A\nno.example A\nx.zulu.example AAAA\n");
+    let config = write(&folder, "extra.conf", "    identity: \"the other\"\n");
     let sets = [
         format!("zone.file={zone}"),
         format!("traffic.queries={queries}"),
@@ -135,9 +131,11 @@ fn an_own_zone_an_own_query_file_and_two_configurations_side_by_side() {
     assert_eq!(kept.trials().len(), 2);
     for trial in kept.trials() {
         assert_eq!(trial.error, None, "{log}");
-        // Two of three names exist.
-        assert_eq!(trial.outcome.metric("rcode_NOERROR"), Some(200.0));
-        assert_eq!(trial.outcome.metric("rcode_NXDOMAIN"), Some(100.0));
+        // Two of three names exist; on a busy machine a query may stay unsent.
+        let of = |name: &str| trial.outcome.metric(name).unwrap_or_default();
+        assert_eq!(of("rcode_NOERROR") + of("rcode_NXDOMAIN"), of("answered"));
+        assert!((150.0..=200.0).contains(&of("rcode_NOERROR")), "{:?}", trial.outcome.metrics);
+        assert!((75.0..=100.0).contains(&of("rcode_NXDOMAIN")), "{:?}", trial.outcome.metrics);
     }
     let other = std::fs::read_to_string(dir.join("servers/2/nsd.conf")).expect("its configuration is kept");
     assert!(other.contains("the other"));

@@ -1,0 +1,111 @@
+//! The JSON objects that scripts depend on: schema and fields of the contract.
+
+use crate::{dnsrack, output, stderr, write};
+use serde_json::Value;
+use std::process::Stdio;
+
+/// Runs a command with `--json`; its one object.
+fn json(args: &[&str]) -> Value {
+    let got = output(&[&["--json"], args].concat());
+    assert!(matches!(got.status.code(), Some(0 | 3)), "{args:?}: {}", stderr(&got));
+    assert_eq!(
+        got.stdout.iter().filter(|&&b| b == b'\n').count(),
+        1,
+        "{args:?}: exactly one object on one line"
+    );
+    serde_json::from_slice(&got.stdout).expect("JSON")
+}
+
+fn has_fields(object: &Value, fields: &[&str]) {
+    for path in fields {
+        let found = path.split('.').try_fold(object, |at, key| at.get(key));
+        assert!(found.is_some(), "no {path} in {object}");
+    }
+}
+
+#[test]
+fn zone_and_traffic_say_what_they_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (zone, queries) = (path("zone"), path("queries"));
+    let made = output(&["zone", "generate", "--family", "U-6-DS0", "--delegations", "300", "-o", &zone]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let info = json(&["zone", "info", &zone]);
+    assert_eq!(info["schema"], "dnsrack.zone.info/1");
+    assert_eq!(info["delegations"], 300);
+    has_fields(
+        &info,
+        &[
+            "origin",
+            "serial",
+            "records",
+            "types.NS",
+            "types.A",
+            "types.AAAA",
+            "bytes",
+            "wire_bytes",
+            "label_length",
+            "ns_per_delegation",
+            "glue",
+            "ds_share",
+            "signed",
+            "algorithms",
+        ],
+    );
+    let traffic = ["traffic", "generate", "rzaia", "--zone", &zone, "--count", "500", "-o", &queries];
+    assert_eq!(json(&traffic)["schema"], "dnsrack.traffic.generate/1");
+    let lines = std::fs::read_to_string(&queries).expect("the queries");
+    assert_eq!(lines.lines().filter(|l| !l.starts_with([';', '#'])).count(), 500);
+}
+
+#[test]
+fn load_run_tells_all_of_the_contract() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let queries = write(&folder, "q", "example.com A\nexample.net AAAA\n");
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a port").port();
+    let target = format!("127.0.0.1:{port}");
+    let mut echo = dnsrack(&["load", "echo", &target, "--duration", "30s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let ready = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while std::net::UdpSocket::bind(&target).is_ok() {
+        assert!(std::time::Instant::now() < ready, "the echo never bound {target}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let run = json(&["load", "run", &target, "--queries", &queries, "--rate", "1K", "--duration", "1s"]);
+    echo.kill().and_then(|()| echo.wait()).expect("it ends");
+    assert_eq!(run["schema"], "dnsrack.load.run/1");
+    let of = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("no count {name} in {run}"));
+    assert_eq!(of("sent") + of("unsent"), 1000);
+    assert_eq!(of("sent"), of("answered") + of("lost"));
+    has_fields(
+        &run,
+        &[
+            "offered_qps",
+            "sent_qps",
+            "answered_qps",
+            "late",
+            "mismatched",
+            "duplicates",
+            "rcodes",
+            "truncated",
+            "latency_us.p50",
+            "latency_us.p90",
+            "latency_us.p99",
+            "latency_us.p999",
+            "latency_us.max",
+            "service_latency_us.p50",
+            "pacing_error_us.p50",
+            "pacing_error_us.p99",
+            "pacing_error_us.max",
+            "bytes.sent",
+            "bytes.received",
+            "drops",
+            "validity.valid",
+            "validity.warnings",
+            "validity.reasons",
+        ],
+    );
+}
