@@ -32,16 +32,18 @@ pub fn command(who: As, args: &[&str]) -> Command {
         "{} is missing: cargo test builds it, also `cargo build --examples`",
         built.display()
     );
-    static COPY: std::sync::OnceLock<(tempfile::TempDir, PathBuf)> = std::sync::OnceLock::new();
-    let (_, program) = COPY.get_or_init(|| {
+    // One place for all runs: nothing drops a static, so a folder for each would stay behind.
+    static COPY: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+    let program = COPY.get_or_init(|| {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::Builder::new()
-            .permissions(std::fs::Permissions::from_mode(0o755))
-            .tempdir_in("/tmp")
-            .unwrap();
-        let copy = folder.path().join("confined");
-        std::fs::copy(&built, &copy).unwrap();
-        (folder, copy)
+        let folder = PathBuf::from(format!("/tmp/dnsrack-tests-{}", rustix::process::getuid().as_raw()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let copy = folder.join("confined");
+        let aside = tempfile::NamedTempFile::new_in(&folder).unwrap().into_temp_path();
+        std::fs::copy(&built, &aside).unwrap();
+        aside.persist(&copy).unwrap();
+        copy
     });
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
