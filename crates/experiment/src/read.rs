@@ -54,9 +54,7 @@ pub fn named(name_or_file: &str) -> Result<(String, String), Error> {
 /// [`Error::Syntax`] with line and column, [`Error::Set`], [`Error::Plan`].
 pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
     let syntax = |text: &str, e: &toml::de::Error| {
-        let at = e.span().map_or(0, |s| s.start.min(text.len()));
-        let line = text[..at].matches('\n').count() + 1;
-        let column = at - text[..at].rfind('\n').map_or(0, |n| n + 1) + 1;
+        let (line, column) = measure::line_column(text, e.span().map_or(0, |s| s.start));
         Error::Syntax { path: path.into(), line, column, message: e.message().into() }
     };
     let checked: Experiment = toml::from_str(text).map_err(|e| syntax(text, &e))?;

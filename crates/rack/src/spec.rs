@@ -170,15 +170,8 @@ impl RackSpec {
     /// Reads and checks a rack file; `name` (for errors) is its path.
     pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
         let spec: Self = toml::from_str(text).map_err(|e| {
-            let at = e.span().map_or(0, |span| span.start.min(text.len()));
-            let before = &text[..text.floor_char_boundary(at)];
-            let start = before.rfind('\n').map_or(0, |n| n + 1);
-            Error::Parse {
-                file: name.into(),
-                line: before.matches('\n').count() + 1,
-                column: before[start..].chars().count() + 1,
-                message: e.message().into(),
-            }
+            let (line, column) = measure::line_column(text, e.span().map_or(0, |span| span.start));
+            Error::Parse { file: name.into(), line, column, message: e.message().into() }
         })?;
         spec.check().map_err(|e| match e {
             Error::Spec(text) => Error::Spec(format!("{name}: {text}")),

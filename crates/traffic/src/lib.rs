@@ -8,7 +8,6 @@
 mod error;
 mod lines;
 mod names;
-mod position;
 mod profile;
 mod queries;
 mod query;

@@ -4,7 +4,7 @@
 //! which seed it is from, or that it is an assumption.
 
 use crate::Error;
-use crate::position::line_column;
+use measure::line_column;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;

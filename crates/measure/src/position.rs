@@ -1,7 +1,7 @@
 //! Line and column of an octet in a text.
 
 /// The line and the character in it, both from 1, of the octet at `offset`.
-pub(crate) fn line_column(text: &str, offset: usize) -> (usize, usize) {
+pub fn line_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
     let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
