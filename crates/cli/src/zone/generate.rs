@@ -1,0 +1,97 @@
+//! `dnsrack zone generate`.
+
+use super::no_two_outputs;
+use super::sign::{Signing, say_signed};
+use crate::output::{self, Common, Failure, Progress, Status, write_output};
+use clap::Args;
+use measure::Seed;
+use measure::units::{self, grouped};
+use std::path::PathBuf;
+use std::time::Instant;
+use zone::Family;
+use zone::sign;
+
+/// `zone generate`.
+#[derive(Args)]
+pub struct Generate {
+    /// Family of the RZAIA study: U-4-DS0, U-6-DS0, S-6-DS10, S-6-DS50 or S-6-DS100
+    #[arg(long, value_name = "FAMILY")]
+    family: Family,
+    /// Delegations: the 280 TLDs of 2009 and new ones; K, M, G are powers of ten
+    #[arg(long, value_name = "N", value_parser = units::count)]
+    delegations: u64,
+    /// Zone file to write; '-' is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Sign too, in the same pass: 'rzaia' or an algorithm such as ECDSAP256SHA256
+    #[arg(long, value_name = "ALGORITHM|rzaia", num_args = 0..=1, default_missing_value = "rzaia")]
+    sign: Option<String>,
+    #[command(flatten)]
+    signing: Signing,
+    /// Seed of all draws
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs it.
+pub fn run(g: &Generate, common: &Common) -> output::Result {
+    no_two_outputs(&g.output, common)?;
+    let options = match g.sign.as_deref() {
+        None if g.signing.is_used() => {
+            return Err(Failure::usage(
+                "--at, --validity, --keys, --ksk-bits, --zsk-bits, --trust-anchor need --sign",
+            ));
+        }
+        None => None,
+        Some(text) if text.eq_ignore_ascii_case("rzaia") => Some(g.signing.options(None)),
+        Some(text) => {
+            let algorithm = text.parse().map_err(|e| Failure::usage(format!("--sign: {e}, or rzaia")))?;
+            Some(g.signing.options(Some(algorithm)))
+        }
+    };
+    let start = Instant::now();
+    let mut progress = Progress::new(&format!("{} delegations", g.family), g.delegations);
+    let written = write_output(&g.output, |out| {
+        let mut heard = |n| progress.set(n);
+        Ok(match &options {
+            None => (zone::generate(g.family, g.delegations, Seed(g.seed), out, &mut heard)?, None),
+            Some(options) => {
+                let (made, signed) =
+                    zone::generate_signed(g.family, g.delegations, Seed(g.seed), options, out, &mut heard)?;
+                (made, Some(signed))
+            }
+        })
+    });
+    progress.finish();
+    let (made, signed) = written?;
+    if let Some(signed) = &signed {
+        g.signing.write_anchor(signed)?;
+    }
+    let bytes = signed.as_ref().map_or(made.bytes, |s| s.bytes);
+    eprintln!(
+        "{}: {} delegations, {} NS, {} A, {} AAAA, {} DS, {} octets in {:.1} s",
+        g.output.display(),
+        grouped(made.delegations),
+        grouped(made.ns),
+        grouped(made.a),
+        grouped(made.aaaa),
+        grouped(made.ds),
+        grouped(bytes),
+        start.elapsed().as_secs_f64()
+    );
+    if let Some(signed) = &signed {
+        say_signed(signed, start);
+    }
+    if common.json {
+        #[derive(serde::Serialize)]
+        struct Written {
+            family: Family,
+            seed: u64,
+            #[serde(flatten)]
+            made: zone::generate::Summary,
+            signed: Option<sign::Summary>,
+        }
+        output::json("zone.generate", &Written { family: g.family, seed: g.seed, made, signed })?;
+    }
+    Ok(Status::Done)
+}

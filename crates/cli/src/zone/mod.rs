@@ -1,0 +1,41 @@
+//! `dnsrack zone`: one file a verb.
+
+mod generate;
+mod info;
+mod sign;
+
+use crate::output::{self, Common, Failure};
+use std::path::{Path, PathBuf};
+
+/// What can be done with zones.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Write a zone of any size, the same for the same seed
+    Generate(generate::Generate),
+    /// Sign a zone file that is in canonical order
+    Sign(sign::Sign),
+    /// Say what is in a zone file
+    Info(info::Info),
+}
+
+/// Runs one of them.
+pub fn run(command: Command, common: &Common) -> output::Result {
+    match command {
+        Command::Generate(g) => generate::run(&g, common),
+        Command::Sign(s) => sign::run(&s, common),
+        Command::Info(i) => info::run(&i, common),
+    }
+}
+
+fn no_two_outputs(path: &Path, common: &Common) -> Result<(), Failure> {
+    if common.json && path == Path::new("-") {
+        return Err(Failure::usage("--json and '--output -' both want standard output: give -o a file"));
+    }
+    Ok(())
+}
+
+/// A file to read, and its size for the progress bar; `-` is standard input.
+fn input(path: &Path) -> (PathBuf, u64) {
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    (path.to_path_buf(), path.metadata().map_or(0, |m| m.len()))
+}

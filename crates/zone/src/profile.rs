@@ -1,0 +1,150 @@
+//! Zone profiles: what a zone of delegations looks like, as shares and weights in a TOML file.
+//!
+//! A profile is made by hand or by `zone fit` from a real zone, and read by `zone generate --profile`
+//! (a zone of any size like it) and `zone info --against`. The built-in ones in `profiles/` are the
+//! documentation of the format.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a zone of delegations looks like. Shares are 0 to 1; weights are relative.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// One sentence on what it is, and where its figures are from.
+    pub about: String,
+    /// Delegations where the command line gives no number.
+    pub delegations: u64,
+    /// The top of the zone.
+    pub apex: Apex,
+    /// Names of delegations.
+    pub labels: Labels,
+    /// Name servers per delegation.
+    pub ns: NameServers,
+    /// Where name servers' names lie, and how delegations share them.
+    pub servers: Servers,
+    /// Addresses of those servers whose names lie in the zone.
+    pub glue: Glue,
+    /// DS records of delegations.
+    #[serde(default)]
+    pub ds: Ds,
+}
+
+/// SOA and NS records at the apex.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Apex {
+    /// The zone's name: `.`, `com.`.
+    pub origin: String,
+    /// The SOA's serial.
+    pub serial: u32,
+    /// Refresh, retry, expire and minimum, in seconds.
+    pub timers: [u32; 4],
+    /// TTL of the SOA, in seconds.
+    pub soa_ttl: u32,
+    /// TTL of the NS records, in seconds.
+    pub ns_ttl: u32,
+    /// The zone's own servers; the first is the SOA's primary. Those in the zone get addresses.
+    pub servers: Vec<String>,
+}
+
+/// How a delegation's label is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Model {
+    /// Words with digits and hyphens between them: second-level domains.
+    Words,
+    /// Letters that follow each other as in words: top-level domains and other short names.
+    Letters,
+}
+
+/// Names of delegations, one label below the apex.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Labels {
+    /// How they are made.
+    pub model: Model,
+    /// Weights of lengths in octets, IDNs left out. Where there are not enough short names, longer ones
+    /// are made instead.
+    pub lengths: BTreeMap<u8, f64>,
+    /// Share of IDNs (A-labels, RFC 5890).
+    #[serde(default)]
+    pub idn: f64,
+}
+
+/// Name servers per delegation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NameServers {
+    /// Weights of their number.
+    pub counts: BTreeMap<u32, f64>,
+    /// TTL of delegations' NS records, in seconds.
+    pub ttl: u32,
+}
+
+/// Where name servers' names lie. Each share is of the delegations' NS records; what `inside` and
+/// `own` leave are servers of a provider, which other delegations may use too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Servers {
+    /// Share whose names lie in the delegation that they serve.
+    pub inside: f64,
+    /// Share whose names lie elsewhere, and serve this delegation alone.
+    #[serde(default)]
+    pub own: f64,
+    /// Providers for each delegation: 0.05 is one for 20 delegations.
+    #[serde(default)]
+    pub providers: f64,
+    /// How unevenly delegations choose providers: the k-th is chosen in proportion to k^-exponent.
+    #[serde(default = "one")]
+    pub exponent: f64,
+    /// Under which names own and providers' servers lie, with weights. A name in the zone stands for a
+    /// delegation that is there (`com.` in the root) and has their glue below it; the zone's own name
+    /// stands for its delegations, any of them; a name out of the zone means no glue.
+    #[serde(default)]
+    pub under: BTreeMap<String, f64>,
+}
+
+/// Addresses of servers whose names lie in the zone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Glue {
+    /// Share with an A record. Those without one have an AAAA record.
+    #[serde(default = "one")]
+    pub a: f64,
+    /// Share with an AAAA record.
+    pub aaaa: f64,
+    /// TTL, in seconds.
+    pub ttl: u32,
+}
+
+/// DS records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ds {
+    /// Share of the delegations that have any.
+    pub share: f64,
+    /// Weights of their number where there are any.
+    pub counts: BTreeMap<u32, f64>,
+    /// Weights of algorithm numbers.
+    pub algorithms: BTreeMap<u8, f64>,
+    /// Weights of digest types (1, 2 and 4).
+    pub digests: BTreeMap<u8, f64>,
+    /// TTL, in seconds.
+    pub ttl: u32,
+}
+
+impl Default for Ds {
+    /// None at all.
+    fn default() -> Self {
+        Self { share: 0.0, counts: one_of(1), algorithms: one_of(13), digests: one_of(2), ttl: 86400 }
+    }
+}
+
+fn one_of<K: Ord>(key: K) -> BTreeMap<K, f64> {
+    BTreeMap::from([(key, 1.0)])
+}
+
+fn one() -> f64 {
+    1.0
+}
