@@ -53,8 +53,10 @@ pub fn prepare(
             write_aside(&made, |out| {
                 if signs {
                     let options = signing(e)?;
-                    let (_, signed) =
-                        zone::generate_signed(family, *delegations, seed, &options, out, &mut |_| {})?;
+                    let make = |out: &mut dyn Write, heard: &mut dyn FnMut(u64)| {
+                        zone::generate(family, *delegations, seed, out, heard)
+                    };
+                    let (_, signed) = zone::generate_signed(family.name(), make, &options, out, &mut |_| {})?;
                     return keep_anchor(&anchor, &signed);
                 }
                 zone::generate(family, *delegations, seed, out, &mut |_| {})?;

@@ -56,8 +56,10 @@ pub fn run(g: &Generate, common: &Common) -> output::Result {
         Ok(match &options {
             None => (zone::generate(g.family, g.delegations, Seed(g.seed), out, &mut heard)?, None),
             Some(options) => {
-                let (made, signed) =
-                    zone::generate_signed(g.family, g.delegations, Seed(g.seed), options, out, &mut heard)?;
+                let make = |out: &mut dyn std::io::Write, heard: &mut dyn FnMut(u64)| {
+                    zone::generate(g.family, g.delegations, Seed(g.seed), out, heard)
+                };
+                let (made, signed) = zone::generate_signed(g.family.name(), make, options, out, &mut heard)?;
                 (made, Some(signed))
             }
         })

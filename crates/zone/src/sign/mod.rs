@@ -12,7 +12,6 @@ mod set;
 pub use key::Algorithm;
 
 use crate::error::Error;
-use crate::generate::{self, Family};
 use crate::ordered::{ordered, threads};
 use crate::probe::soa_serial;
 use crate::rrset::{RrsetSource, Rrsets};
@@ -21,7 +20,6 @@ use crate::text;
 use aws_lc_rs::rand::SystemRandom;
 use chain::{Batch, Stop, Walk, Walked};
 use key::Keys;
-use measure::Seed;
 use serde::Serialize;
 use set::{Set, Signer, View, canonical_rdata, decode};
 use std::io::{BufWriter, Write};
@@ -151,33 +149,32 @@ pub fn sign(
     Ok(summary)
 }
 
-/// Makes a family's zone and signs it in one pass; `progress` hears how many delegations are made.
-/// Gives what was made, and what was signed.
+/// Makes a zone and signs it in one pass, without a file in between: `make` writes the zone in canonical
+/// order and tells its second argument how far it is, which `progress` hears. `label` is what messages call
+/// the zone. Gives what `make` gave, and what was signed.
 ///
 /// # Errors
-/// As [`generate::generate`] and [`sign`].
-pub fn generate_signed(
-    family: Family,
-    delegations: u64,
-    seed: Seed,
+/// As `make` and [`sign`].
+pub fn generate_signed<T: Send>(
+    label: &str,
+    make: impl FnOnce(&mut dyn Write, &mut dyn FnMut(u64)) -> Result<T, Error> + Send,
     options: &Options,
     out: &mut (impl Write + ?Sized),
     progress: &mut (dyn FnMut(u64) + Send),
-) -> Result<(generate::Summary, Summary), Error> {
+) -> Result<(T, Summary), Error> {
     let (reader, writer) = std::io::pipe().map_err(|source| Error::Spool { source })?;
     thread::scope(|scope| {
         let maker = scope.spawn(move || {
             let mut writer = BufWriter::with_capacity(64 << 10, writer);
-            let made = generate::generate(family, delegations, seed, &mut writer, progress)?;
+            let made = make(&mut writer, progress)?;
             writer.flush().map_err(Error::Write)?;
             Ok(made)
         });
-        let mut source = Rrsets::new(Scanner::new(reader, family.name()));
+        let mut source = Rrsets::new(Scanner::new(reader, label));
         let signed = sign(&mut source, options, out, &mut |_| {});
         // Closing the pipe ends the maker where the signer gave up.
         drop(source);
-        let made: Result<generate::Summary, Error> =
-            maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let made: Result<T, Error> = maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         match (signed, made) {
             (Ok(signed), made) => Ok((made?, signed)),
             // The maker's failure comes first, unless it is only the closed pipe.
