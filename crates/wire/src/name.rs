@@ -361,6 +361,26 @@ pub fn canonical_cmp(a: &[u8], b: &[u8]) -> Ordering {
     na.cmp(&nb)
 }
 
+/// Appends octets that compare (as octets do) as [`canonical_cmp`] compares names; what is appended after them
+/// does not change the order of different names.
+pub fn sort_key(wire: &[u8], out: &mut Vec<u8>) {
+    let mut starts = [0u8; 128];
+    let n = offsets(wire, &mut starts);
+    for &start in starts[..n].iter().rev() {
+        for &b in label_at(wire, start) {
+            match b {
+                // Zero ends a label: two octets stand for it, and for one, which they begin with.
+                0 => out.extend_from_slice(&[1, 1]),
+                1 => out.extend_from_slice(&[1, 2]),
+                b => out.push(b.to_ascii_lowercase()),
+            }
+        }
+        out.push(0);
+    }
+    // No label begins with it: a name comes before those below it.
+    out.push(0);
+}
+
 fn offsets(wire: &[u8], starts: &mut [u8; 128]) -> usize {
     let (mut at, mut n) = (0, 0);
     while let Some(&len) = wire.get(at).filter(|&&len| len > 0) {
@@ -423,6 +443,14 @@ mod tests {
         fn order_and_equality_are_those_of_domain(a in any_name(), b in any_name()) {
             let (x, y) = (Judge::from_octets(a.clone()).unwrap(), Judge::from_octets(b.clone()).unwrap());
             prop_assert_eq!(canonical_cmp(&a, &b), x.name_cmp(&y));
+            let (mut keys, after) = ([Vec::new(), Vec::new()], if a < b { [0xff, 0] } else { [0, 0xff] });
+            for ((key, name), after) in keys.iter_mut().zip([&a, &b]).zip(after) {
+                sort_key(name, key);
+                if !equal(&a, &b) {
+                    key.push(after);
+                }
+            }
+            prop_assert_eq!(keys[0].cmp(&keys[1]), canonical_cmp(&a, &b));
             prop_assert_eq!(equal(&a, &b), x.name_eq(&y));
             prop_assert_eq!(is_under(&a, &b), x.ends_with(&y));
             prop_assert_eq!(label_count(&a), x.label_count() - 1);

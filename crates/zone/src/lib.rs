@@ -14,6 +14,7 @@ pub mod profile;
 pub mod rrset;
 pub mod scan;
 pub mod sign;
+pub mod sort;
 pub mod text;
 pub mod time;
 
@@ -22,6 +23,6 @@ pub use generate::{Family, generate};
 pub use info::{Info, info};
 pub use probe::{Probe, delegations, probe};
 pub use profile::Profile;
-pub use rrset::{Rrset, RrsetSource, Rrsets};
+pub use rrset::{RecordSource, Rrset, RrsetSource, Rrsets};
 pub use scan::{Record, Scanner};
 pub use sign::{generate_signed, sign};

@@ -49,10 +49,40 @@ pub trait RrsetSource {
     fn octets(&self) -> u64;
 }
 
+/// A stream of records.
+pub trait RecordSource {
+    /// The next record; `None` at the end.
+    ///
+    /// # Errors
+    /// What the source met; do not go on after an error.
+    fn next(&mut self) -> Result<Option<Record<'_>>, Error>;
+
+    /// What messages call the source.
+    fn file(&self) -> &str;
+
+    /// Octets read so far.
+    fn octets(&self) -> u64;
+}
+
+impl RecordSource for Scanner {
+    #[inline]
+    fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
+        Scanner::next(self)
+    }
+
+    fn file(&self) -> &str {
+        Scanner::file(self)
+    }
+
+    fn octets(&self) -> u64 {
+        Scanner::octets(self)
+    }
+}
+
 /// Groups consecutive records of one owner and type. An RRset whose records do not follow each other
 /// comes in several pieces.
-pub struct Rrsets {
-    scanner: Scanner,
+pub struct Rrsets<R = Scanner> {
+    records: R,
     current: Buffer,
     ahead: Buffer,
     started: bool,
@@ -86,18 +116,18 @@ impl Buffer {
     }
 }
 
-impl Rrsets {
-    /// Groups what a scanner reads.
-    pub fn new(scanner: Scanner) -> Self {
-        Self { scanner, current: Buffer::default(), ahead: Buffer::default(), started: false }
+impl<R: RecordSource> Rrsets<R> {
+    /// Groups the records of a source.
+    pub fn new(records: R) -> Self {
+        Self { records, current: Buffer::default(), ahead: Buffer::default(), started: false }
     }
 }
 
-impl RrsetSource for Rrsets {
+impl<R: RecordSource> RrsetSource for Rrsets<R> {
     fn next(&mut self) -> Result<Option<Rrset<'_>>, Error> {
         if !self.started {
             self.started = true;
-            if let Some(record) = self.scanner.next()? {
+            if let Some(record) = self.records.next()? {
                 self.ahead.begin(&record);
             }
         }
@@ -106,7 +136,7 @@ impl RrsetSource for Rrsets {
         }
         std::mem::swap(&mut self.current, &mut self.ahead);
         self.ahead.ends.clear();
-        while let Some(record) = self.scanner.next()? {
+        while let Some(record) = self.records.next()? {
             let set = &mut self.current;
             if record.rtype != set.rtype || !name::equal(record.owner, &set.owner) {
                 self.ahead.begin(&record);
@@ -119,10 +149,10 @@ impl RrsetSource for Rrsets {
     }
 
     fn file(&self) -> &str {
-        self.scanner.file()
+        self.records.file()
     }
 
     fn octets(&self) -> u64 {
-        self.scanner.octets()
+        self.records.octets()
     }
 }

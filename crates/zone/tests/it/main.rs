@@ -4,4 +4,5 @@ mod generate;
 mod info;
 mod scan;
 mod sign;
+mod sort;
 mod support;
