@@ -23,7 +23,7 @@ impl fmt::Display for Place {
 /// An error of this room: what happened, where, what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The zone file breaks the rules of RFC 1035 section 5.
+    /// The zone file breaks the rules of RFC 1035 section 5, or a zone profile its own.
     #[error("{place}: {what}")]
     Syntax {
         /// Where.
@@ -66,6 +66,14 @@ pub enum Error {
     /// The zone cannot be signed or made as asked.
     #[error("{0}")]
     Unable(String),
+    /// Neither a built-in zone profile nor a file.
+    #[error("no zone profile '{name}': give {known} or the path of a profile file")]
+    NoProfile {
+        /// What was asked for.
+        name: String,
+        /// The built-in profiles.
+        known: String,
+    },
     /// A key file or a key is not as it should be.
     #[error("{file}: {what}")]
     Key {

@@ -4,12 +4,24 @@
 //! (a zone of any size like it) and `zone info --against`. The built-in ones in `profiles/` are the
 //! documentation of the format.
 
+mod check;
+mod text;
+
+use crate::error::{Error, Place};
+use measure::line_column;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The built-in profiles: name and text.
+pub const BUILT_IN: [(&str, &str); 3] = [
+    ("COM", include_str!("../profiles/com.toml")),
+    ("PT", include_str!("../profiles/pt.toml")),
+    ("ROOT", include_str!("../profiles/root.toml")),
+];
+
 /// What a zone of delegations looks like. Shares are 0 to 1; weights are relative.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Profile {
     /// One sentence on what it is, and where its figures are from.
     pub about: String,
@@ -32,7 +44,7 @@ pub struct Profile {
 
 /// SOA and NS records at the apex.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Apex {
     /// The zone's name: `.`, `com.`.
     pub origin: String,
@@ -44,6 +56,9 @@ pub struct Apex {
     pub soa_ttl: u32,
     /// TTL of the NS records, in seconds.
     pub ns_ttl: u32,
+    /// The mailbox in the SOA as a name; `hostmaster` under the origin where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mailbox: Option<String>,
     /// The zone's own servers; the first is the SOA's primary. Those in the zone get addresses.
     pub servers: Vec<String>,
 }
@@ -60,11 +75,11 @@ pub enum Model {
 
 /// Names of delegations, one label below the apex.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Labels {
     /// How they are made.
     pub model: Model,
-    /// Weights of lengths in octets, IDNs left out. Where there are not enough short names, longer ones
+    /// Weights of lengths in octets (1 to 63), IDNs left out. Where there are not enough short names, longer ones
     /// are made instead.
     pub lengths: BTreeMap<u8, f64>,
     /// Share of IDNs (A-labels, RFC 5890).
@@ -74,7 +89,7 @@ pub struct Labels {
 
 /// Name servers per delegation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NameServers {
     /// Weights of their number.
     pub counts: BTreeMap<u32, f64>,
@@ -85,7 +100,7 @@ pub struct NameServers {
 /// Where name servers' names lie. Each share is of the delegations' NS records; what `inside` and
 /// `own` leave are servers of a provider, which other delegations may use too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Servers {
     /// Share whose names lie in the delegation that they serve.
     pub inside: f64,
@@ -107,7 +122,7 @@ pub struct Servers {
 
 /// Addresses of servers whose names lie in the zone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Glue {
     /// Share with an A record. Those without one have an AAAA record.
     #[serde(default = "one")]
@@ -120,7 +135,7 @@ pub struct Glue {
 
 /// DS records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Ds {
     /// Share of the delegations that have any.
     pub share: f64,
@@ -132,6 +147,71 @@ pub struct Ds {
     pub digests: BTreeMap<u8, f64>,
     /// TTL, in seconds.
     pub ttl: u32,
+}
+
+impl Profile {
+    /// A built-in profile by its name (`COM`, `PT`, `ROOT`), or one from a file.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]; [`Error::NoProfile`] where there is no such file, [`Error::Read`] where it
+    /// cannot be read.
+    pub fn load(name: &str) -> Result<Self, Error> {
+        if let Some((name, text)) = BUILT_IN.iter().find(|b| b.0.eq_ignore_ascii_case(name)) {
+            return Self::parse(text, name);
+        }
+        match std::fs::read_to_string(name) {
+            Ok(text) => Self::parse(&text, name),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let known = BUILT_IN.map(|b| b.0).join(", ");
+                Err(Error::NoProfile { name: name.to_owned(), known })
+            }
+            Err(source) => Err(Error::Read { file: name.to_owned(), source }),
+        }
+    }
+
+    /// Reads a profile; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] with the place of the first fault: TOML that is none, an unknown key, a share
+    /// outside 0 to 1, weights without a sum, a name that is none or that cannot stand where it does.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Error> {
+        let fault = |at: usize, what: String| {
+            let (line, column) = line_column(text, at);
+            let place = Place { file: file.to_owned(), line: line as u64, column: column as u64 };
+            Error::Syntax { place, what }
+        };
+        let profile: Self = toml::from_str(text).map_err(|e| {
+            let what = e.message().lines().collect::<Vec<_>>().join("; ").replace("f64", "a number");
+            fault(e.span().map_or(0, |s| s.start), what)
+        })?;
+        match profile.check() {
+            Ok(()) => Ok(profile),
+            Err(f) => Err(fault(text::position(text, &f.path), f.what)),
+        }
+    }
+
+    /// Sees that every knob can be used, and that they go together.
+    ///
+    /// # Errors
+    /// The first fault, and the key that it is at.
+    pub fn check(&self) -> Result<(), Fault> {
+        check::check(self)
+    }
+
+    /// The profile as TOML that [`Self::parse`] reads, with a comment on each part.
+    pub fn to_toml(&self) -> String {
+        text::write(self)
+    }
+}
+
+/// A knob that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}", .path.join("."))]
+pub struct Fault {
+    /// The key, from the outermost table: `servers`, `under`, `com.`.
+    pub path: Vec<String>,
+    /// What is wrong and what was expected.
+    pub what: String,
 }
 
 impl Default for Ds {

@@ -25,7 +25,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::name;
 
 /// The most delegations that a zone may be asked for.
-const MAX_DELEGATIONS: u64 = 1_000_000_000;
+pub(crate) const MAX_DELEGATIONS: u64 = 1_000_000_000;
 /// Second-level names under COM, NET and ORG written by one task.
 const GLUE_TASK: u64 = 4096;
 /// The serial of every generated zone: the day of the RZAIA report.

@@ -2,6 +2,7 @@
 
 mod generate;
 mod info;
+mod profile;
 mod scan;
 mod sign;
 mod sort;
