@@ -201,6 +201,68 @@ fn parse_labels(text: &[u8], origin: Option<&[u8]>, out: &mut Vec<u8>) -> Result
         }
         _ => {}
     }
+    let start = out.len();
+    // Dots stand where wire format has the length of the label after them: copy, then put those in.
+    out.push(0);
+    out.extend_from_slice(text);
+    let wire = &mut out[start..];
+    let mut head = 0;
+    let (chunks, _) = text.as_chunks::<8>();
+    let done = chunks.len() * 8;
+    for (i, chunk) in chunks.iter().enumerate() {
+        let chunk = u64::from_le_bytes(*chunk);
+        if octets_that_are(b'\\', chunk) != 0 {
+            out.truncate(start);
+            return parse_escaped(text, origin, out);
+        }
+        let mut dots = octets_that_are(b'.', chunk);
+        while dots != 0 {
+            let at = i * 8 + dots.trailing_zeros() as usize / 8;
+            wire[head] = label_len(head, at)?;
+            head = at + 1;
+            dots &= dots - 1;
+        }
+    }
+    for (at, &b) in text.iter().enumerate().skip(done) {
+        if b == b'.' {
+            wire[head] = label_len(head, at)?;
+            head = at + 1;
+        } else if b == b'\\' {
+            out.truncate(start);
+            return parse_escaped(text, origin, out);
+        }
+    }
+    if head < text.len() {
+        wire[head] = label_len(head, text.len())?;
+        out.extend_from_slice(origin.ok_or(NameError::Relative)?);
+    } else {
+        wire[head] = 0;
+    }
+    // Otherwise the text ended with a dot, and the empty label is the root's.
+    Ok(())
+}
+
+/// The high bit of each octet of `chunk` that is `b`.
+#[inline]
+fn octets_that_are(b: u8, chunk: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const LOW: u64 = ONES * 0x7f;
+    let zeros = chunk ^ (ONES * b as u64);
+    !(((zeros & LOW) + LOW) | zeros | LOW)
+}
+
+/// The length octet of a label from one place of a text to the dot at another.
+#[inline]
+fn label_len(from: usize, to: usize) -> Result<u8, NameError> {
+    match to - from {
+        0 => Err(NameError::EmptyLabel { at: to }),
+        n if n > MAX_LABEL => Err(NameError::LabelTooLong { at: from }),
+        n => Ok(n as u8),
+    }
+}
+
+/// As [`parse_labels`], for text with escapes.
+fn parse_escaped(text: &[u8], origin: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), NameError> {
     let (mut head, mut label, mut i) = (out.len(), 0, 0);
     out.push(0);
     loop {
@@ -322,8 +384,9 @@ pub fn parent(wire: &[u8]) -> &[u8] {
 /// True where both are the same name, ASCII case apart.
 #[inline]
 pub fn equal(a: &[u8], b: &[u8]) -> bool {
-    // Length octets are below 64, out of reach of the case folding.
-    a.eq_ignore_ascii_case(b)
+    // Length octets are below 64, out of reach of the case folding. Most names that are the same are
+    // written the same.
+    a == b || a.eq_ignore_ascii_case(b)
 }
 
 /// True where `name` is `ancestor` or lies below it.

@@ -56,8 +56,20 @@ types! {
 }
 
 /// The type that a text names, in any case: a name above, or `TYPE` and a number.
+#[inline]
 pub fn from_text(text: impl AsRef<[u8]>) -> Option<u16> {
-    let text = text.as_ref();
+    match text.as_ref() {
+        b"NS" => Some(NS),
+        b"A" => Some(A),
+        b"AAAA" => Some(AAAA),
+        b"DS" => Some(DS),
+        b"RRSIG" => Some(RRSIG),
+        b"NSEC" => Some(NSEC),
+        text => in_any_case(text),
+    }
+}
+
+fn in_any_case(text: &[u8]) -> Option<u16> {
     let mut upper = [0u8; 16];
     let upper = upper.get_mut(..text.len())?;
     upper.copy_from_slice(text);

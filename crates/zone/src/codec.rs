@@ -59,6 +59,11 @@ pub(crate) fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
     out.truncate(start + written.unwrap_or(0));
 }
 
+#[inline]
+fn sextet(b: u8) -> u32 {
+    u32::from(BASE64[usize::from(b)])
+}
+
 /// Base64 that may come in pieces.
 #[derive(Default)]
 pub(crate) struct Base64Decoder {
@@ -85,17 +90,22 @@ impl Base64Decoder {
     pub fn push(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<(), usize> {
         let mut i = 0;
         if self.digits == 0 && !self.closed {
-            // Whole groups of four without padding.
-            for group in text.chunks_exact(4) {
-                let d = [group[0], group[1], group[2], group[3]].map(|b| BASE64[usize::from(b)]);
-                if (d[0] | d[1] | d[2] | d[3]) & 0x80 != 0 {
+            // Whole groups of four without padding, at once.
+            let (groups, _) = text.as_chunks::<4>();
+            let start = out.len();
+            out.resize(start + groups.len() * 3, 0);
+            let (octets, _) = out[start..].as_chunks_mut::<3>();
+            for (group, octets) in groups.iter().zip(octets) {
+                let [a, b, c, d] = *group;
+                let (a, b, c, d) = (sextet(a), sextet(b), sextet(c), sextet(d));
+                if (a | b | c | d) & 0x80 != 0 {
                     break;
                 }
-                let n =
-                    u32::from(d[0]) << 18 | u32::from(d[1]) << 12 | u32::from(d[2]) << 6 | u32::from(d[3]);
-                out.extend_from_slice(&n.to_be_bytes()[1..]);
+                let [_, x, y, z] = (a << 18 | b << 12 | c << 6 | d).to_be_bytes();
+                *octets = [x, y, z];
                 i += 4;
             }
+            out.truncate(start + i / 4 * 3);
         }
         for (i, &b) in text.iter().enumerate().skip(i) {
             self.digit(b, out).ok_or(i)?;
@@ -172,25 +182,25 @@ pub(crate) fn base32hex_encode(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// Dotted quad, decimal, without leading zeros beyond three digits.
 pub(crate) fn ipv4(text: &[u8]) -> Option<[u8; 4]> {
-    let mut address = [0; 4];
-    let (mut part, mut n, mut digits) = (0, 0u32, 0);
-    for &b in text {
-        if b == b'.' {
-            if digits == 0 || part == 3 {
+    let digit = |i: usize| text.get(i).map(|b| u32::from(b.wrapping_sub(b'0'))).filter(|&d| d < 10);
+    let (mut address, mut i) = ([0; 4], 0);
+    for (part, octet) in address.iter_mut().enumerate() {
+        if part > 0 {
+            if text.get(i) != Some(&b'.') {
                 return None;
             }
-            address[part] = n as u8;
-            (part, n, digits) = (part + 1, 0, 0);
-        } else {
-            n = n * 10 + u32::from(b.wrapping_sub(b'0'));
-            digits += 1;
-            if !b.is_ascii_digit() || digits > 3 || n > 255 {
-                return None;
-            }
+            i += 1;
         }
+        let mut n = digit(i)?;
+        i += 1;
+        for _ in 0..2 {
+            let Some(d) = digit(i) else { break };
+            n = n * 10 + d;
+            i += 1;
+        }
+        *octet = u8::try_from(n).ok()?;
     }
-    address[part] = n as u8;
-    (part == 3 && digits > 0).then_some(address)
+    (i == text.len()).then_some(address)
 }
 
 /// Any text form of RFC 4291 section 2.2.

@@ -33,12 +33,14 @@ fn digits(text: &str) -> Option<i64> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
+/// Seconds since 1970 from `YYYYMMDDHHMMSS`.
 fn compact(text: &str) -> Option<u64> {
-    if text.len() != 14 || !text.is_ascii() {
+    let text: &[u8; 14] = text.as_bytes().try_into().ok()?;
+    if !text.iter().fold(true, |all, b| all & b.is_ascii_digit()) {
         return None;
     }
-    let at = |from: usize, to: usize| digits(&text[from..to]);
-    seconds([at(0, 4)?, at(4, 6)?, at(6, 8)?, at(8, 10)?, at(10, 12)?, at(12, 14)?])
+    let two = |at: usize| i64::from(text[at] - b'0') * 10 + i64::from(text[at + 1] - b'0');
+    seconds([two(0) * 100 + two(2), two(4), two(6), two(8), two(10), two(12)])
 }
 
 /// A time of an RRSIG: `YYYYMMDDHHMMSS`, or seconds since 1970 (RFC 4034 section 3.2), modulo 2^32.

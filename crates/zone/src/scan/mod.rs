@@ -54,14 +54,24 @@ struct State {
     last_ttl: Option<u32>,
     /// Owner, class and place of the SOA.
     apex: Option<(Vec<u8>, u16, Place)>,
+    /// Of the current record.
+    ttl: u32,
+    rtype: u16,
 }
 
 /// What an entry was.
 enum Entry {
     Nothing,
+    /// A record, in the state.
+    Record,
+    Directive(Box<Directive>),
+}
+
+/// What an entry with a `$` asks for.
+enum Directive {
     Origin(Vec<u8>),
+    /// A file, its origin, and where in the entry its name stands.
     Include(PathBuf, Option<Vec<u8>>, usize),
-    Record { ttl: u32, class: u16, rtype: u16 },
 }
 
 impl Scanner {
@@ -115,10 +125,10 @@ impl Scanner {
         if self.finished {
             return Ok(None);
         }
-        let (ttl, class, rtype, line) = loop {
+        let line = loop {
             let depth = self.stack.len();
             let Some(source) = self.stack.last_mut() else { return Ok(None) };
-            let Some(range) = source.entry()? else {
+            if !source.entry()? {
                 if depth == 1 {
                     self.finished = true;
                     if self.state.apex.is_none() {
@@ -131,27 +141,33 @@ impl Scanner {
                 std::mem::swap(&mut self.state.owner, &mut source.outer_owner);
                 self.stack.pop();
                 continue;
-            };
-            let text = source.text(&range);
-            let entry = match entry(text, source, &mut self.state) {
+            }
+            let found = source.found();
+            let text = found.text;
+            let entry = match entry(Tokens::new(&found), text, source, &mut self.state) {
                 Ok(entry) => entry,
                 Err(bad) => {
-                    return Err(Error::Syntax { place: source.place(text, bad.at), what: bad.what.into() });
+                    let (at, what) = bad.parts();
+                    return Err(Error::Syntax { place: source.place(text, at), what });
                 }
             };
             match entry {
-                Entry::Record { ttl, class, rtype } => break (ttl, class, rtype, source.line),
+                Entry::Record => break source.line,
                 Entry::Nothing => {}
-                Entry::Origin(origin) => source.origin = Some(origin),
-                Entry::Include(path, origin, at) => {
-                    let place = source.place(text, at);
-                    let origin = origin.or_else(|| source.origin.clone());
-                    let path = source.folder.join(path);
-                    self.include(path, origin, place)?;
-                }
+                Entry::Directive(directive) => match *directive {
+                    Directive::Origin(origin) => source.origin = Some(origin),
+                    Directive::Include(path, origin, at) => {
+                        let place = source.place(text, at);
+                        let origin = origin.or_else(|| source.origin.clone());
+                        let path = source.folder.join(path);
+                        self.include(path, origin, place)?;
+                    }
+                },
             }
         };
-        Ok(Some(Record { owner: &self.state.owner, ttl, class, rtype, rdata: &self.state.rdata, line }))
+        let State { owner, rdata, ttl, rtype, apex, .. } = &self.state;
+        let class = apex.as_ref().map_or(1, |(_, class, _)| *class);
+        Ok(Some(Record { owner, ttl: *ttl, class, rtype: *rtype, rdata, line }))
     }
 
     fn include(&mut self, path: PathBuf, origin: Option<Vec<u8>>, place: Place) -> Result<(), Error> {
@@ -183,9 +199,8 @@ fn open_file(path: &Path) -> std::io::Result<File> {
 }
 
 /// Reads one entry into `state`.
-fn entry(text: &[u8], source: &Source, state: &mut State) -> Result<Entry, Bad> {
+fn entry(mut tokens: Tokens<'_>, text: &[u8], source: &Source, state: &mut State) -> Result<Entry, Bad> {
     let origin = source.origin.as_deref();
-    let mut tokens = Tokens::new(text);
     let mut new_owner = false;
     if !tokens.starts_with_space() {
         let Some(t) = tokens.next() else { return Ok(Entry::Nothing) };
@@ -238,7 +253,7 @@ fn entry(text: &[u8], source: &Source, state: &mut State) -> Result<Entry, Bad> 
     if state.rdata.len() > 65535 {
         return Err(Bad::new(at, format!("{} octets of data: at most 65535 fit", state.rdata.len())));
     }
-    let class = place_in_zone(source, state, text, (rtype, at), class, new_owner)?;
+    place_in_zone(source, state, text, (rtype, at), class, new_owner)?;
     if let Some(ttl) = ttl {
         state.last_ttl = Some(ttl);
     }
@@ -249,10 +264,12 @@ fn entry(text: &[u8], source: &Source, state: &mut State) -> Result<Entry, Bad> 
     });
     let ttl = ttl.ok_or_else(|| Bad::new(at, "no TTL is known here: give one, or $TTL at the start"))?;
     state.last_ttl.get_or_insert(ttl);
-    Ok(Entry::Record { ttl, class, rtype })
+    (state.ttl, state.rtype) = (ttl, rtype);
+    Ok(Entry::Record)
 }
 
-/// Checks that a record belongs to the zone, and says its class.
+/// Checks that a record belongs to the zone.
+#[inline]
 fn place_in_zone(
     source: &Source,
     state: &mut State,
@@ -260,34 +277,58 @@ fn place_in_zone(
     (rtype, at): (u16, usize),
     class: Option<u16>,
     new_owner: bool,
-) -> Result<u16, Bad> {
-    let Some((apex, zone_class, first)) = &state.apex else {
-        if rtype != rtype::SOA {
+) -> Result<(), Bad> {
+    match &state.apex {
+        Some((apex, zone_class, _))
+            if rtype != rtype::SOA
+                && class.is_none_or(|c| c == *zone_class)
+                && (!new_owner || apex.len() == 1 || name::is_under(&state.owner, apex)) =>
+        {
+            Ok(())
+        }
+        Some(apex) => Err(misplaced(&state.owner, apex, (rtype, at), class)),
+        None if rtype == rtype::SOA => {
+            state.apex = Some((state.owner.clone(), class.unwrap_or(1), source.place(text, 0)));
+            Ok(())
+        }
+        None => {
             let what =
                 format!("the first record is of type {}: expected the zone's SOA", rtype::to_text(rtype));
-            return Err(Bad::new(at, what));
+            Err(Bad::new(at, what))
         }
-        let class = class.unwrap_or(1);
-        state.apex = Some((state.owner.clone(), class, source.place(text, 0)));
-        return Ok(class);
-    };
-    if rtype == rtype::SOA {
-        return Err(Bad::new(at, format!("a second SOA: a zone has one, and {first} is it")));
     }
-    if class.is_some_and(|c| c != *zone_class) {
-        return Err(Bad::new(at, format!("a class other than the SOA's, at {first}")));
-    }
-    if new_owner && apex.len() > 1 && !name::is_under(&state.owner, apex) {
-        let (mut owner, mut zone) = (Vec::new(), Vec::new());
-        name::write_text(&state.owner, &mut owner);
-        name::write_text(apex, &mut zone);
-        let [owner, zone] = [owner, zone].map(|t| String::from_utf8_lossy(&t).into_owned());
-        return Err(Bad::new(0, format!("{owner} is out of the zone {zone}")));
-    }
-    Ok(*zone_class)
 }
 
+/// Why a record does not belong to the zone.
+#[cold]
+fn misplaced(
+    owner: &[u8],
+    (apex, zone_class, first): &(Vec<u8>, u16, Place),
+    (rtype, at): (u16, usize),
+    class: Option<u16>,
+) -> Bad {
+    if rtype == rtype::SOA {
+        return Bad::new(at, format!("a second SOA: a zone has one, and {first} is it"));
+    }
+    if class.is_some_and(|c| c != *zone_class) {
+        return Bad::new(at, format!("a class other than the SOA's, at {first}"));
+    }
+    let [owner, zone] = [owner, apex].map(|wire| {
+        let mut text = Vec::new();
+        name::write_text(wire, &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    Bad::new(0, format!("{owner} is out of the zone {zone}"))
+}
+
+#[inline]
 fn class_of(text: &[u8]) -> Option<u16> {
+    if text == b"IN" {
+        return Some(1);
+    }
+    if text.len() < 2 || !matches!(text[0] | 0x20, b'i' | b'c' | b'h') {
+        return None;
+    }
     if text.eq_ignore_ascii_case(b"IN") {
         return Some(1);
     }
@@ -314,24 +355,25 @@ fn directive(
             Err(e) => Err(Bad::new(t.at + e.offset(), e.to_string())),
         }
     };
-    let entry = if t.text.eq_ignore_ascii_case(b"$ORIGIN") {
-        Entry::Origin(parse_name(tokens.need("a domain name")?)?)
+    let directive = if t.text.eq_ignore_ascii_case(b"$ORIGIN") {
+        Directive::Origin(parse_name(tokens.need("a domain name")?)?)
     } else if t.text.eq_ignore_ascii_case(b"$TTL") {
         let t = tokens.need("a TTL")?;
         let seconds = rdata::ttl(t.text);
         state.default_ttl =
             Some(seconds.ok_or_else(|| t.bad("expected a TTL: seconds, or a time such as 1h30m"))?);
-        Entry::Nothing
+        tokens.end()?;
+        return Ok(Entry::Nothing);
     } else if t.text.eq_ignore_ascii_case(b"$INCLUDE") {
         let file = tokens.need("a file name")?;
         let path = std::str::from_utf8(file.text).map_err(|_| file.bad("a file name that is not UTF-8"))?;
         let origin = tokens.next().map(parse_name).transpose()?;
-        Entry::Include(PathBuf::from(path), origin, file.at)
+        Directive::Include(PathBuf::from(path), origin, file.at)
     } else {
         return Err(t.bad(format!("'{}': expected $ORIGIN, $TTL or $INCLUDE", t.shown())));
     };
     tokens.end()?;
-    Ok(entry)
+    Ok(Entry::Directive(Box::new(directive)))
 }
 
 /// Fuzz entry: any octets are a zone or an error, and what is read can be printed and read again.
