@@ -282,10 +282,6 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-fn event(event: &Event) -> Result<(), Failure> {
-    output::print(&(serde_json::to_string(event)? + "\n"))
-}
-
 /// Runs the command.
 pub fn run(command: Command, common: &Common) -> output::Result {
     match command {
@@ -309,20 +305,14 @@ fn load(args: &Run, common: &Common) -> output::Result {
     let result = ::load::run(&spec, || clock::now() + SECOND / 100, &stop, &mut |happened| {
         if common.events {
             // Nobody listens any more where this fails; the result is told all the same.
-            let _ = event(&happened);
+            let _ = output::event(&happened);
         }
         if let Event::Progress { second, values } = &happened {
             eprintln!("{}", show::second(*second, values));
         }
     })
     .map_err(failure)?;
-    if common.events {
-        event(&Event::Done { result: serde_json::to_value(&result)? })?;
-    } else if common.json {
-        output::json("load.run", &result)?;
-    } else {
-        output::print(&show::run(&spec, &result))?;
-    }
+    common.tell("load.run", &result, || show::run(&spec, &result))?;
     Ok(if result.validity.valid { Status::Done } else { Status::Differs })
 }
 
@@ -348,14 +338,14 @@ fn search(args: &SearchArgs, common: &Common) -> output::Result {
                 "search_offered_qps": rate, "search_duration": duration as f64 / SECOND as f64,
                 "search_loss_ratio": result.loss_ratio(), "search_valid": result.validity.valid,
             });
-            let _ = event(&Event::Progress { second: number as u64, values });
+            let _ = output::event(&Event::Progress { second: number as u64, values });
         }
         eprintln!("{}", show::trial(number, rate, duration, result));
     })
     .map_err(failure)?;
     let validity = found.validity();
     if common.events {
-        event(&Event::Done { result: serde_json::to_value(&found)? })?;
+        output::event(&Event::Done { result: serde_json::to_value(&found)? })?;
     } else if common.json {
         let mut value = serde_json::to_value(&found)?;
         value["validity"] = serde_json::to_value(&validity)?;

@@ -58,11 +58,16 @@ enum Noun {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let events = cli.common.events;
     match run(cli) {
         Ok(Status::Done) => ExitCode::SUCCESS,
         Ok(Status::Differs) => ExitCode::from(3),
         Err(failure) => {
             eprintln!("dnsrack: {}", failure.message);
+            if events {
+                // Said already where this fails.
+                let _ = output::event(&measure::Event::Error { message: failure.message });
+            }
             ExitCode::from(failure.code)
         }
     }

@@ -1,6 +1,8 @@
 //! What every command needs: where output goes, how it ends, how it fails.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::Event;
+use measure::units::grouped;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -124,13 +126,62 @@ pub fn time_stamp() -> String {
     format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
 }
 
-/// Progress on standard error: a bar on a terminal, otherwise a plain line every ten seconds.
+/// One JSON line of `--events`.
+pub fn event(event: &Event) -> std::result::Result<(), Failure> {
+    print(&(serde_json::to_string(event)? + "\n"))
+}
+
+impl Common {
+    /// Progress of `total` steps (0: nobody knows how many), told as these flags want it.
+    pub fn progress(&self, label: &str, total: u64) -> Progress {
+        Progress { events: self.events, ..Progress::new(label, total) }
+    }
+
+    /// Tells the result of a command on standard output: a `done` event, the JSON object, or the text for people.
+    pub fn tell(
+        &self,
+        schema: &str,
+        value: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> std::result::Result<(), Failure> {
+        if self.events {
+            event(&Event::Done { result: serde_json::to_value(value)? })
+        } else if self.json {
+            json(schema, value)
+        } else {
+            print(&text())
+        }
+    }
+
+    /// Refuses an output on standard output where these flags want that for themselves.
+    pub fn no_two_outputs(&self, path: &Path) -> std::result::Result<(), Failure> {
+        if (self.json || self.events) && path == Path::new("-") {
+            return Err(Failure::usage(
+                "--json, --events and '--output -' all want standard output: give -o a file",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A command of less than this tells no progress where it is told in lines.
+const FIRST: Duration = Duration::from_secs(2);
+/// Time between two plain lines.
+const PLAIN: Duration = Duration::from_secs(10);
+/// Time between two events.
+const EVENTS: Duration = Duration::from_secs(1);
+
+/// Progress: a bar on a terminal, otherwise a plain line after two seconds and then every ten, both on standard
+/// error; with `--events` a JSON line a second on standard output beside them.
 pub struct Progress {
     bar: ProgressBar,
     label: String,
     total: u64,
     plain: bool,
-    last: Instant,
+    events: bool,
+    start: Instant,
+    next_line: Duration,
+    next_event: Duration,
 }
 
 impl Progress {
@@ -138,25 +189,85 @@ impl Progress {
     pub fn new(label: &str, total: u64) -> Self {
         let plain = !io::stderr().is_terminal();
         let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
-        let style = ProgressStyle::with_template("{msg} [{wide_bar}] {human_pos}/{human_len} {eta}")
-            .expect("a constant template is valid");
-        let bar = ProgressBar::with_draw_target(Some(total), target)
+        let template = match total {
+            0 => "{msg} {spinner} {human_pos}, {per_sec}",
+            _ => "{msg} [{wide_bar}] {human_pos}/{human_len} {per_sec} {eta}",
+        };
+        let style = ProgressStyle::with_template(template).expect("a constant template is valid");
+        let bar = ProgressBar::with_draw_target((total > 0).then_some(total), target)
             .with_style(style.progress_chars("=> "))
             .with_message(label.to_owned());
-        Self { bar, label: label.to_owned(), total, plain, last: Instant::now() }
+        Self {
+            bar,
+            label: label.to_owned(),
+            total,
+            plain,
+            events: false,
+            start: Instant::now(),
+            next_line: FIRST,
+            next_event: EVENTS,
+        }
     }
 
     /// How many steps are done.
     pub fn set(&mut self, done: u64) {
         self.bar.set_position(done);
-        if self.plain && self.last.elapsed() >= Duration::from_secs(10) {
-            self.last = Instant::now();
-            eprintln!("{}: {done} of {}", self.label, self.total);
+        let elapsed = self.start.elapsed();
+        if self.plain && elapsed >= self.next_line {
+            self.next_line = elapsed + PLAIN;
+            eprintln!("{}", plain_line(&self.label, done, self.total, elapsed));
+        }
+        if self.events && elapsed >= self.next_event {
+            self.next_event = elapsed + EVENTS;
+            let values = serde_json::json!({
+                "what": self.label, "done": done, "total": self.total,
+                "per_second": per_second(done, elapsed), "remaining_s": remaining(done, self.total, elapsed),
+            });
+            // Nobody listens any more where this fails; the result is told all the same.
+            let _ = event(&Event::Progress { second: elapsed.as_secs(), values });
         }
     }
 
     /// Takes the bar away.
     pub fn finish(self) {
         self.bar.finish_and_clear();
+    }
+}
+
+fn per_second(done: u64, elapsed: Duration) -> f64 {
+    done as f64 / elapsed.as_secs_f64().max(1e-9)
+}
+
+/// Seconds that the rest takes at the rate so far; `None` where that cannot be told.
+fn remaining(done: u64, total: u64, elapsed: Duration) -> Option<f64> {
+    (done > 0 && total > 0).then(|| total.saturating_sub(done) as f64 / per_second(done, elapsed))
+}
+
+/// `label: 12,000 of 48,000 (25 %), 4,000 a second, 9 s left`.
+fn plain_line(label: &str, done: u64, total: u64, elapsed: Duration) -> String {
+    let mut line = format!("{label}: {}", grouped(done));
+    if total > 0 {
+        let percent = done as f64 * 100.0 / total as f64;
+        line += &format!(" of {} ({percent:.0} %)", grouped(total));
+    }
+    line += &format!(", {} a second", grouped(per_second(done, elapsed) as u64));
+    if let Some(seconds) = remaining(done, total, elapsed) {
+        line += &format!(", {} s left", grouped(seconds.ceil() as u64));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_lines_tell_rate_and_what_is_left() {
+        let line = |done, total| plain_line("octets", done, total, Duration::from_secs(3));
+        assert_eq!(line(12_000, 48_000), "octets: 12,000 of 48,000 (25 %), 4,000 a second, 9 s left");
+        assert_eq!(line(12_000, 0), "octets: 12,000, 4,000 a second");
+        assert_eq!(line(0, 48_000), "octets: 0 of 48,000 (0 %), 0 a second");
+        // A zone with $INCLUDE is longer than its own file.
+        assert_eq!(line(60_000, 48_000), "octets: 60,000 of 48,000 (125 %), 20,000 a second, 0 s left");
     }
 }

@@ -1,6 +1,6 @@
 //! `dnsrack traffic`: query files and captures.
 
-use crate::output::{self, Common, Failure, Progress, Status};
+use crate::output::{self, Common, Failure, Status};
 use clap::{Args, Subcommand, ValueEnum};
 use measure::clock::SECOND;
 use measure::{Arrivals, Nanos, Seed, units};
@@ -117,11 +117,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
 
 fn generate(args: &Generate, common: &Common) -> output::Result {
     let format = format(args)?;
-    if args.output == Path::new("-") && (common.json || common.events) {
-        return Err(Failure::usage(
-            "--json and --events need standard output for themselves: give --output a file",
-        ));
-    }
+    common.no_two_outputs(&args.output)?;
     if format == Format::Queries {
         // Lines have no times: what only shapes times would be ignored silently.
         if args.at.is_some() {
@@ -150,10 +146,10 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
 
     let seed = Seed(args.seed);
     let profile = Profile::load(&args.profile)?;
-    let names = Arc::new(names(args, seed)?);
+    let names = Arc::new(names(args, seed, common)?);
     let mut source = Synthesis::new(&profile, names.clone(), seed, 0, 1)?;
     let mut clients = Clients::new(&profile, seed);
-    let mut progress = Progress::new("queries", queries);
+    let mut progress = common.progress("queries", queries);
     let start = args.at.unwrap_or(AT) * SECOND;
     let (tally, bytes) = output::write_output(&args.output, |out| {
         let mut tally = Tally::default();
@@ -206,10 +202,8 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
         names_are_sample: names.is_sample(),
         tally,
     };
-    if common.json || common.events {
-        output::json("traffic.generate", &summary)?;
-    } else if args.output != Path::new("-") {
-        output::print(&sentences(&summary))?;
+    if args.output != Path::new("-") {
+        common.tell("traffic.generate", &summary, || sentences(&summary))?;
     }
     Ok(Status::Done)
 }
@@ -226,14 +220,14 @@ fn format(args: &Generate) -> Result<Format, Failure> {
     }
 }
 
-fn names(args: &Generate, seed: Seed) -> Result<Names, Failure> {
+fn names(args: &Generate, seed: Seed, common: &Common) -> Result<Names, Failure> {
     let Some(zone) = &args.zone else {
         let file = args.names.as_ref().ok_or_else(|| Failure::usage("give --zone ZONE or --names FILE"))?;
         return Ok(Names::from_file(file, seed)?);
     };
     let size =
         zone.metadata().map_err(|e| Failure { code: 1, message: format!("{}: {e}", zone.display()) })?.len();
-    let mut progress = Progress::new("octets of the zone", size);
+    let mut progress = common.progress("octets of the zone", size);
     let names = Names::from_zone_with(zone, seed, &mut |octets| progress.set(octets))?;
     progress.finish();
     Ok(names)

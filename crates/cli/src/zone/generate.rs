@@ -1,8 +1,7 @@
 //! `dnsrack zone generate`.
 
-use super::no_two_outputs;
 use super::sign::{Signing, say_signed};
-use crate::output::{self, Common, Failure, Progress, Status, write_output};
+use crate::output::{self, Common, Failure, Status, write_output};
 use clap::Args;
 use measure::Seed;
 use measure::units::{self, grouped};
@@ -35,7 +34,7 @@ pub struct Generate {
 
 /// Runs it.
 pub fn run(g: &Generate, common: &Common) -> output::Result {
-    no_two_outputs(&g.output, common)?;
+    common.no_two_outputs(&g.output)?;
     let options = match g.sign.as_deref() {
         None if g.signing.is_used() => {
             return Err(Failure::usage(
@@ -50,7 +49,7 @@ pub fn run(g: &Generate, common: &Common) -> output::Result {
         }
     };
     let start = Instant::now();
-    let mut progress = Progress::new(&format!("{} delegations", g.family), g.delegations);
+    let mut progress = common.progress(&format!("{} delegations", g.family), g.delegations);
     let written = write_output(&g.output, |out| {
         let mut heard = |n| progress.set(n);
         Ok(match &options {
@@ -84,16 +83,15 @@ pub fn run(g: &Generate, common: &Common) -> output::Result {
     if let Some(signed) = &signed {
         say_signed(signed, start);
     }
-    if common.json {
-        #[derive(serde::Serialize)]
-        struct Written {
-            family: Family,
-            seed: u64,
-            #[serde(flatten)]
-            made: zone::generate::Summary,
-            signed: Option<sign::Summary>,
-        }
-        output::json("zone.generate", &Written { family: g.family, seed: g.seed, made, signed })?;
+    #[derive(serde::Serialize)]
+    struct Written {
+        family: Family,
+        seed: u64,
+        #[serde(flatten)]
+        made: zone::generate::Summary,
+        signed: Option<sign::Summary>,
     }
+    let written = Written { family: g.family, seed: g.seed, made, signed };
+    common.tell("zone.generate", &written, String::new)?;
     Ok(Status::Done)
 }

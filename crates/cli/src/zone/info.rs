@@ -1,7 +1,7 @@
 //! `dnsrack zone info`.
 
 use super::input;
-use crate::output::{self, Common, Progress, Status};
+use crate::output::{self, Common, Status};
 use clap::Args;
 use measure::units::grouped;
 use std::collections::BTreeMap;
@@ -19,15 +19,11 @@ pub struct Info {
 /// Runs it.
 pub fn run(args: &Info, common: &Common) -> output::Result {
     let (path, size) = input(&args.input);
-    let mut progress = Progress::new(&format!("reading {}, octets", path.display()), size);
+    let mut progress = common.progress(&format!("reading {}, octets", path.display()), size);
     let info = zone::info(&path, &mut |octets| progress.set(octets));
     progress.finish();
     let info = info?;
-    if common.json {
-        output::json("zone.info", &info)?;
-    } else {
-        output::print(&describe(&info))?;
-    }
+    common.tell("zone.info", &info, || describe(&info))?;
     Ok(Status::Done)
 }
 

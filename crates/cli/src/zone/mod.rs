@@ -4,7 +4,7 @@ mod generate;
 mod info;
 mod sign;
 
-use crate::output::{self, Common, Failure};
+use crate::output::{self, Common};
 use std::path::{Path, PathBuf};
 
 /// What can be done with zones.
@@ -25,13 +25,6 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Sign(s) => sign::run(&s, common),
         Command::Info(i) => info::run(&i, common),
     }
-}
-
-fn no_two_outputs(path: &Path, common: &Common) -> Result<(), Failure> {
-    if common.json && path == Path::new("-") {
-        return Err(Failure::usage("--json and '--output -' both want standard output: give -o a file"));
-    }
-    Ok(())
 }
 
 /// A file to read, and its size for the progress bar; `-` is standard input.

@@ -1,7 +1,7 @@
 //! `dnsrack zone sign`, and what `zone generate --sign` shares with it.
 
-use super::{input, no_two_outputs};
-use crate::output::{self, Common, Failure, Progress, Status, write_output};
+use super::input;
+use crate::output::{self, Common, Failure, Status, write_output};
 use clap::Args;
 use measure::clock;
 use measure::units::{self, grouped};
@@ -94,7 +94,7 @@ impl Signing {
 
 /// Runs it.
 pub fn run(s: &Sign, common: &Common) -> output::Result {
-    no_two_outputs(&s.output, common)?;
+    common.no_two_outputs(&s.output)?;
     let options = match s.preset {
         Some(_) => s.signing.options(None),
         None => s.signing.options(Some(s.algorithm.unwrap_or(Algorithm::EcdsaP256Sha256))),
@@ -103,7 +103,7 @@ pub fn run(s: &Sign, common: &Common) -> output::Result {
     let start = Instant::now();
     // Before the output is touched: an input that is not there.
     let mut source = Rrsets::new(Scanner::open(&path)?);
-    let mut progress = Progress::new(&format!("signing {}, octets", s.input.display()), size);
+    let mut progress = common.progress(&format!("signing {}, octets", s.input.display()), size);
     let signed = write_output(&s.output, |out| {
         Ok(zone::sign(&mut source, &options, out, &mut |octets| progress.set(octets))?)
     });
@@ -117,9 +117,7 @@ pub fn run(s: &Sign, common: &Common) -> output::Result {
         grouped(signed.bytes)
     );
     say_signed(&signed, start);
-    if common.json {
-        output::json("zone.sign", &signed)?;
-    }
+    common.tell("zone.sign", &signed, String::new)?;
     Ok(Status::Done)
 }
 

@@ -1,7 +1,8 @@
 //! The JSON objects that scripts depend on: schema and fields of the contract.
 
-use crate::{dnsrack, output, stderr, write};
+use crate::{dnsrack, output, stderr, stdout, write};
 use serde_json::Value;
+use std::io::Write;
 use std::process::Stdio;
 
 /// Runs a command with `--json`; its one object.
@@ -108,4 +109,44 @@ fn load_run_tells_all_of_the_contract() {
             "validity.reasons",
         ],
     );
+}
+
+#[test]
+fn progress_is_told_in_lines_and_in_events() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let zone = folder.path().join("zone");
+    let made = dnsrack(&["zone", "generate", "--family", "U-4-DS0", "--delegations", "40K", "-o"])
+        .arg(&zone)
+        .output()
+        .expect("the program starts");
+    assert!(made.status.success(), "{}", stderr(&made));
+    // An input that comes in two parts, with time between them for a line of either kind.
+    let mut info = dnsrack(&["--events", "zone", "info", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut input = info.stdin.take().expect("a pipe");
+    let text = std::fs::read(&zone).expect("the zone");
+    let (first, second) = text.split_at(text.len() / 2);
+    input.write_all(first).expect("it reads");
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    input.write_all(second).expect("it reads");
+    drop(input);
+    let got = info.wait_with_output().expect("it ends");
+    assert!(got.status.success(), "{}", stderr(&got));
+    let line = stderr(&got);
+    assert!(line.starts_with("reading") && line.contains(" a second"), "{line}");
+    let events: Vec<Value> =
+        stdout(&got).lines().map(|l| serde_json::from_str(l).expect("JSON lines")).collect();
+    let (done, progress) = events.split_last().expect("events");
+    assert!(!progress.is_empty() && progress.iter().all(|e| e["event"] == "progress"), "{events:?}");
+    has_fields(&progress[0], &["second", "values.what", "values.done", "values.total", "values.per_second"]);
+    assert_eq!((&done["event"], &done["result"]["delegations"]), (&"done".into(), &40_000.into()));
+
+    let failed = output(&["--events", "zone", "info", "/no/such/zone"]);
+    let last: Value = serde_json::from_str(stdout(&failed).trim()).expect("one JSON line");
+    assert_eq!((failed.status.code(), &last["event"]), (Some(1), &"error".into()));
+    assert!(last["message"].as_str().is_some_and(|m| m.contains("/no/such/zone")), "{last}");
 }
