@@ -26,7 +26,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Noun {
-    /// Zones: generate, sign, look into
+    /// Zones: generate, sign, slice, compare, look into
     #[command(subcommand)]
     Zone(zone::Command),
     /// Traffic: query files and captures from a profile

@@ -5,6 +5,7 @@
 //! travels to the roles that send. Query `n` of a source is the same whatever the number of workers
 //! that share it: worker `w` of `W` takes the queries `w`, `w + W`, `w + 2W`, and so on.
 
+mod cut;
 mod error;
 mod lines;
 mod names;
@@ -18,6 +19,7 @@ mod tally;
 
 pub mod clients;
 
+pub use cut::{CutQueries, cut_queries};
 pub use error::Error;
 pub use names::{Kind, NAMES_MAX, Names};
 pub use profile::{BUILT_IN, Order, Profile};

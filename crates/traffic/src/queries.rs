@@ -73,7 +73,7 @@ impl QuerySource for Queries {
 
 /// Reads `name type`: the name in wire format into `qname`, the type returned; or the offset of the
 /// fault and what it is. Names are absolute with or without their last dot, as for dnsperf.
-fn parse_line(text: &[u8], qname: &mut Vec<u8>) -> Result<u16, (usize, String)> {
+pub(crate) fn parse_line(text: &[u8], qname: &mut Vec<u8>) -> Result<u16, (usize, String)> {
     let blank = |b: &u8| b.is_ascii_whitespace();
     let split = text.iter().position(blank).unwrap_or(text.len());
     let (owner, rest) = text.split_at(split);

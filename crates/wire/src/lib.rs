@@ -4,5 +4,6 @@ pub mod header;
 pub mod name;
 pub mod query;
 pub mod question;
+pub mod ranges;
 pub mod rcode;
 pub mod rtype;

@@ -251,7 +251,15 @@ pub struct Records {
 ///
 /// # Errors
 /// The scanner's, and [`Error::Spool`].
-pub fn sorted(mut scanner: Scanner, progress: &mut dyn FnMut(u64)) -> Result<Rrsets<Records>, Error> {
+pub fn sorted(scanner: Scanner, progress: &mut dyn FnMut(u64)) -> Result<Rrsets<Records>, Error> {
+    Ok(Rrsets::new(sorted_records(scanner, progress)?))
+}
+
+/// As [`sorted`], record by record, each with its own TTL.
+///
+/// # Errors
+/// As [`sorted`].
+pub fn sorted_records(mut scanner: Scanner, progress: &mut dyn FnMut(u64)) -> Result<Records, Error> {
     let spool = |source| Error::Spool { source };
     let file = scanner.file().to_owned();
     let mut sorter = Sorter::new();
@@ -273,7 +281,7 @@ pub fn sorted(mut scanner: Scanner, progress: &mut dyn FnMut(u64)) -> Result<Rrs
     }
     let octets = scanner.octets().max(octets);
     progress(octets);
-    Ok(Rrsets::new(Records { sorted: sorter.finish().map_err(spool)?, file, octets }))
+    Ok(Records { sorted: sorter.finish().map_err(spool)?, file, octets })
 }
 
 fn encode(record: &Record<'_>, out: &mut Vec<u8>) {

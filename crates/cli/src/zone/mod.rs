@@ -3,6 +3,7 @@
 mod generate;
 mod info;
 mod sign;
+mod slice;
 
 use crate::output::{self, Common};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ pub enum Command {
     Sign(sign::Sign),
     /// Say what is in a zone file
     Info(info::Info),
+    /// Cut a zone into zones of parts of its names, glue kept with its users
+    Slice(slice::Slice),
 }
 
 /// Runs one of them.
@@ -24,6 +27,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Generate(g) => generate::run(&g, common),
         Command::Sign(s) => sign::run(&s, common),
         Command::Info(i) => info::run(&i, common),
+        Command::Slice(s) => slice::run(&s, common),
     }
 }
 

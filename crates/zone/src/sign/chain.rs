@@ -36,7 +36,7 @@ pub(super) struct Walked {
 }
 
 /// Records that are made anew and never taken from the input.
-pub(super) fn is_dropped(rtype: u16) -> bool {
+pub(crate) fn is_dropped(rtype: u16) -> bool {
     matches!(
         rtype,
         rtype::RRSIG | rtype::NSEC | rtype::NSEC3 | rtype::NSEC3PARAM | rtype::DNSKEY | rtype::ZONEMD

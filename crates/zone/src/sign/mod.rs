@@ -9,6 +9,7 @@ mod chain;
 mod key;
 mod set;
 
+pub(crate) use chain::is_dropped as is_made_anew;
 pub use key::Algorithm;
 
 use crate::error::Error;

@@ -5,5 +5,6 @@ mod info;
 mod profile;
 mod scan;
 mod sign;
+mod slice;
 mod sort;
 mod support;

@@ -1,0 +1,75 @@
+//! Slices of zones as a user meets them.
+
+use crate::{has, output, stderr, write};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+const SMALL: &str = "example. 60 IN SOA ns.a.example. x.example. 7 2 3 4 5\nexample. 60 NS ns.a.example.\n\
+    a.example. 60 NS ns.a.example.\nns.a.example. 60 A 192.0.2.1\nn.example. 60 NS ns.a.example.\n\
+    z.example. 60 NS ns.other.\n";
+
+fn files(folder: &Path) -> BTreeSet<String> {
+    let names = std::fs::read_dir(folder).expect("a folder");
+    names.map(|f| f.expect("a file").file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn zones_and_queries_are_cut_alike() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let zone = write(&folder, "zone", SMALL);
+    let queries = write(&folder, "q", "a.example A\nwww.N.example A\nelsewhere A\n0.example TXT\n");
+    let out = folder.path().join("slices");
+    let to = out.to_str().expect("a path");
+    let args = ["--json", "zone", "slice", &zone, "--ranges", "a-m,n-z", "-o", to, "--queries", &queries];
+    let got = output(&args);
+    assert!(got.status.success(), "{}", stderr(&got));
+    assert_eq!(files(&out), ["a-m.queries", "a-m.zone", "n-z.queries", "n-z.zone"].map(String::from).into());
+    let said: serde_json::Value = serde_json::from_slice(&got.stdout).expect("one JSON object");
+    assert_eq!((&said["schema"], &said["origin"]), (&"dnsrack.zone.slice/1".into(), &"example.".into()));
+    assert_eq!(said["queries_outside"], 1);
+    let of = |field: &str| -> Vec<u64> {
+        said["slices"].as_array().expect("a list").iter().filter_map(|s| s[field].as_u64()).collect()
+    };
+    assert_eq!(
+        ["records", "delegations", "copied", "queries"].map(of),
+        [vec![4, 5], vec![1, 2], vec![0, 1], vec![2, 1]]
+    );
+    let text = std::fs::read_to_string(out.join("a-m.queries")).expect("queries");
+    assert_eq!(text, "a.example A\n0.example TXT\n");
+}
+
+#[test]
+fn signed_slices_verify_with_one_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let zone = write(&folder, "zone", SMALL);
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (signed, out) = (path("signed"), path("slices"));
+    let got = output(&["zone", "sign", &zone, "-o", &signed]);
+    assert!(got.status.success(), "{}", stderr(&got));
+    // Refused as it is, before anything is made.
+    let got = output(&["zone", "slice", &signed, "--parts", "2", "-o", &out]);
+    assert_eq!(got.status.code(), Some(1));
+    assert!(stderr(&got).contains("the zone is signed") && !Path::new(&out).exists(), "{}", stderr(&got));
+    let args = ["zone", "slice", &signed, "--parts", "2", "-o", &out, "--sign", "ED25519"];
+    let got = output(&args);
+    assert!(got.status.success(), "{}", stderr(&got));
+    assert_eq!(files(Path::new(&out)), ["1-of-2.zone", "2-of-2.zone"].map(String::from).into());
+    let keys: BTreeSet<String> = ["1-of-2.zone", "2-of-2.zone"]
+        .iter()
+        .map(|name| {
+            let file = Path::new(&out).join(name);
+            if has("dnssec-verify") {
+                let judge = Command::new("dnssec-verify").args(["-o", "example."]).arg(&file).output();
+                let judge = judge.expect("it runs");
+                assert!(judge.status.success(), "{}", String::from_utf8_lossy(&judge.stderr));
+            }
+            let text = std::fs::read_to_string(file).expect("a zone");
+            text.lines().filter(|l| l.contains("DNSKEY\t257")).collect()
+        })
+        .collect();
+    assert_eq!(keys.len(), 1);
+    let got = output(&["zone", "slice", &signed, "--parts", "4", "-o", &path("none"), "--unsigned"]);
+    assert!(stderr(&got).contains("3 names directly below its apex"), "{}", stderr(&got));
+    assert!(!Path::new(&path("none")).exists());
+}
