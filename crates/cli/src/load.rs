@@ -3,6 +3,7 @@
 mod show;
 
 use crate::output::{self, Common, Failure, Status};
+use crate::traffic::Shape;
 use ::load::calibrate::{CalibrateSpec, calibrate};
 use ::load::echo::{DEFAULT_DURATION, Echo, EchoResult, EchoSpec};
 use ::load::search::{Goal, Search, drive};
@@ -50,6 +51,8 @@ struct Flags {
     /// Ask for the names of this file, one a line
     #[arg(long, value_name = "F", requires = "profile")]
     names: Option<PathBuf>,
+    #[command(flatten)]
+    shape: Shape,
     /// Put an OPT record with this UDP size into the queries of --queries
     #[arg(long, value_name = "SIZE", requires = "queries")]
     edns: Option<u16>,
@@ -238,13 +241,18 @@ fn cpu_list(text: &str) -> Result<Cpus, String> {
 impl Flags {
     fn source(&self) -> Result<SourceSpec, Failure> {
         if let Some(path) = &self.queries {
+            if !self.shape.changes().is_empty() {
+                let flags = "--nonexistent, --types, --below and --order change a profile";
+                return Err(Failure::usage(format!("{flags}: they do nothing to the queries of --queries")));
+            }
             let edns = self.edns.map(|udp_size| EdnsSpec { udp_size, do_bit: self.do_bit });
             return Ok(SourceSpec::Queries(QueriesSpec { path: path.clone(), edns, cycle: true }));
         }
         let profile = self.profile.clone().expect("clap wants one of the two");
         let names = self.zone.as_ref().or(self.names.as_ref());
         let names = names.ok_or_else(|| Failure::usage("--profile needs names: give --zone or --names"))?;
-        Ok(SourceSpec::Profile(ProfileSpec { profile, names: names.clone(), seed: Seed(self.seed) }))
+        let changes = self.shape.changes();
+        Ok(SourceSpec::Profile(ProfileSpec { profile, names: names.clone(), seed: Seed(self.seed), changes }))
     }
 
     fn spec(&self, pace: Pace) -> Result<LoadSpec, Failure> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::write::{Route, SERVER_V4, SERVER_V6, Writer};
 use traffic::clients::Clients;
-use traffic::{Names, Profile, Query, QuerySource, Synthesis, Tally};
+use traffic::{Changes, Kind, Names, Order, ProfileSpec, Query, QuerySource, Synthesis, Tally, Types, Want};
 
 /// RZAIA's rate and duration (seed 003, section 3.1).
 const RATE: f64 = 5000.0;
@@ -37,13 +37,21 @@ pub struct Generate {
     /// Ask for the names of this file, one a line
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
+    #[command(flatten)]
+    shape: Shape,
+    /// Share of queries with an OPT record, instead of the profile's
+    #[arg(long, value_name = "SHARE")]
+    edns: Option<f64>,
+    /// Share of queries with DO, instead of the profile's
+    #[arg(long = "do", value_name = "SHARE")]
+    do_bit: Option<f64>,
     /// Queries per second [default: 5K]
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
     /// How long the queries last [default: 60s]
     #[arg(long, value_parser = duration, conflicts_with = "count")]
     duration: Option<Nanos>,
-    /// How many queries, instead of a duration
+    /// How many queries, instead of a duration [default of query files in the zone's order: each name once]
     #[arg(long, value_parser = count)]
     count: Option<u64>,
     /// Where to write; - is standard output
@@ -58,6 +66,47 @@ pub struct Generate {
     /// When the capture begins, such as 2026-08-20T04:00:00Z [default: 2009-03-30T00:00:00Z]
     #[arg(long, value_name = "TIME", value_parser = zone::time::parse)]
     at: Option<u64>,
+}
+
+/// What is otherwise than in the profile: common to `traffic generate` and `load run`.
+#[derive(Debug, Args)]
+pub struct Shape {
+    /// Queries for names that do not exist, instead of the profile's: their share, or EXISTENT:NONEXISTENT such
+    /// as 10:1 (RZAIA chapter 3)
+    #[arg(long, value_name = "SHARE|A:B", value_parser = traffic::nonexistent)]
+    nonexistent: Option<f64>,
+    /// Types with their weights, such as A=5,AAAA=2, instead of the profile's; or 'zone': records of the zone,
+    /// each name with its type
+    #[arg(long, value_name = "TYPE=W,...|zone")]
+    types: Option<Types>,
+    /// Weights of 0, 1, 2, ... labels below a delegation, instead of the profile's
+    #[arg(long, value_name = "W,W,...", value_parser = weights)]
+    below: Option<Weights>,
+    /// Names in which order, instead of the profile's: uniform (each as likely) or sequential (as in the zone)
+    #[arg(long, value_name = "ORDER")]
+    order: Option<Order>,
+}
+
+/// A list of weights: one flag's value.
+#[derive(Clone, Debug)]
+struct Weights(Vec<f64>);
+
+fn weights(text: &str) -> Result<Weights, String> {
+    let list = text.split(',').map(|w| w.trim().parse()).collect::<Result<_, _>>();
+    list.map(Weights).map_err(|_| format!("'{text}': give numbers, such as 1,11,56"))
+}
+
+impl Shape {
+    /// The changes that these flags ask for.
+    pub fn changes(&self) -> Changes {
+        Changes {
+            nonexistent: self.nonexistent,
+            types: self.types.clone(),
+            below: self.below.clone().map(|w| w.0),
+            order: self.order,
+            ..Changes::default()
+        }
+    }
 }
 
 /// What is written.
@@ -105,6 +154,8 @@ struct Summary<'a> {
     names: usize,
     names_total: u64,
     names_are_sample: bool,
+    /// What the names are: owners of delegations, of authoritative data, or of records (one name a record).
+    names_kind: Kind,
     #[serde(flatten)]
     tally: Tally,
 }
@@ -135,8 +186,19 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
             )));
         }
     }
+    let input = args.zone.as_ref().or(args.names.as_ref());
+    let input = input.ok_or_else(|| Failure::usage("give --zone ZONE or --names FILE"))?;
+    let seed = Seed(args.seed);
+    let changes = Changes { edns: args.edns, do_bit: args.do_bit, ..args.shape.changes() };
+    let spec = ProfileSpec { profile: args.profile.clone(), names: input.clone(), seed, changes };
+    let profile = spec.profile()?;
     let rate = args.rate.unwrap_or(RATE);
     let arrivals = Arrivals::Fixed { rate };
+    // Nominet's step: a line for each, where nothing else is asked for.
+    let each_once = format == Format::Queries
+        && profile.order == Order::Sequential
+        && args.duration.is_none()
+        && args.rate.is_none();
     let queries = args.count.unwrap_or_else(|| arrivals.count(args.duration.unwrap_or(DURATION)));
     if queries == 0 {
         return Err(Failure::usage(
@@ -144,9 +206,13 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
         ));
     }
 
-    let seed = Seed(args.seed);
-    let profile = Profile::load(&args.profile)?;
-    let names = Arc::new(names(args, seed, common)?);
+    let names = match &args.zone {
+        Some(zone) => names_of_zone(zone, seed, profile.want(), common)?,
+        None => Names::from_file(input, seed)?,
+    };
+    spec.check_changes(&names)?;
+    let names = Arc::new(names);
+    let queries = if each_once && args.count.is_none() { names.len() as u64 } else { queries };
     let mut source = Synthesis::new(&profile, names.clone(), seed, 0, 1)?;
     let mut clients = Clients::new(&profile, seed);
     let mut progress = common.progress("queries", queries);
@@ -200,6 +266,7 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
         names: names.len(),
         names_total: names.total(),
         names_are_sample: names.is_sample(),
+        names_kind: names.kind(),
         tally,
     };
     if args.output != Path::new("-") {
@@ -220,15 +287,11 @@ fn format(args: &Generate) -> Result<Format, Failure> {
     }
 }
 
-fn names(args: &Generate, seed: Seed, common: &Common) -> Result<Names, Failure> {
-    let Some(zone) = &args.zone else {
-        let file = args.names.as_ref().ok_or_else(|| Failure::usage("give --zone ZONE or --names FILE"))?;
-        return Ok(Names::from_file(file, seed)?);
-    };
+fn names_of_zone(zone: &Path, seed: Seed, want: Want, common: &Common) -> Result<Names, Failure> {
     let size =
         zone.metadata().map_err(|e| Failure { code: 1, message: format!("{}: {e}", zone.display()) })?.len();
     let mut progress = common.progress("octets of the zone", size);
-    let names = Names::from_zone_with(zone, seed, &mut |octets| progress.set(octets))?;
+    let names = Names::from_zone(zone, seed, want, &mut |octets| progress.set(octets))?;
     progress.finish();
     Ok(names)
 }
@@ -244,10 +307,15 @@ fn sentences(s: &Summary<'_>) -> String {
         .map(|&(&kind, &n)| format!("{} {}", wire::rtype::to_text(kind), share(n)))
         .collect();
     let what = if s.format == Format::Pcap { "capture" } else { "query file" };
+    let kind = match s.names_kind {
+        Kind::Delegations => "delegations",
+        Kind::Owners => "authoritative data",
+        Kind::Records => "records",
+    };
     let sample = if s.names_are_sample { ", a sample" } else { "" };
     format!(
         "{}: {what} of {} queries, {} octets (profile {}, seed {})\n\
-         names: {} of {}{sample}; {} of the queries are for names that do not exist\n\
+         names of {kind}: {} of {}{sample}; {} of the queries are for names that do not exist\n\
          EDNS {}, DO {}, DF {}; types {}\n",
         s.output.display(),
         units::grouped(t.queries),

@@ -197,6 +197,7 @@ impl Stage<'_> {
                 profile: e.traffic.profile.clone(),
                 names: zone.names.clone(),
                 seed: Seed(e.seed),
+                changes: traffic::Changes::default(),
             }),
         };
         LoadSpec {

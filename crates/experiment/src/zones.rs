@@ -79,7 +79,12 @@ pub fn prepare(
     tell(Happening::Zone { label: plan.label(), doing: "reading" });
     let probe = zone::probe(&file)?;
     if !names.exists() {
-        let sample = traffic::Names::from_zone(&file, seed)?;
+        let sample = traffic::Names::from_zone(
+            &file,
+            seed,
+            traffic::Profile::load(&e.traffic.profile)?.want(),
+            &mut |_| {},
+        )?;
         write_aside(&names, |out| sample.write(out).map_err(Error::io(&names)))?;
     }
     Ok(Prepared {

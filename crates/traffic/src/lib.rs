@@ -5,6 +5,7 @@
 //! travels to the roles that send. Query `n` of a source is the same whatever the number of workers
 //! that share it: worker `w` of `W` takes the queries `w`, `w + W`, `w + 2W`, and so on.
 
+mod changes;
 mod cut;
 mod error;
 mod lines;
@@ -19,10 +20,11 @@ mod tally;
 
 pub mod clients;
 
+pub use changes::{Changes, Types, nonexistent};
 pub use cut::{CutQueries, cut_queries};
 pub use error::Error;
-pub use names::{Kind, NAMES_MAX, Names};
-pub use profile::{BUILT_IN, Order, Profile};
+pub use names::{Kind, NAMES_MAX, Names, Want, fuzz_names};
+pub use profile::{BUILT_IN, Order, Profile, fuzz_profile};
 pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
 pub use query::{Checksum, Query, QuerySource};
 pub use spec::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};

@@ -1,31 +1,47 @@
 //! The names that a profile asks for: all of a zone's, or a fair sample in bounded memory.
 
+mod file;
 mod reservoir;
 mod set;
+mod zone_file;
 
 use crate::Error;
 use crate::lines::Lines;
 use measure::Seed;
-use reservoir::Reservoir;
-use set::Set;
-use std::io::{self, Write};
+use reservoir::List;
+use serde::Serialize;
+use set::{Set, name_at};
 use std::path::Path;
 use wire::name;
-use wire::rtype;
+
+pub use file::fuzz_names;
 
 /// The most names kept; of more, a sample. About 25 octets each.
 pub const NAMES_MAX: usize = 1 << 20;
 
-/// The first words of a file of names that we wrote; a comment to everybody else.
-const HEADER: &str = "; dnsrack-names";
+/// What is taken from a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Want {
+    /// Every name that queries can be asked for, once: the delegations, or where they are fewer the owners of
+    /// authoritative data.
+    #[default]
+    Names,
+    /// Every record's owner with its type, as a zone transfer lists them (Nominet's `awk '{print $1 " " $4}'`,
+    /// seed 004), but for the SOA that ends the transfer, and for NSEC3 records and their signatures: a query finds
+    /// no name there (RFC 5155 section 7.2.8).
+    Records,
+}
 
 /// What the names are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Owners of NS records below the apex: what lies below them is answered by a referral.
     Delegations,
     /// Owners of authoritative data.
     Owners,
+    /// Owners of records, each with the record's type; a name as often as it has records.
+    Records,
 }
 
 /// Names in the order of their file, in one compact piece of memory.
@@ -36,148 +52,60 @@ pub struct Names {
     kind: Kind,
     total: u64,
     known: Option<Set>,
+    wildcard: bool,
+    /// The zone has no names beside these but its own.
+    alone: bool,
+    /// Of [`Kind::Records`] each name's type, otherwise empty.
+    types: Vec<u16>,
 }
 
 impl Names {
     /// Names of a zone file or of a file of names. A file of names has one word a line, a zone never
-    /// has (a record has more, and a `$` begins a directive); the first significant line decides.
+    /// has (a record has more, and a `$` begins a directive): the first significant line decides, where no
+    /// first line of ours says what it is.
     ///
     /// # Errors
     /// As [`Self::from_zone`] and [`Self::from_file`].
-    pub fn open(path: &Path, seed: Seed) -> Result<Self, Error> {
+    pub fn open(path: &Path, seed: Seed, want: Want) -> Result<Self, Error> {
         let mut lines = Lines::open(path)?;
-        let is_zone = lines.next()?.is_some_and(|(line, _)| {
-            line.starts_with(b"$") || line.iter().any(|b| b.is_ascii_whitespace() || *b == b'(')
-        });
-        if is_zone { Self::from_zone(path, seed) } else { Self::from_file(path, seed) }
-    }
-
-    /// The delegations of a zone, or all owners of data where it has none; one streaming pass.
-    ///
-    /// # Errors
-    /// The scanner's error with line and column; a zone without any name.
-    pub fn from_zone(path: &Path, seed: Seed) -> Result<Self, Error> {
-        Self::from_zone_with(path, seed, &mut |_| {})
-    }
-
-    /// As [`Self::from_zone`], calling `progress` now and then with the octets read.
-    ///
-    /// # Errors
-    /// As [`Self::from_zone`].
-    pub fn from_zone_with(path: &Path, seed: Seed, progress: &mut dyn FnMut(u64)) -> Result<Self, Error> {
-        Self::from_zone_limited(path, seed, NAMES_MAX, progress)
-    }
-
-    fn from_zone_limited(
-        path: &Path,
-        seed: Seed,
-        limit: usize,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Self, Error> {
-        let bad = |e: zone::Error| Error::Zone { path: path.to_owned(), source: Box::new(e) };
-        let mut scanner = zone::Scanner::open(path).map_err(bad)?;
-        let mut cuts = Reservoir::new(seed, limit);
-        let mut others = Reservoir::new(seed, limit);
-        let (mut apex, mut cut, mut last) = (Vec::new(), Vec::new(), Vec::new());
-        for records in 0u64.. {
-            if records.is_multiple_of(1 << 16) {
-                progress(scanner.octets());
-            }
-            let Some(record) = scanner.next().map_err(bad)? else { break };
-            let owner = record.owner;
-            match record.rtype {
-                rtype::SOA => apex = owner.to_vec(),
-                // What these say about a name is not that it exists.
-                rtype::RRSIG | rtype::NSEC | rtype::NSEC3 => continue,
-                rtype::NS if owner.len() != apex.len() => {
-                    if !name::equal(owner, &cut) {
-                        cuts.push(owner);
-                        cut = owner.to_vec();
-                    }
-                    continue;
-                }
-                _ => {}
-            }
-            // Glue follows its delegation: the name above it is known already.
-            if !name::equal(owner, &last) && (cut.is_empty() || !name::is_under(owner, &cut)) {
-                others.push(owner);
-                last = owner.to_vec();
-            }
-        }
-        let (kind, names, rest) = if cuts.seen > 0 {
-            (Kind::Delegations, cuts, Some(others))
-        } else {
-            (Kind::Owners, others, None)
-        };
-        Self::build(path, names, rest, Some(apex), kind, None)
-    }
-
-    /// One name a line, with or without the last dot; `;` and `#` begin comments. In a file that
-    /// [`Self::write`] wrote, the first line says what the names are; others are taken for the
-    /// delegations of one zone whose name is all that they have in common at their end.
-    ///
-    /// # Errors
-    /// A bad line with its column; a file without a name.
-    pub fn from_file(path: &Path, seed: Seed) -> Result<Self, Error> {
-        let mut lines = Lines::open(path)?;
-        let mut header = None;
-        if let Some(first) = lines.next_raw()?
-            && let Some(rest) = first.strip_prefix(HEADER.as_bytes())
-        {
-            let parsed = Header::parse(rest);
-            header = Some(parsed.map_err(|what| lines.error(HEADER.len() + 1, what))?);
-        }
+        let ours = lines.next_raw()?.is_some_and(|line| line.starts_with(file::HEADER.as_bytes()));
         lines.rewind()?;
-        let mut names = Reservoir::new(seed, NAMES_MAX);
-        let mut wire = Vec::new();
-        loop {
-            let Some((text, column)) = lines.next()? else { break };
-            wire.clear();
-            let blank = text.iter().position(u8::is_ascii_whitespace);
-            let fault =
-                match name::parse_into(&text[..blank.unwrap_or(text.len())], Some(name::ROOT), &mut wire) {
-                    Err(e) => Some((e.offset(), e.to_string())),
-                    Ok(()) => blank.map(|at| (at, "more than a name: expected one name a line".to_owned())),
-                };
-            if let Some((at, what)) = fault {
-                return Err(lines.error(column + at, what));
-            }
-            names.push(&wire);
-        }
-        let (kind, origin, of) = match header {
-            Some(h) => (h.kind, Some(h.origin), Some(h.of)),
-            None => (Kind::Delegations, None, None),
-        };
-        Self::build(path, names, None, origin, kind, of)
+        let is_zone = !ours
+            && lines.next()?.is_some_and(|(line, _)| {
+                line.starts_with(b"$") || line.iter().any(|b| b.is_ascii_whitespace() || *b == b'(')
+            });
+        if is_zone { Self::from_zone(path, seed, want, &mut |_| {}) } else { Self::from_file(path, seed) }
     }
 
+    /// Puts together what was read. `rest` are names that are there too but are not asked for, as many as
+    /// there are; `None` where not all were kept. `total` counts the names of which `names` may be a sample.
     fn build(
         path: &Path,
-        names: Reservoir,
-        rest: Option<Reservoir>,
+        names: List,
+        rest: Option<List>,
         origin: Option<Vec<u8>>,
         kind: Kind,
-        of: Option<u64>,
+        total: u64,
+        wildcard: bool,
     ) -> Result<Self, Error> {
-        let total = of.unwrap_or(0).max(names.seen);
-        if names.seen == 0 {
+        let List { mut bytes, starts, types } = names;
+        if starts.is_empty() {
             return Err(Error::Empty { path: path.to_owned(), what: "name" });
         }
-        let (mut bytes, starts) = names.finish();
         let origin = origin.unwrap_or_else(|| common_end(&bytes, &starts));
-        let mut known = None;
-        let others = rest.map(|r| (r.seen, r.finish()));
-        let complete = others.as_ref().is_none_or(|(seen, kept)| *seen == kept.1.len() as u64);
-        if total == starts.len() as u64 && complete {
+        let alone = rest
+            .as_ref()
+            .is_some_and(|rest| rest.starts.iter().all(|&at| name::equal(name_at(&rest.bytes, at), &origin)));
+        let known = rest.filter(|_| total == starts.len() as u64).map(|rest| {
             let base = bytes.len() as u32;
-            let mut all = starts.clone();
-            if let Some((_, (more, more_starts))) = others {
-                bytes.extend_from_slice(&more);
-                all.extend(more_starts.iter().map(|s| s + base));
-            }
-            known = Some(Set::new(&bytes, &all, origin.len()));
-        }
-        Ok(Self { bytes, starts, origin, kind, total, known })
+            bytes.extend_from_slice(&rest.bytes);
+            let all: Vec<u32> = starts.iter().copied().chain(rest.starts.iter().map(|s| s + base)).collect();
+            Set::new(&bytes, &all, origin.len())
+        });
+        let types = if kind == Kind::Records { types } else { Vec::new() };
+        let mut names = Self { bytes, starts, origin, kind, total, known, wildcard, alone, types };
+        names.wildcard |= names.contains(&[&b"\x01*"[..], names.origin()].concat()) == Some(true);
+        Ok(names)
     }
 
     /// How many names are kept; never zero.
@@ -219,6 +147,16 @@ impl Names {
         &bytes[..=end]
     }
 
+    /// The type of the record that name `n` is the owner of, where the names are [`Kind::Records`].
+    pub fn rtype(&self, n: usize) -> Option<u16> {
+        self.types.get(n).copied()
+    }
+
+    /// True where a wildcard or a DNAME at the apex leaves no name that does not exist.
+    pub fn has_apex_wildcard(&self) -> bool {
+        self.wildcard
+    }
+
     /// Reads the beginning of some names, so that they are in the cache when they are wanted.
     pub(crate) fn bring_near<const N: usize>(&self, which: [u32; N]) {
         let starts = which.map(|n| self.starts[n as usize]);
@@ -235,71 +173,11 @@ impl Names {
     pub fn contains(&self, wire: &[u8]) -> Option<bool> {
         self.known.as_ref().map(|set| set.contains(&self.bytes, wire))
     }
-
-    /// Writes a file of names that [`Self::from_file`] reads as the same names.
-    ///
-    /// # Errors
-    /// The writer's.
-    pub fn write(&self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
-        let kind = match self.kind {
-            Kind::Delegations => "delegations",
-            Kind::Owners => "owners",
-        };
-        // A zone with more owners than are kept beside its delegations is not known completely either.
-        let of = if self.known.is_some() { self.total } else { self.total.max(self.len() as u64 + 1) };
-        let mut text = format!("{HEADER} kind={kind} of={of} origin=").into_bytes();
-        name::write_text(&self.origin, &mut text);
-        text.push(b'\n');
-        for n in 0..self.len() {
-            name::write_text(self.get(n), &mut text);
-            text.push(b'\n');
-            if text.len() > 1 << 16 {
-                out.write_all(&text)?;
-                text.clear();
-            }
-        }
-        out.write_all(&text)
-    }
-}
-
-/// What the first line of our own files says.
-struct Header {
-    kind: Kind,
-    of: u64,
-    origin: Vec<u8>,
-}
-
-impl Header {
-    fn parse(text: &[u8]) -> Result<Self, String> {
-        let wrong =
-            || "expected 'kind=delegations|owners of=NUMBER origin=NAME' after 'dnsrack-names'".to_owned();
-        let text = std::str::from_utf8(text).map_err(|_| wrong())?;
-        let (mut kind, mut of, mut origin) = (None, None, None);
-        for word in text.split_ascii_whitespace() {
-            match word.split_once('=').ok_or_else(wrong)? {
-                ("kind", "delegations") => kind = Some(Kind::Delegations),
-                ("kind", "owners") => kind = Some(Kind::Owners),
-                ("of", n) => of = Some(n.parse().map_err(|_| wrong())?),
-                ("origin", n) => {
-                    let name = name::Name::parse_text(n, Some(name::ROOT)).map_err(|e| e.to_string())?;
-                    origin = Some(name.as_wire().to_vec());
-                }
-                _ => return Err(wrong()),
-            }
-        }
-        match (kind, of, origin) {
-            (Some(kind), Some(of), Some(origin)) => Ok(Self { kind, of, origin }),
-            _ => Err(wrong()),
-        }
-    }
 }
 
 /// The longest name that all names are at or below; of a single name its parent.
 fn common_end(bytes: &[u8], starts: &[u32]) -> Vec<u8> {
-    let at = |start: u32| {
-        let rest = &bytes[start as usize..];
-        &rest[..name::wire_len(rest).unwrap_or(1)]
-    };
+    let at = |start| name_at(bytes, start);
     let mut common = if starts.len() == 1 { name::parent(at(starts[0])) } else { at(starts[0]) };
     for &start in starts {
         while !name::is_under(at(start), common) {

@@ -3,9 +3,9 @@
 //! The built-in ones lie in `profiles/` and are the documentation of the format: each figure there says
 //! which seed it is from, or that it is an assumption.
 
-use crate::Error;
+use crate::{Error, Want};
 use measure::line_column;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use wire::rtype;
@@ -18,10 +18,10 @@ pub const BUILT_IN: [(&str, &str); 3] = [
 ];
 
 /// The most labels below a name that a profile can ask for.
-const BELOW_MAX: usize = 8;
+pub(crate) const BELOW_MAX: usize = 8;
 
 /// In which order names are asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// Each query's name is drawn, every name as likely.
@@ -29,6 +29,18 @@ pub enum Order {
     Uniform,
     /// As in the zone or file, and again from the beginning.
     Sequential,
+}
+
+impl std::str::FromStr for Order {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "uniform" => Ok(Self::Uniform),
+            "sequential" => Ok(Self::Sequential),
+            _ => Err(format!("'{text}' is no order: give uniform or sequential")),
+        }
+    }
 }
 
 /// What queries look like. Shares are 0 to 1, of all queries; weights are relative.
@@ -50,7 +62,9 @@ pub struct Profile {
     pub below: Vec<f64>,
     /// The same for names that do not exist.
     pub below_nonexistent: Vec<f64>,
-    /// Types with their weights.
+    /// Records of the zone are asked for, each name with the type that it has there ([`Want::Records`]).
+    pub types_of_zone: bool,
+    /// Types with their weights; where [`Self::types_of_zone`], only used over a file of names, which has none.
     pub types: BTreeMap<u16, f64>,
     /// Share of queries with the IPv4 header's "don't fragment" bit.
     pub df: f64,
@@ -72,6 +86,7 @@ struct File {
     edns: Edns,
     #[serde(default)]
     names: NamesPart,
+    #[serde(default)]
     types: BTreeMap<Spanned<String>, Spanned<f64>>,
     #[serde(default)]
     packets: Packets,
@@ -98,6 +113,14 @@ struct NamesPart {
     below: Option<Spanned<Vec<f64>>>,
     #[serde(rename = "below-nonexistent")]
     below_nonexistent: Option<Spanned<Vec<f64>>>,
+    types: Option<TypesFrom>,
+}
+
+/// Where the types of names come from, if not from `[types]`.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum TypesFrom {
+    Zone,
 }
 
 #[derive(Default, Deserialize)]
@@ -161,6 +184,7 @@ impl Profile {
             nonexistent: share(raw.names.nonexistent.as_ref())?,
             below: labels(raw.names.below.as_ref())?,
             below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
+            types_of_zone: raw.names.types.is_some(),
             types: weights(&raw.types, |t| rtype::from_text(t), "a type such as AAAA, or TYPE and a number")?,
             df: share(raw.packets.df.as_ref())?,
             no_checksum: share(raw.packets.no_checksum.as_ref())?,
@@ -169,14 +193,11 @@ impl Profile {
             ipv6: share(raw.clients.ipv6.as_ref())?,
         };
         let at = |s: &Option<Spanned<f64>>| s.as_ref().map_or(0, |s| s.span().start);
-        if profile.types.is_empty() {
-            return Err((0, "[types] is empty: give at least one type with its weight".into()));
+        if profile.types.is_empty() && !profile.types_of_zone {
+            let what = "no types: give [types] at least one with its weight, or [names] types = \"zone\"";
+            return Err((0, what.into()));
         }
-        if profile.do_bit > profile.edns {
-            let what = format!(
-                "'do' is {}, but only {} of the queries have EDNS: DO needs an OPT record",
-                profile.do_bit, profile.edns
-            );
+        if let Some(what) = profile.do_without_edns() {
             return Err((at(&raw.edns.do_bit), what));
         }
         if profile.edns > 0.0 && profile.edns_sizes.is_empty() {
@@ -195,6 +216,21 @@ impl Profile {
             return Err((count.span().start, what));
         }
         Ok(profile)
+    }
+
+    /// What a zone must be read for.
+    pub fn want(&self) -> Want {
+        if self.types_of_zone { Want::Records } else { Want::Names }
+    }
+
+    /// What is wrong where more queries have DO than have an OPT record.
+    pub(crate) fn do_without_edns(&self) -> Option<String> {
+        (self.do_bit > self.edns).then(|| {
+            format!(
+                "'do' is {}, but only {} of the queries have EDNS: DO needs an OPT record",
+                self.do_bit, self.edns
+            )
+        })
     }
 }
 
@@ -249,4 +285,19 @@ fn labels(value: Option<&Spanned<Vec<f64>>>) -> Result<Vec<f64>, (usize, String)
         ));
     }
     Ok(list.clone())
+}
+
+/// Fuzz entry point: any octets as a profile; what is read must make sense, what is not has its place in the text.
+///
+/// # Panics
+/// Where it does not: a bug.
+pub fn fuzz_profile(text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    match Profile::parse(&text, "fuzz") {
+        Ok(p) => assert!(p.do_bit <= p.edns && p.clients > 0 && (p.types_of_zone || !p.types.is_empty())),
+        Err(Error::Profile { line, column, what, .. }) => {
+            assert!(line > 0 && line <= text.lines().count() + 1 && column > 0 && !what.is_empty());
+        }
+        Err(other) => panic!("{other}"),
+    }
 }

@@ -1,6 +1,6 @@
 //! What a sender is told about its queries; travels as JSON to the roles and stands in TOML files.
 
-use crate::{Error, Names, Profile, Queries, QuerySource, Synthesis};
+use crate::{Changes, Error, Kind, Names, Profile, Queries, QuerySource, Synthesis};
 use measure::Seed;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -53,6 +53,9 @@ pub struct ProfileSpec {
     /// The seed.
     #[serde(default = "one")]
     pub seed: Seed,
+    /// What is otherwise than in the profile.
+    #[serde(default, skip_serializing_if = "Changes::is_empty")]
+    pub changes: Changes,
 }
 
 fn yes() -> bool {
@@ -125,8 +128,32 @@ impl SourceSpec {
 }
 
 impl ProfileSpec {
+    /// The profile with its changes.
+    ///
+    /// # Errors
+    /// As [`Profile::load`] and [`Changes::apply`].
+    pub fn profile(&self) -> Result<Profile, Error> {
+        let mut profile = Profile::load(&self.profile)?;
+        self.changes.apply(&mut profile)?;
+        Ok(profile)
+    }
+
+    /// Refuses changes that these names leave without effect.
+    ///
+    /// # Errors
+    /// [`Error::Spec`]: labels below names that are not delegations.
+    pub fn check_changes(&self, names: &Names) -> Result<(), Error> {
+        if self.changes.below.is_some() && names.kind() != Kind::Delegations {
+            let what = "below: labels can go before names of delegations alone, and these names are others";
+            return Err(Error::Spec(what.into()));
+        }
+        Ok(())
+    }
+
     fn load(&self) -> Result<(Profile, Names), Error> {
-        let profile = Profile::load(&self.profile)?;
-        Ok((profile, Names::open(&self.names, self.seed)?))
+        let profile = self.profile()?;
+        let names = Names::open(&self.names, self.seed, profile.want())?;
+        self.check_changes(&names)?;
+        Ok((profile, names))
     }
 }

@@ -60,7 +60,8 @@ pub struct Synthesis {
     nonexistent: u64,
     below: Table<u8>,
     below_nonexistent: Table<u8>,
-    types: Table<u16>,
+    /// `None` where each name comes with its type.
+    types: Option<Table<u16>>,
     lengths: Table<u8>,
     df: u64,
     no_checksum: u64,
@@ -75,8 +76,9 @@ impl Synthesis {
     /// The queries of worker `worker` of `workers`.
     ///
     /// # Errors
-    /// [`Error::Spec`] where names that do not exist are asked for but cannot be made: a wildcard at
-    /// the apex, or a zone name too long to put a label before.
+    /// [`Error::Spec`] where names that do not exist are asked for but cannot be made: a wildcard or
+    /// a DNAME at the apex, or a zone name too long to put a label before; where types of the zone are
+    /// asked for and the names have none.
     pub fn new(
         profile: &Profile,
         names: Arc<Names>,
@@ -90,12 +92,20 @@ impl Synthesis {
             if origin.len() > ORIGIN_MAX {
                 return Err(Error::Spec(format!("{asked} the zone's name leaves no room for them")));
             }
-            if names.contains(&[&b"\x01*"[..], origin].concat()) == Some(true) {
+            if names.has_apex_wildcard() {
                 return Err(Error::Spec(format!(
-                    "{asked} the zone has a wildcard: every name exists; set it to 0"
+                    "{asked} the zone has a wildcard or a DNAME at its apex: every name exists; set it to 0"
                 )));
             }
         }
+        let types = if profile.types_of_zone && names.kind() == Kind::Records {
+            None
+        } else if profile.types.is_empty() {
+            let what = "types of the zone are asked for, but a file of names has none: give a zone, or types";
+            return Err(Error::Spec(what.into()));
+        } else {
+            Some(Table::new(profile.types.iter().map(|(&t, &w)| (t, w))))
+        };
         // Labels below make sense below a delegation only: elsewhere they make names that do not exist.
         let below = if names.kind() == Kind::Delegations { &profile.below[..] } else { &[1.0] };
         let counts = |weights: &[f64]| Table::new(weights.iter().enumerate().map(|(n, &w)| (n as u8, w)));
@@ -110,7 +120,7 @@ impl Synthesis {
             nonexistent: threshold(profile.nonexistent),
             below: counts(below),
             below_nonexistent: counts(&profile.below_nonexistent),
-            types: Table::new(profile.types.iter().map(|(&t, &w)| (t, w))),
+            types,
             lengths: Table::new(LENGTHS),
             df: threshold(profile.df),
             no_checksum: threshold(profile.no_checksum),
@@ -241,7 +251,11 @@ impl QuerySource for Synthesis {
         }
         let edns = (edns < self.edns)
             .then(|| Edns { udp_size: self.sizes.get(size as u32), do_bit: edns < self.do_bit });
-        wire::query::write(&mut query.bytes, 0, qname, self.types.get(qtype as u32), edns);
+        let qtype = match &self.types {
+            Some(types) => types.get(qtype as u32),
+            None => self.names.rtype(pick as usize).unwrap_or(wire::rtype::A),
+        };
+        wire::query::write(&mut query.bytes, 0, qname, qtype, edns);
         Ok(true)
     }
 }

@@ -22,11 +22,26 @@ pub(super) struct Set {
 }
 
 impl Set {
+    /// Takes the names of a list alone; calls `twice` with the number of each that was there before.
+    pub(super) fn of_names(bytes: &[u8], starts: &[u32], mut twice: impl FnMut(usize)) -> Self {
+        let mut set = Self::with_room(starts.len());
+        for (n, &start) in starts.iter().enumerate() {
+            if !set.insert(bytes, start) {
+                twice(n);
+            }
+        }
+        set
+    }
+
+    fn with_room(names: usize) -> Self {
+        let slots = (names * 2).next_power_of_two().max(16);
+        Self { table: vec![FREE; slots], used: 0, filter: vec![0; slots / 8] }
+    }
+
     /// Takes the names of `bytes` that begin at `starts`, and the names above them that are longer
     /// than `origin_len` octets: in wire format a name above is the end of the name.
     pub(super) fn new(bytes: &[u8], starts: &[u32], origin_len: usize) -> Self {
-        let slots = (starts.len() * 2).next_power_of_two().max(16);
-        let mut set = Self { table: vec![FREE; slots], used: 0, filter: vec![0; slots / 8] };
+        let mut set = Self::with_room(starts.len());
         for &start in starts {
             let mut at = start;
             while name_at(bytes, at).len() > origin_len.max(1) {
@@ -103,7 +118,8 @@ fn hash(wire: &[u8]) -> u64 {
     hash_octets(lower)
 }
 
-fn name_at(bytes: &[u8], at: u32) -> &[u8] {
+/// The name that begins there.
+pub(super) fn name_at(bytes: &[u8], at: u32) -> &[u8] {
     let rest = &bytes[at as usize..];
     &rest[..wire_len(rest).unwrap_or(0)]
 }

@@ -27,7 +27,7 @@ fn wire(text: &str) -> Vec<u8> {
 #[test]
 fn a_zone_gives_its_delegations() {
     let zone = zone();
-    let names = Names::open(zone.path(), Seed(1)).unwrap();
+    let names = Names::open(zone.path(), Seed(1), Want::Names).unwrap();
     assert_eq!((names.len(), names.total(), names.is_sample()), (1001, 1001, false));
     assert_eq!((names.kind(), names.origin()), (Kind::Delegations, &wire("example.")[..]));
     let list = all(&names);
@@ -49,6 +49,7 @@ fn a_zone_without_delegations_gives_its_owners() {
     let names = Names::open(
         file(&format!("{text}a.example. 60 IN A 192.0.2.1\na.example. 60 IN TXT x\n")).path(),
         Seed(1),
+        Want::Names,
     );
     let names = names.unwrap();
     assert_eq!(names.kind(), Kind::Owners);
@@ -62,7 +63,7 @@ fn a_sample_is_fair_seeded_and_in_order() {
     let number =
         |text: &str| text.trim_start_matches('d').split('.').next().unwrap().parse().unwrap_or(1000usize);
     for seed in 0..200 {
-        let names = Names::from_zone_limited(zone.path(), Seed(seed), 100, &mut |_| {}).unwrap();
+        let names = Names::from_zone_limited(zone.path(), Seed(seed), Want::Names, 100, &mut |_| {}).unwrap();
         assert_eq!((names.len(), names.total(), names.is_sample()), (100, 1001, true));
         assert_eq!(names.contains(&wire("d1.example.")), None);
         let picked: Vec<usize> = all(&names).iter().map(|t| number(t)).collect();
@@ -73,8 +74,8 @@ fn a_sample_is_fair_seeded_and_in_order() {
     assert!(hits.iter().all(|&h| (1..=44).contains(&h)), "{hits:?}");
     let mean = |part: &[u32]| f64::from(part.iter().sum::<u32>()) / part.len() as f64;
     assert!((mean(&hits[..100]) - 20.0).abs() < 2.5 && (mean(&hits[901..]) - 20.0).abs() < 2.5);
-    let one = Names::from_zone_limited(zone.path(), Seed(5), 100, &mut |_| {}).unwrap();
-    let again = Names::from_zone_limited(zone.path(), Seed(5), 100, &mut |_| {}).unwrap();
+    let one = Names::from_zone_limited(zone.path(), Seed(5), Want::Names, 100, &mut |_| {}).unwrap();
+    let again = Names::from_zone_limited(zone.path(), Seed(5), Want::Names, 100, &mut |_| {}).unwrap();
     assert_eq!(all(&one), all(&again));
 }
 
@@ -82,10 +83,11 @@ fn a_sample_is_fair_seeded_and_in_order() {
 fn written_names_are_read_again() {
     let zone = zone();
     for limit in [100, NAMES_MAX] {
-        let names = Names::from_zone_limited(zone.path(), Seed(1), limit, &mut |_| {}).unwrap();
+        let names = Names::from_zone_limited(zone.path(), Seed(1), Want::Names, limit, &mut |_| {}).unwrap();
         let mut out = Vec::new();
         names.write(&mut out).unwrap();
-        let copy = Names::open(file(std::str::from_utf8(&out).unwrap()).path(), Seed(9)).unwrap();
+        let copy =
+            Names::open(file(std::str::from_utf8(&out).unwrap()).path(), Seed(9), Want::Names).unwrap();
         assert_eq!(all(&copy), all(&names));
         assert_eq!(
             (copy.total(), copy.is_sample(), copy.kind(), copy.origin()),
@@ -96,14 +98,19 @@ fn written_names_are_read_again() {
 
 #[test]
 fn plain_files_of_names_are_delegations_of_what_they_share() {
-    let names = Names::open(file("# a comment\n\n a.example.com\nb.example.com.\n").path(), Seed(1)).unwrap();
+    let names =
+        Names::open(file("# a comment\n\n a.example.com\nb.example.com.\n").path(), Seed(1), Want::Names)
+            .unwrap();
     assert_eq!(names.origin(), wire("example.com."));
     assert_eq!(
         (names.kind(), all(&names)),
         (Kind::Delegations, vec!["a.example.com.".into(), "b.example.com.".into()])
     );
-    assert_eq!(Names::open(file("com\nnet\n").path(), Seed(1)).unwrap().origin(), wire("."));
-    assert_eq!(Names::open(file("a.example.com\n").path(), Seed(1)).unwrap().origin(), wire("example.com."));
+    assert_eq!(Names::open(file("com\nnet\n").path(), Seed(1), Want::Names).unwrap().origin(), wire("."));
+    assert_eq!(
+        Names::open(file("a.example.com\n").path(), Seed(1), Want::Names).unwrap().origin(),
+        wire("example.com.")
+    );
 }
 
 #[test]

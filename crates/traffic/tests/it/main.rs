@@ -4,6 +4,7 @@ mod files;
 mod profiles;
 mod shares;
 mod workers;
+mod zones;
 
 use std::path::{Path, PathBuf};
 use traffic::{ProfileSpec, Query, QuerySource, SourceSpec};
@@ -25,7 +26,12 @@ fn zone(folder: &Path, count: usize) -> PathBuf {
 }
 
 fn profile(profile: impl Into<String>, names: PathBuf, seed: u64) -> SourceSpec {
-    SourceSpec::Profile(ProfileSpec { profile: profile.into(), names, seed: measure::Seed(seed) })
+    SourceSpec::Profile(ProfileSpec {
+        profile: profile.into(),
+        names,
+        seed: measure::Seed(seed),
+        changes: Default::default(),
+    })
 }
 
 fn take(source: &mut dyn QuerySource, count: usize) -> Vec<Query> {

@@ -1,0 +1,213 @@
+//! Changes to a profile: what a command line or an experiment says otherwise than the profile.
+
+use crate::profile::BELOW_MAX;
+use crate::{Error, Order, Profile};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use wire::rtype;
+
+/// The UDP payload size of OPT records where a profile without any gets some by a change: 1232 octets (DNS flag
+/// day 2020).
+const UDP_SIZE: u16 = 1232;
+
+/// What replaces parts of a profile; `None` leaves the profile's own.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Changes {
+    /// Share of queries for names that do not exist: see [`nonexistent`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nonexistent: Option<f64>,
+    /// Weights of 0, 1, 2, … labels below a delegation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub below: Option<Vec<f64>>,
+    /// In which order names are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+    /// Types with their weights, or those of the zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub types: Option<Types>,
+    /// Share of queries with an OPT record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edns: Option<f64>,
+    /// Share of queries with DO.
+    #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
+    pub do_bit: Option<f64>,
+}
+
+/// Which types are asked for; as text `zone`, or `A=5,AAAA=2`: types with their weights (1 where none is given).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Types {
+    /// Records of the zone: each name with the type that it has there.
+    Zone,
+    /// Types with their weights, drawn independently of names.
+    Weights(BTreeMap<u16, f64>),
+}
+
+impl Changes {
+    /// True where nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Changes the profile.
+    ///
+    /// # Errors
+    /// [`Error::Spec`]: a share outside 0 to 1, weights without a sum, more DO than EDNS.
+    pub fn apply(&self, profile: &mut Profile) -> Result<(), Error> {
+        let spec = |what: String| Error::Spec(what);
+        for (name, value, to) in [
+            ("nonexistent", self.nonexistent, &mut profile.nonexistent),
+            ("edns", self.edns, &mut profile.edns),
+            ("do", self.do_bit, &mut profile.do_bit),
+        ] {
+            let Some(value) = value else { continue };
+            if !(0.0..=1.0).contains(&value) {
+                return Err(spec(format!("{name}: {value} is not a share: give a number from 0 to 1")));
+            }
+            *to = value;
+        }
+        if let Some(what) = profile.do_without_edns() {
+            return Err(spec(what + "; change both"));
+        }
+        if profile.edns > 0.0 && profile.edns_sizes.is_empty() {
+            profile.edns_sizes.insert(UDP_SIZE, 1.0);
+        }
+        if let Some(below) = &self.below {
+            if below.len() > BELOW_MAX + 1 || !are_weights(below.iter().copied()) {
+                return Err(spec(format!(
+                    "below: expected weights of 0, 1, 2, … labels (at most {BELOW_MAX}), not all zero"
+                )));
+            }
+            profile.below.clone_from(below);
+        }
+        profile.order = self.order.unwrap_or(profile.order);
+        match &self.types {
+            Some(Types::Zone) => (profile.types_of_zone, profile.types) = (true, BTreeMap::new()),
+            Some(Types::Weights(types)) => (profile.types_of_zone, profile.types) = (false, types.clone()),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+fn are_weights(mut weights: impl Iterator<Item = f64>) -> bool {
+    let mut sum = 0.0;
+    weights.all(|w| {
+        sum += w;
+        (0.0..=1e15).contains(&w)
+    }) && sum > 0.0
+}
+
+/// Reads a share of queries for names that do not exist: `0.3`, or a ratio `EXISTENT:NONEXISTENT` as RZAIA gives
+/// them (seed 003, chapter 3, variable d: "10 (existent) : 1 (non-existent), 1:1, 1:10, 1:100, and 1:1000"), so
+/// that `10:1` is 1/11 and `1:1000` is 1000/1001.
+///
+/// # Errors
+/// A sentence on what was expected.
+pub fn nonexistent(text: &str) -> Result<f64, String> {
+    let wrong = || {
+        format!(
+            "'{text}': give a share from 0 to 1 or EXISTENT:NONEXISTENT, such as 10:1 for one miss in eleven"
+        )
+    };
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| (0.0..=1e15).contains(n));
+    match text.split_once(':') {
+        None => number(text).filter(|&share| share <= 1.0).ok_or_else(wrong),
+        Some((hits, misses)) => {
+            let (hits, misses) = (number(hits).ok_or_else(wrong)?, number(misses).ok_or_else(wrong)?);
+            if hits + misses > 0.0 { Ok(misses / (hits + misses)) } else { Err(wrong()) }
+        }
+    }
+}
+
+impl FromStr for Types {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "zone" {
+            return Ok(Self::Zone);
+        }
+        let mut types = BTreeMap::new();
+        for part in text.split(',') {
+            let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+            let rtype = rtype::from_text(name.trim())
+                .ok_or_else(|| format!("'{name}' is not a type: give 'zone', or types such as A=5,AAAA=2"))?;
+            let weight = weight.trim().parse().map_err(|_| format!("'{weight}' is not a weight"))?;
+            if types.insert(rtype, weight).is_some() {
+                return Err(format!("'{name}' is there twice"));
+            }
+        }
+        if are_weights(types.values().copied()) {
+            Ok(Self::Weights(types))
+        } else {
+            Err("weights are numbers from 0 to 1e15, not all zero".into())
+        }
+    }
+}
+
+impl TryFrom<String> for Types {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Types> for String {
+    fn from(types: Types) -> Self {
+        match types {
+            Types::Zone => "zone".into(),
+            Types::Weights(types) => {
+                let parts: Vec<String> =
+                    types.iter().map(|(&t, w)| format!("{}={w}", rtype::to_text(t))).collect();
+                parts.join(",")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_existent_to_nonexistent() {
+        let ratios = ["10:1", "1:1", "1:1000", "0.3", "0:1", "1:0"].map(|t| nonexistent(t).unwrap());
+        assert_eq!(ratios, [1.0 / 11.0, 0.5, 1000.0 / 1001.0, 0.3, 1.0, 0.0]);
+        for bad in ["", "1.5", "-1", "0:0", "1:-1", "1:2:3", "ten", "nan", "30%"] {
+            assert!(nonexistent(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn types_go_there_and_back() {
+        for text in ["zone", "A=5,AAAA=2", "A=0.25,TYPE65000=1"] {
+            assert_eq!(String::from(text.parse::<Types>().unwrap()), text);
+        }
+        assert_eq!("MX,A=3".parse::<Types>().unwrap(), "A=3,MX=1".parse().unwrap());
+        for bad in ["", "A=", "A=-1", "A=0", "A,A", "B", "A=nan", "zone,A", "A=1e16"] {
+            assert!(bad.parse::<Types>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_change_replaces_its_part_alone() {
+        let rzaia = Profile::load("rzaia").unwrap();
+        let mut changed = rzaia.clone();
+        Changes::default().apply(&mut changed).unwrap();
+        assert_eq!(changed, rzaia);
+        let types = Some("A=1".parse().unwrap());
+        Changes { nonexistent: Some(0.5), types, ..Changes::default() }.apply(&mut changed).unwrap();
+        assert_eq!(changed, Profile { nonexistent: 0.5, types: [(1, 1.0)].into(), ..rzaia.clone() });
+        for (bad, word) in [
+            (Changes { edns: Some(0.5), ..Changes::default() }, "only 0.5 of the queries have EDNS"),
+            (Changes { nonexistent: Some(2.0), ..Changes::default() }, "nonexistent: 2 is not a share"),
+            (Changes { below: Some(vec![0.0]), ..Changes::default() }, "below: expected weights"),
+        ] {
+            let error = bad.apply(&mut rzaia.clone()).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}
