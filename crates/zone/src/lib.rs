@@ -21,7 +21,7 @@ pub mod text;
 pub mod time;
 
 pub use error::{Error, Place};
-pub use generate::{Family, generate};
+pub use generate::{Family, Shape, generate};
 pub use info::{Info, info};
 pub use probe::{Probe, delegations, probe};
 pub use profile::Profile;

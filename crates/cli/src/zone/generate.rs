@@ -7,18 +7,21 @@ use measure::Seed;
 use measure::units::{self, grouped};
 use std::path::PathBuf;
 use std::time::Instant;
-use zone::Family;
-use zone::sign;
+use zone::{Family, Profile, Shape, sign};
 
 /// `zone generate`.
 #[derive(Args)]
 pub struct Generate {
-    /// Family of the RZAIA study: U-4-DS0, U-6-DS0, S-6-DS10, S-6-DS50 or S-6-DS100
-    #[arg(long, value_name = "FAMILY")]
-    family: Family,
-    /// Delegations: the 280 TLDs of 2009 and new ones; K, M, G are powers of ten
+    /// Zone of the seeds: U-4-DS0, U-6-DS0, S-6-DS10, S-6-DS50 or S-6-DS100 (RZAIA), COM, PT, ROOT, NOMINET
+    #[arg(long, value_name = "FAMILY", required_unless_present = "profile", conflicts_with = "profile")]
+    family: Option<Family>,
+    /// Zone profile: a TOML file such as 'zone fit' writes, or COM, PT, ROOT
+    #[arg(long, value_name = "FILE|NAME")]
+    profile: Option<String>,
+    /// Delegations (in NOMINET, A records); K, M, G are powers of ten [default: what the family or profile says;
+    /// RZAIA's, which are the 280 TLDs of 2009 and new ones, have none]
     #[arg(long, value_name = "N", value_parser = units::count)]
-    delegations: u64,
+    delegations: Option<u64>,
     /// Zone file to write; '-' is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -48,17 +51,25 @@ pub fn run(g: &Generate, common: &Common) -> output::Result {
             Some(g.signing.options(Some(algorithm)))
         }
     };
+    let (shape, name) = match (&g.profile, g.family) {
+        (Some(profile), _) => (Shape::from(Profile::load(profile)?), profile.as_str()),
+        (None, Some(family)) => (Shape::from(family), family.name()),
+        (None, None) => return Err(Failure::usage("give --family or --profile")),
+    };
+    let Some(delegations) = g.delegations.or(shape.delegations()) else {
+        return Err(Failure::usage(format!("{name} has no size of its own: give --delegations, 1K to 10M")));
+    };
     let start = Instant::now();
-    let mut progress = common.progress(&format!("{} delegations", g.family), g.delegations);
+    let mut progress = common.progress(&format!("{name} delegations"), delegations);
     let written = write_output(&g.output, |out| {
         let mut heard = |n| progress.set(n);
         Ok(match &options {
-            None => (zone::generate(g.family, g.delegations, Seed(g.seed), out, &mut heard)?, None),
+            None => (zone::generate(shape, delegations, Seed(g.seed), out, &mut heard)?, None),
             Some(options) => {
                 let make = |out: &mut dyn std::io::Write, heard: &mut dyn FnMut(u64)| {
-                    zone::generate(g.family, g.delegations, Seed(g.seed), out, heard)
+                    zone::generate(shape, delegations, Seed(g.seed), out, heard)
                 };
-                let (made, signed) = zone::generate_signed(g.family.name(), make, options, out, &mut heard)?;
+                let (made, signed) = zone::generate_signed(name, make, options, out, &mut heard)?;
                 (made, Some(signed))
             }
         })
@@ -85,13 +96,14 @@ pub fn run(g: &Generate, common: &Common) -> output::Result {
     }
     #[derive(serde::Serialize)]
     struct Written {
-        family: Family,
+        family: Option<Family>,
+        profile: Option<String>,
         seed: u64,
         #[serde(flatten)]
         made: zone::generate::Summary,
         signed: Option<sign::Summary>,
     }
-    let written = Written { family: g.family, seed: g.seed, made, signed };
+    let written = Written { family: g.family, profile: g.profile.clone(), seed: g.seed, made, signed };
     common.tell("zone.generate", &written, String::new)?;
     Ok(Status::Done)
 }

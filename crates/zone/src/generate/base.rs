@@ -67,11 +67,11 @@ const SHARED: usize = 110;
 /// Servers with an IPv6 address besides seven of the root's.
 const WITH_AAAA: usize = 190;
 
-/// A name server's name with its addresses.
+/// A name server's name with its addresses, at least one.
 #[derive(Clone)]
 pub(super) struct Server {
     pub name: Name,
-    pub v4: Ipv4Addr,
+    pub v4: Option<Ipv4Addr>,
     pub v6: Option<Ipv6Addr>,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Base {
 pub(super) fn root_servers() -> Vec<Server> {
     let server = |(i, (v4, v6)): (usize, &(&str, &str))| Server {
         name: name(&format!("{}.root-servers.net", letter(i))),
-        v4: v4.parse().expect("a constant address"),
+        v4: Some(v4.parse().expect("a constant address")),
         v6: v6.parse().ok(),
     };
     ROOT_SERVERS.iter().enumerate().map(server).collect()
@@ -101,8 +101,8 @@ fn letter(i: usize) -> char {
     char::from(b'a' + i as u8)
 }
 
-fn name(text: &str) -> Name {
-    text.parse().expect("made of valid labels")
+pub(super) fn name(text: &str) -> Name {
+    text.parse().expect("a constant, or checked before")
 }
 
 impl Base {
@@ -135,7 +135,7 @@ impl Base {
             addresses.chain(new.into_iter().enumerate().map(|(i, n)| (n, with_aaaa.contains(&i))));
         for (name, v6) in addresses.collect::<Vec<_>>() {
             let (a, b) = (draw.bits(), draw.bits());
-            servers.push(Server { name, v4: address::v4(a), v6: v6.then(|| address::v6(b)) });
+            servers.push(Server { name, v4: Some(address::v4(a)), v6: v6.then(|| address::v6(b)) });
         }
 
         tlds.truncate(count);

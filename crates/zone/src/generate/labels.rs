@@ -1,141 +1,33 @@
 //! Distinct labels in canonical order, each computed from its rank alone.
 //!
-//! A label is a walk over words, syllables, digits and hyphens. At every step the `n` labels below the
-//! current prefix are divided among the continuations in fixed proportions, rounded by an offset that
+//! A label is a walk over words, syllables, letters, digits and hyphens. At every step the `n` labels below
+//! the current prefix are divided among the continuations in fixed proportions, rounded by an offset that
 //! a hash of the prefix gives; at most one of them ends there. Continuations of a step never start
 //! with each other, so ranks are in canonical order and labels are distinct by construction; any rank
 //! costs a few divisions, and no range of ranks needs another.
 
-use super::words;
+use super::vocabulary::{Kind, SLOT_BITS, SLOTS, Vocabulary};
 use measure::Seed;
 
-/// Slots that a step's continuations share; a power of two.
-const SLOTS: u64 = 1 << SLOT_BITS;
-const SLOT_BITS: u32 = 12;
+/// From this length in octets on, labels that must go on do so by a syllable, so as to stay below 64.
+const LONG: usize = 46;
+/// Shares of labels that end are in steps of 2^-24.
+const END_BITS: u32 = 24;
+/// Labels looked at to see how long they come out, and how often.
+const SAMPLES: u64 = 2048;
+const ROUNDS: usize = 10;
 
-/// What a label may look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
-    /// One word, more where the words are used up, perhaps a digit at the end: `along2`.
-    Tld,
-    /// Some words, with digits and hyphens here and there: `4feetpracticeskyways`.
-    SecondLevel,
-}
+/// Weights of lengths in octets.
+pub(super) type Lengths = [f64; 64];
 
-#[derive(Clone, Copy)]
-struct Token {
-    text: [u8; 12],
-    len: u8,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Start,
-    Word,
-    Digit,
-    Hyphen,
-}
-
-/// The continuations of a step: tokens in order, and which slots each has.
-struct Table {
-    tokens: Vec<Token>,
-    /// First slot of each token, and the number of slots at the end.
-    first: Vec<u32>,
-    token_of_slot: Vec<u16>,
-}
-
-impl Table {
-    /// Slots in proportion to the weights, at least one for each.
-    fn new(mut entries: Vec<(String, Kind, u32)>) -> Self {
-        entries.sort();
-        let total: u64 = entries.iter().map(|e| u64::from(e.2)).sum();
-        let spare = SLOTS - entries.len() as u64;
-        let (mut tokens, mut first, mut sum) = (Vec::new(), Vec::new(), 0u64);
-        for (i, (text, kind, weight)) in entries.iter().enumerate() {
-            first.push((i as u64 + sum * spare / total) as u32);
-            sum += u64::from(*weight);
-            let mut token = Token { text: [0; 12], len: text.len() as u8, kind: *kind };
-            token.text[..text.len()].copy_from_slice(text.as_bytes());
-            tokens.push(token);
-        }
-        first.push(SLOTS as u32);
-        let mut token_of_slot = Vec::with_capacity(SLOTS as usize);
-        for (i, pair) in first.windows(2).enumerate() {
-            token_of_slot.extend((pair[0]..pair[1]).map(|_| i as u16));
-        }
-        Self { tokens, first, token_of_slot }
+/// The lengths of second-level names: assumed, a mean of 13 octets.
+pub(super) fn second_level() -> Lengths {
+    let mut lengths = [0.0; 64];
+    let weights = [1, 4, 12, 25, 42, 58, 72, 83, 90, 92, 90, 84, 76, 66, 56, 46, 37, 29, 23, 17, 13, 9, 7, 5];
+    for (length, weight) in (2..).zip(weights) {
+        lengths[length] = f64::from(weight);
     }
-}
-
-impl PartialOrd for Kind {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Kind {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (*self as u8).cmp(&(*other as u8))
-    }
-}
-
-/// The tables of a style; one set serves any number of [`Labels`].
-pub(super) struct Vocabulary {
-    style: Style,
-    start: Table,
-    after_word: Table,
-    /// For TLDs, shorter than another word.
-    syllables: Table,
-    words: Table,
-}
-
-impl Vocabulary {
-    pub fn new(style: Style) -> Self {
-        let words: Vec<_> = words::prefix_free(style == Style::Tld)
-            .into_iter()
-            .map(|w| (w.to_owned(), Kind::Word, 40 / (w.len() as u32).max(3)))
-            .collect();
-        let total: u32 = words.iter().map(|w| w.2).sum();
-        let digits =
-            |percent: u32| (0..10).map(move |d| (d.to_string(), Kind::Digit, total * percent / 1000 + 1));
-        let hyphen = ("-".to_owned(), Kind::Hyphen, total / 40);
-        let with = |extra: Vec<(String, Kind, u32)>| Table::new([words.clone(), extra].concat());
-        let (start, after_word) = match style {
-            Style::Tld => (with(Vec::new()), with(digits(8).collect())),
-            Style::SecondLevel => (with(digits(3).collect()), with(digits(4).chain([hyphen]).collect())),
-        };
-        let mut syllables: Vec<_> = digits(0).map(|(d, kind, _)| (d, kind, 2)).collect();
-        for c in "bcdfghjklmnprstvwz".chars() {
-            syllables.extend("aeiouy".chars().map(|v| (format!("{c}{v}"), Kind::Word, 1)));
-        }
-        Self { style, start, after_word, syllables: Table::new(syllables), words: with(Vec::new()) }
-    }
-
-    /// In 65,536ths: how likely one label is to end after `depth` steps.
-    fn end_share(&self, depth: u32, last: Kind) -> u64 {
-        match (self.style, depth, last) {
-            (_, _, Kind::Start | Kind::Hyphen) => 0,
-            // Not a digit alone.
-            (Style::SecondLevel, 1, Kind::Digit) => 0,
-            (Style::SecondLevel, 1, _) => 2_000,
-            (Style::SecondLevel, 2, _) => 36_000,
-            (Style::SecondLevel, 3, _) => 46_000,
-            (Style::Tld, 1, _) => 48_000,
-            (Style::Tld, 2, _) => 58_000,
-            _ => 65_536,
-        }
-    }
-
-    fn table(&self, last: Kind, hash: u64) -> &Table {
-        match last {
-            Kind::Start => &self.start,
-            // Which of the two is a property of the prefix.
-            Kind::Word if self.style == Style::Tld && hash % 8 < 5 => &self.syllables,
-            Kind::Word => &self.after_word,
-            Kind::Digit | Kind::Hyphen => &self.words,
-        }
-    }
+    lengths
 }
 
 /// `count` distinct labels in canonical order.
@@ -143,12 +35,68 @@ pub(super) struct Labels<'a> {
     vocabulary: &'a Vocabulary,
     count: u64,
     key: u64,
+    /// By length: how likely one label is to end there.
+    ends: [u32; 64],
+    /// Labels that are taken already, sorted.
+    taken: Vec<Vec<u8>>,
 }
 
 impl<'a> Labels<'a> {
-    /// `what` names the set among those of a seed.
-    pub fn new(vocabulary: &'a Vocabulary, count: u64, seed: Seed, what: &str) -> Self {
-        Self { vocabulary, count, key: seed.draw(what, 0).bits() }
+    /// `what` names the set among those of a seed; `taken` are labels that must not be among them.
+    pub fn new(
+        vocabulary: &'a Vocabulary,
+        count: u64,
+        lengths: &Lengths,
+        mut taken: Vec<Vec<u8>>,
+        seed: Seed,
+        what: &str,
+    ) -> Self {
+        taken.sort_unstable();
+        let key = seed.draw(what, 0).bits();
+        let mut labels = Self { vocabulary, count, key, ends: [0; 64], taken };
+        labels.fit(lengths);
+        labels
+    }
+
+    /// Finds shares of labels that end at each length, so that lengths come out as they should: from what
+    /// the lengths alone say, corrected by how the labels do come out. Additions, multiplications and divisions
+    /// alone, so the same everywhere.
+    fn fit(&mut self, lengths: &Lengths) {
+        let longest = lengths.iter().rposition(|&w| w > 0.0).unwrap_or(63);
+        let whole = f64::from(1u32 << END_BITS);
+        let mut left = [0.0; 65];
+        for length in (0..64).rev() {
+            left[length] = left[length + 1] + lengths[length];
+        }
+        let mut shares: [f64; 64] =
+            std::array::from_fn(|l| if l >= longest { 1.0 } else { lengths[l] / left[l] });
+        let samples = self.count.min(SAMPLES);
+        for round in 0..=ROUNDS {
+            self.ends = shares.map(|s| (s * whole) as u32);
+            if round == ROUNDS || samples == 0 {
+                return;
+            }
+            let mut ended = [0.0; 64];
+            let mut text = Vec::new();
+            for sample in 0..samples {
+                text.clear();
+                self.write(
+                    (u128::from(sample) * u128::from(self.count) / u128::from(samples)) as u64,
+                    &mut text,
+                );
+                ended[text.len()] += 1.0;
+            }
+            let mut rest = samples as f64;
+            for l in 1..longest {
+                let wanted = lengths[l] / left[l] * rest;
+                if lengths[l] > 0.0 {
+                    // Half a label stands for none, so that a share can rise from nothing.
+                    let change = wanted / f64::max(ended[l], 0.5);
+                    shares[l] = (shares[l] * change.clamp(0.25, 4.0)).clamp(1.0 / whole, 1.0);
+                }
+                rest -= ended[l];
+            }
+        }
     }
 
     pub fn count(&self) -> u64 {
@@ -157,16 +105,21 @@ impl<'a> Labels<'a> {
 
     /// Appends the label of `rank` (below the count).
     pub fn write(&self, rank: u64, out: &mut Vec<u8>) {
+        let start = out.len();
         let (mut n, mut r, mut hash) = (self.count, rank, self.key);
-        let (mut depth, mut last) = (0, Kind::Start);
+        let mut last = Kind::Start;
         loop {
-            if n * self.vocabulary.end_share(depth, last) > hash >> 48 {
-                if r == 0 {
-                    return;
+            let len = out.len() - start;
+            if last.may_end(len) && n * u64::from(self.ends[len.min(63)]) > hash >> (64 - END_BITS) {
+                let is_taken = |label: &[u8]| self.taken.binary_search_by(|t| t[..].cmp(label)).is_ok();
+                if self.taken.is_empty() || !is_taken(&out[start..]) {
+                    if r == 0 {
+                        return;
+                    }
+                    (n, r) = (n - 1, r - 1);
                 }
-                (n, r) = (n - 1, r - 1);
             }
-            let table = self.vocabulary.table(last, hash);
+            let table = self.vocabulary.table(last, hash, &out[start..], len >= LONG);
             // Continuation c has the ranks from (n * first[c] + offset) / SLOTS on.
             let offset = hash >> 20 & (SLOTS - 1);
             let slot = (((r + 1) << SLOT_BITS) - offset - 1) / n;
@@ -177,7 +130,7 @@ impl<'a> Labels<'a> {
             let token = &table.tokens[c];
             out.extend_from_slice(&token.text[..usize::from(token.len)]);
             hash = mix(hash ^ (c as u64 + 1));
-            (depth, last) = (depth + 1, token.kind);
+            last = token.kind;
         }
     }
 
@@ -204,11 +157,16 @@ pub(super) fn mix(x: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::vocabulary::Style;
     use super::*;
     use proptest::prelude::*;
 
+    fn labels_of(vocabulary: &Vocabulary, count: u64, seed: u64) -> Labels<'_> {
+        Labels::new(vocabulary, count, &second_level(), Vec::new(), Seed(seed), "test")
+    }
+
     fn all(vocabulary: &Vocabulary, count: u64, seed: u64) -> Vec<String> {
-        let labels = Labels::new(vocabulary, count, Seed(seed), "test");
+        let labels = labels_of(vocabulary, count, seed);
         let label = |rank| {
             let mut text = Vec::new();
             labels.write(rank, &mut text);
@@ -221,13 +179,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
         fn labels_are_sorted_distinct_and_well_formed(count in 1u64..30_000, seed in any::<u64>()) {
-            for style in [Style::Tld, Style::SecondLevel] {
+            for style in [Style::Tld, Style::SecondLevel, Style::Letters] {
                 let vocabulary = Vocabulary::new(style);
                 let labels = all(&vocabulary, count, seed);
                 prop_assert!(labels.windows(2).all(|w| w[0] < w[1]));
                 for label in &labels {
                     prop_assert!(label.len() <= 45 && !label.starts_with('-') && !label.ends_with('-'), "{}", label);
-                    prop_assert!(label.bytes().any(|b| b.is_ascii_alphabetic()), "{}", label);
+                    prop_assert!(!label.contains("--") && label.bytes().any(|b| b.is_ascii_alphabetic()), "{}", label);
                 }
             }
         }
@@ -237,34 +195,64 @@ mod tests {
     fn a_rank_is_found_again() {
         let vocabulary = Vocabulary::new(Style::SecondLevel);
         let labels = all(&vocabulary, 5000, 3);
-        let set = Labels::new(&vocabulary, 5000, Seed(3), "test");
+        let set = labels_of(&vocabulary, 5000, 3);
         for rank in [0, 1, 77, 4999] {
             assert_eq!(set.rank_after(labels[rank].as_bytes()), rank as u64 + 1);
         }
         assert_eq!((set.rank_after(b"!"), set.rank_after(b"~")), (0, 5000));
     }
 
-    #[test]
-    fn lengths_are_those_of_words() {
-        let mean = |style, count| {
-            let labels = all(&Vocabulary::new(style), count, 1);
-            labels.iter().map(String::len).sum::<usize>() as f64 / count as f64
-        };
-        let small = mean(Style::Tld, 700);
-        assert!((5.0..7.5).contains(&small), "{small}");
-        let large = mean(Style::Tld, 300_000);
-        assert!((6.0..11.0).contains(&large), "{large}");
-        let second = mean(Style::SecondLevel, 100_000);
-        assert!((9.0..16.0).contains(&second), "{second}");
+    /// Half the sum of the differences from the shares that were wanted.
+    fn distance(labels: &[String], wanted: &Lengths) -> f64 {
+        let sum: f64 = wanted.iter().sum();
+        let share =
+            |l: usize| labels.iter().filter(|label| label.len() == l).count() as f64 / labels.len() as f64;
+        (0..64).map(|l| (share(l) - wanted[l] / sum).abs()).sum::<f64>() / 2.0
     }
 
     #[test]
-    fn no_label_is_a_generic_tld() {
-        let vocabulary = Vocabulary::new(Style::Tld);
-        let labels = all(&vocabulary, 400_000, 9);
-        for tld in super::super::base::GENERIC {
-            assert!(labels.binary_search_by(|l| l.as_str().cmp(tld)).is_err(), "{tld}");
+    fn lengths_come_out_as_wanted() {
+        let vocabulary = Vocabulary::new(Style::SecondLevel);
+        for (count, bound) in [(2_000, 0.08), (50_000, 0.08)] {
+            let labels = all(&vocabulary, count, 1);
+            let distance = distance(&labels, &second_level());
+            assert!(distance < bound, "{count}: {distance}");
         }
-        assert!(labels.iter().all(|l| l.len() > 2), "two letters are for countries");
+        // Longer names where the short ones are used up.
+        let mut short = [0.0; 64];
+        (short[2], short[3], short[4]) = (1.0, 1.0, 1.0);
+        let vocabulary = Vocabulary::new(Style::Letters);
+        let labels_of = |count: u64| {
+            let labels = Labels::new(&vocabulary, count, &short, Vec::new(), Seed(1), "test");
+            (0..count)
+                .map(|rank| {
+                    let mut text = Vec::new();
+                    labels.write(rank, &mut text);
+                    String::from_utf8(text).unwrap()
+                })
+                .collect::<Vec<_>>()
+        };
+        let few = labels_of(500);
+        assert!(
+            distance(&few, &short) < 0.1 && few.iter().all(|l| l.len() <= 6),
+            "{}",
+            distance(&few, &short)
+        );
+        let many = labels_of(100_000);
+        assert!(many.iter().filter(|l| l.len() == 2).count() <= 676 && many.iter().any(|l| l.len() > 4));
+    }
+
+    #[test]
+    fn a_label_that_is_taken_is_none_of_them() {
+        let vocabulary = Vocabulary::new(Style::Letters);
+        let before = all(&vocabulary, 3000, 9);
+        let taken: Vec<Vec<u8>> = before.iter().step_by(10).map(|l| l.as_bytes().to_vec()).collect();
+        let labels = Labels::new(&vocabulary, 3000, &second_level(), taken.clone(), Seed(9), "test");
+        let mut text = Vec::new();
+        for rank in 0..3000 {
+            text.clear();
+            labels.write(rank, &mut text);
+            assert!(!taken.contains(&text), "{}", String::from_utf8_lossy(&text));
+        }
     }
 }

@@ -79,13 +79,19 @@ window wine wing winter wire wise wish wizard wolf wonder wood wool word work wo
 yard year yellow yes yield yoga young youth zebra zenith zero zest zigzag zinc zone zoom
 ";
 
-/// The words, sorted, none the start of another: where one is, the shorter one stays if `short`,
-/// otherwise the longer ones. Names of today's and 2009's generic TLDs are left out.
-pub(super) fn prefix_free(short: bool) -> Vec<&'static str> {
+/// The words, sorted, each once.
+pub(super) fn all() -> Vec<&'static str> {
     let mut words: Vec<&str> =
         WORDS.split_whitespace().filter(|w| !super::base::GENERIC.contains(w)).collect();
     words.sort_unstable();
     words.dedup();
+    words
+}
+
+/// The words, sorted, none the start of another: where one is, the shorter one stays if `short`,
+/// otherwise the longer ones. Names of today's and 2009's generic TLDs are left out.
+pub(super) fn prefix_free(short: bool) -> Vec<&'static str> {
+    let words = all();
     let mut kept: Vec<&str> = Vec::with_capacity(words.len());
     for word in words {
         match kept.last() {

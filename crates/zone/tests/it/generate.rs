@@ -110,22 +110,22 @@ fn threads_do_not_change_a_byte_and_seeds_do() {
 #[test]
 fn golden_zones_never_change() {
     let hashes: Vec<String> =
-        Family::ALL.iter().map(|&f| format!("{f} {}", &sha256(&zone_of(f, 1200, 42).0)[..32])).collect();
+        Family::RZAIA.iter().map(|&f| format!("{f} {}", &sha256(&zone_of(f, 1200, 42).0)[..32])).collect();
     assert_eq!(hashes, GOLDEN);
 }
 
 const GOLDEN: [&str; 5] = [
-    "U-4-DS0 2c120e67d7da674cd89e0a9118780868",
-    "U-6-DS0 36c9e9b635b8827f29472757280c07ac",
-    "S-6-DS10 be17466afba94b78f38d769a2cfecac0",
-    "S-6-DS50 59ea8fcce0a5f04e9e9e776c11e01c67",
-    "S-6-DS100 6118612a9faab293af1b75da558a32bf",
+    "U-4-DS0 95f1d8bac52b2866c8f42cc3f69dcd34",
+    "U-6-DS0 83da0f1b310493d009e6095325743d8b",
+    "S-6-DS10 8065dc0e737714e952e7906826170ad6",
+    "S-6-DS50 4c8a72423014976f5f37579c492b232d",
+    "S-6-DS100 590e8e7a1c4a2ec8bda181e87cbeb7e9",
 ];
 
 #[test]
 fn bind_takes_every_family() {
     let folder = tempfile::tempdir().unwrap();
-    for family in Family::ALL {
+    for family in Family::RZAIA {
         for size in [30, 280, 2000] {
             let file = folder.path().join("zone");
             std::fs::write(&file, zone_of(family, size, 3).0).unwrap();

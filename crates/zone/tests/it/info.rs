@@ -15,7 +15,7 @@ fn info_of(text: &[u8]) -> Info {
 
 #[test]
 fn the_counts_are_those_that_were_written() {
-    for family in Family::ALL {
+    for family in Family::RZAIA {
         let (text, made) = zone_of(family, 3000, 8);
         let info = info_of(&text);
         assert_eq!((info.origin.as_str(), info.serial, info.signed), (".", 2_009_091_700, false));

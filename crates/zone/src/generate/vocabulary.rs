@@ -1,0 +1,160 @@
+//! What labels are made of: words, syllables, letters, digits and hyphens, with their weights.
+
+use super::words;
+
+/// Slots that a step's continuations share; a power of two.
+pub(super) const SLOTS: u64 = 1 << SLOT_BITS;
+pub(super) const SLOT_BITS: u32 = 12;
+
+/// What a label may look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// One word, more where the words are used up, perhaps a digit at the end, no hyphen: `along2`.
+    Tld,
+    /// Some words, with digits and hyphens here and there: `4feetpracticeskyways`.
+    SecondLevel,
+    /// Letters that follow each other as in the words: `tre`, `stona`.
+    Letters,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Token {
+    pub text: [u8; 12],
+    pub len: u8,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Start,
+    Word,
+    Digit,
+    Hyphen,
+}
+
+/// The continuations of a step: tokens in order, and which slots each has.
+pub(super) struct Table {
+    pub tokens: Vec<Token>,
+    /// First slot of each token, and the number of slots at the end.
+    pub first: Vec<u32>,
+    pub token_of_slot: Vec<u16>,
+}
+
+impl Table {
+    /// Slots in proportion to the weights, at least one for each.
+    fn new(mut entries: Vec<(String, Kind, u32)>) -> Self {
+        entries.sort();
+        let total: u64 = entries.iter().map(|e| u64::from(e.2)).sum();
+        let spare = SLOTS - entries.len() as u64;
+        let (mut tokens, mut first, mut sum) = (Vec::new(), Vec::new(), 0u64);
+        for (i, (text, kind, weight)) in entries.iter().enumerate() {
+            first.push((i as u64 + sum * spare / total) as u32);
+            sum += u64::from(*weight);
+            let mut token = Token { text: [0; 12], len: text.len() as u8, kind: *kind };
+            token.text[..text.len()].copy_from_slice(text.as_bytes());
+            tokens.push(token);
+        }
+        first.push(SLOTS as u32);
+        let mut token_of_slot = Vec::with_capacity(SLOTS as usize);
+        for (i, pair) in first.windows(2).enumerate() {
+            token_of_slot.extend((pair[0]..pair[1]).map(|_| i as u16));
+        }
+        Self { tokens, first, token_of_slot }
+    }
+}
+
+impl Kind {
+    /// True where a label of `len` octets may end after this: not empty, not on a hyphen, not a digit alone.
+    pub fn may_end(self, len: usize) -> bool {
+        match self {
+            Self::Start | Self::Hyphen => false,
+            Self::Digit => len > 1,
+            Self::Word => true,
+        }
+    }
+}
+
+/// The tables of a style; one set serves any number of [`super::labels::Labels`].
+pub(super) struct Vocabulary {
+    style: Style,
+    start: Table,
+    after_word: Table,
+    /// Shorter than another word.
+    syllables: Table,
+    words: Table,
+    /// For letters: by the last two letters, from 1, 0 where there is none.
+    letters: Vec<Table>,
+}
+
+impl Vocabulary {
+    pub fn new(style: Style) -> Self {
+        let words: Vec<_> = words::prefix_free(style == Style::Tld)
+            .into_iter()
+            .map(|w| (w.to_owned(), Kind::Word, 40 / (w.len() as u32).max(3)))
+            .collect();
+        let total: u32 = words.iter().map(|w| w.2).sum();
+        let digits =
+            |percent: u32| (0..10).map(move |d| (d.to_string(), Kind::Digit, total * percent / 1000 + 1));
+        let hyphen = ("-".to_owned(), Kind::Hyphen, total / 40);
+        let with = |extra: Vec<(String, Kind, u32)>| Table::new([words.clone(), extra].concat());
+        let (start, after_word) = match style {
+            Style::SecondLevel => (with(digits(3).collect()), with(digits(4).chain([hyphen]).collect())),
+            Style::Tld | Style::Letters => (with(Vec::new()), with(digits(8).collect())),
+        };
+        let mut syllables: Vec<_> = digits(0).map(|(d, kind, _)| (d, kind, 2)).collect();
+        for c in "bcdfghjklmnprstvwz".chars() {
+            syllables.extend("aeiouy".chars().map(|v| (format!("{c}{v}"), Kind::Word, 1)));
+        }
+        let letters = if style == Style::Letters { letters() } else { Vec::new() };
+        Self { style, start, after_word, syllables: Table::new(syllables), words: with(Vec::new()), letters }
+    }
+
+    /// How a label goes on that ends as `prefix`, of which `hash` is a hash; `long`: in small steps.
+    #[inline]
+    pub fn table(&self, last: Kind, hash: u64, prefix: &[u8], long: bool) -> &Table {
+        if self.style == Style::Letters {
+            return &self.letters[context(prefix)];
+        }
+        // In how many of eight places a syllable follows a word, not another word.
+        let syllables = if self.style == Style::Tld { 5 } else { 2 };
+        match last {
+            Kind::Start => &self.start,
+            _ if long => &self.syllables,
+            // Which of the two is a property of the prefix.
+            Kind::Word if hash % 8 < syllables => &self.syllables,
+            Kind::Word => &self.after_word,
+            Kind::Digit | Kind::Hyphen => &self.words,
+        }
+    }
+}
+
+/// The last two letters as a number.
+fn context(text: &[u8]) -> usize {
+    let index = |back: usize| text.len().checked_sub(back).map_or(0, |i| usize::from(text[i] - b'a') + 1);
+    index(2) * 27 + index(1)
+}
+
+/// How often a letter follows two others in the words, and some of how often it follows one; every letter
+/// can follow any.
+fn letters() -> Vec<Table> {
+    let (mut pairs, mut threes) = (vec![[0u32; 26]; 27], vec![[0u32; 26]; 27 * 27]);
+    for word in words::all() {
+        for (i, &letter) in word.as_bytes().iter().enumerate() {
+            let context = context(&word.as_bytes()[..i]);
+            pairs[context % 27][usize::from(letter - b'a')] += 1;
+            threes[context][usize::from(letter - b'a')] += 1;
+        }
+    }
+    for (at, counts) in threes.iter_mut().enumerate() {
+        let pairs = &pairs[at % 27];
+        let total: u32 = pairs.iter().sum();
+        counts.iter_mut().zip(pairs).for_each(|(n, pairs)| *n = *n * 400 + pairs * 1000 / total.max(1));
+        // Short names are any letters: their first is drawn evenly, half of the time, their second more rarely.
+        if at / 27 == 0 {
+            let even = counts.iter().sum::<u32>() / if at == 0 { 26 } else { 150 };
+            counts.iter_mut().for_each(|n| *n += even);
+        }
+    }
+    let letter = |(i, &n): (usize, &u32)| (char::from(b'a' + i as u8).to_string(), Kind::Word, n);
+    threes.iter().map(|counts| Table::new(counts.iter().enumerate().map(letter).collect())).collect()
+}
