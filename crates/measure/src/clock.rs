@@ -26,6 +26,11 @@ pub fn wall() -> Nanos {
     read(ClockId::Realtime) as Nanos
 }
 
+/// Processor time of the calling thread.
+pub fn cpu() -> Nanos {
+    read(ClockId::ThreadCPUTime) as Nanos
+}
+
 /// The offset between wall clock and monotonic clock at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wall {

@@ -14,19 +14,29 @@ pub fn write_record(record: &Record<'_>, out: &mut Vec<u8>) {
 
 /// As [`write_record`], after an owner that was already written.
 pub(crate) fn write_tail(record: &Record<'_>, out: &mut Vec<u8>) {
+    write_head(record.ttl, record.class, record.rtype, out);
+    write_rdata(record.rtype, record.rdata, out);
+    out.push(b'\n');
+}
+
+/// Appends what stands between owner and data: TTL, class and type, each after a tab, and a tab.
+pub(crate) fn write_head(ttl: u32, class: u16, rtype: u16, out: &mut Vec<u8>) {
     out.push(b'\t');
-    write_number(record.ttl.into(), out);
-    match record.class {
+    write_number(ttl.into(), out);
+    match class {
         1 => out.extend_from_slice(b"\tIN\t"),
         n => put(out, format_args!("\tCLASS{n}\t")),
     }
-    match rtype::name(record.rtype) {
-        Some(name) => out.extend_from_slice(name.as_bytes()),
-        None => put(out, format_args!("TYPE{}", record.rtype)),
-    }
+    write_type(rtype, out);
     out.push(b'\t');
-    write_rdata(record.rtype, record.rdata, out);
-    out.push(b'\n');
+}
+
+/// Appends the name of a type.
+pub(crate) fn write_type(rtype: u16, out: &mut Vec<u8>) {
+    match rtype::name(rtype) {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None => put(out, format_args!("TYPE{rtype}")),
+    }
 }
 
 /// Appends record data in the presentation format of its type; in the generic form (RFC 3597) where
@@ -219,10 +229,7 @@ impl<'a> Data<'a, '_> {
 
     fn type_name(&mut self, t: u16) -> Option<()> {
         self.take(2)?;
-        match rtype::name(t) {
-            Some(name) => self.out.extend_from_slice(name.as_bytes()),
-            None => put(self.out, format_args!("TYPE{t}")),
-        }
+        write_type(t, self.out);
         Some(())
     }
 

@@ -1,8 +1,8 @@
 //! From a stream of RRsets to batches for the workers: what is authoritative, what lies below a
-//! delegation, and the NSEC chain through the former.
+//! delegation, and the chain of names through the former.
 
-use super::set::{Set, Signer, encode_unsigned};
-use crate::codec;
+use super::Zone;
+use super::node::{Kind, Nodes};
 use crate::error::Error;
 use crate::ordered::Feed;
 use crate::probe::strictly_under;
@@ -15,18 +15,17 @@ use wire::rtype;
 /// Work for one worker at a time.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// RRsets, see [`super::set`].
+    /// See [`Nodes`].
     pub flat: Vec<u8>,
-    signatures: usize,
     /// Octets of the source read so far.
     pub octets: u64,
 }
 
 /// A batch is handed on when it has so many octets or signatures.
-const BATCH_OCTETS: usize = 64 << 10;
-const BATCH_SIGNATURES: usize = 64;
-/// What lies below a delegation waits for the next name of the chain: so much of it in memory.
-const WAITING_OCTETS: usize = 8 << 20;
+pub(super) const BATCH_OCTETS: usize = 64 << 10;
+pub(super) const BATCH_SIGNATURES: usize = 64;
+/// What lies below a delegation waits for the next name of an NSEC chain: so many batches in memory.
+const WAITING: usize = 128;
 
 /// Counts of the walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,31 +42,34 @@ pub(crate) fn is_dropped(rtype: u16) -> bool {
     )
 }
 
-/// An owner of authoritative data or a delegation, whose NSEC waits for the next one.
-#[derive(Default)]
-struct Node {
-    owner: Vec<u8>,
-    sets: Vec<Set>,
-    is_cut: bool,
-}
-
 pub(super) struct Walk<'f> {
-    apex: Vec<u8>,
-    nsec_ttl: u32,
-    dnskeys: Set,
+    zone: &'f Zone,
     feed: &'f mut Feed<Batch>,
-    batch: Batch,
-    node: Node,
+    octets: u64,
+    /// The last owner, of whatever kind.
+    owner: Vec<u8>,
+    /// What is ready for the workers, with the node of the chain that is open.
+    nodes: Nodes,
+    signatures: usize,
+    open: bool,
+    open_owner: Vec<u8>,
+    types: Vec<u16>,
+    is_cut: bool,
+    /// The last owner of the chain, for NSEC3's empty non-terminals.
+    last: Vec<u8>,
     /// The name below which nothing is authoritative: a delegation's or a DNAME's.
     hidden: Vec<u8>,
+    /// The open node, if it is below that name.
+    under: bool,
     below: Below,
     pub walked: Walked,
 }
 
-/// What is below the current delegation, in memory up to a bound and in a temporary file beyond.
+/// What waits below the current delegation, in memory up to a bound and in a temporary file beyond.
 #[derive(Default)]
 struct Below {
-    flat: Vec<u8>,
+    nodes: Nodes,
+    batches: Vec<Vec<u8>>,
     spool: Option<File>,
 }
 
@@ -94,155 +96,216 @@ impl From<Closed> for Stop {
 
 impl<'f> Walk<'f> {
     /// Starts at the SOA.
-    pub fn new(soa_owner: &[u8], soa: Set, dnskeys: Set, feed: &'f mut Feed<Batch>) -> Self {
-        // The NSEC TTL is the lesser of SOA's TTL and minimum (RFC 9077).
-        let minimum = soa.rdatas[0].last_chunk::<4>().map_or(soa.ttl, |m| u32::from_be_bytes(*m));
-        Self {
-            apex: soa_owner.to_vec(),
-            nsec_ttl: soa.ttl.min(minimum),
-            dnskeys,
+    pub fn new(zone: &'f Zone, feed: &'f mut Feed<Batch>) -> Self {
+        let mut walk = Self {
+            zone,
             feed,
-            batch: Batch::default(),
-            node: Node { owner: soa_owner.to_vec(), sets: vec![soa], is_cut: false },
+            octets: 0,
+            owner: zone.apex.clone(),
+            nodes: Nodes::default(),
+            signatures: 0,
+            open: false,
+            open_owner: Vec::new(),
+            types: Vec::new(),
+            is_cut: false,
+            last: zone.apex.clone(),
             hidden: Vec::new(),
+            under: false,
             below: Below::default(),
             walked: Walked::default(),
-        }
+        };
+        walk.begin(&zone.apex);
+        walk.types.push(rtype::SOA);
+        walk.nodes.set(zone.soa_ttl, rtype::SOA, std::iter::once(&zone.soa[..]));
+        walk
     }
 
     /// Takes all that follows the SOA.
     pub fn run(&mut self, source: &mut impl RrsetSource) -> Result<(), Stop> {
-        let mut last = self.apex.clone();
         loop {
-            self.batch.octets = source.octets();
+            self.octets = source.octets();
             let Some(set) = source.next()? else { break };
             if is_dropped(set.rtype) {
                 self.walked.dropped += set.rdatas().len() as u64;
                 continue;
             }
-            if !name::equal(set.owner, &last) {
-                if name::canonical_cmp(&last, set.owner).is_gt() {
-                    let [name, after] = [set.owner, &last]
+            if !name::equal(set.owner, &self.owner) {
+                if name::canonical_cmp(&self.owner, set.owner).is_gt() {
+                    let [name, after] = [set.owner, &self.owner]
                         .map(|n| Name::from_wire(n).map_or_else(|e| e.to_string(), |n| n.to_string()));
                     let line = set.line;
                     return Err(Error::Unsorted { file: source.file().to_owned(), line, name, after }.into());
                 }
-                last.clear();
-                last.extend_from_slice(set.owner);
+                self.next_owner(set.owner)?;
             }
-            self.take(&set)?;
+            self.take(&set);
         }
-        self.batch.octets = source.octets();
-        let apex = self.apex.clone();
-        self.close_node(&apex)?;
+        self.octets = source.octets();
+        self.end_under()?;
+        self.close(&self.zone.apex.clone())?;
         self.push()?;
         Ok(())
     }
 
-    fn take(&mut self, set: &Rrset<'_>) -> Result<(), Stop> {
-        if !self.hidden.is_empty() && strictly_under(set.owner, &self.hidden) {
-            encode_unsigned(set, &mut self.below.flat);
-            if self.below.flat.len() > WAITING_OCTETS {
-                self.below.spill().map_err(|source| Error::Spool { source })?;
-            }
-            return Ok(());
+    fn begin(&mut self, owner: &[u8]) {
+        self.nodes.begin(owner);
+        self.open_owner.clear();
+        self.open_owner.extend_from_slice(owner);
+        self.types.clear();
+        (self.open, self.is_cut) = (true, false);
+    }
+
+    fn next_owner(&mut self, owner: &[u8]) -> Result<(), Stop> {
+        self.end_under()?;
+        self.under = !self.hidden.is_empty() && strictly_under(owner, &self.hidden);
+        if !self.under {
+            self.close(owner)?;
+            self.begin(owner);
+        } else if self.zone.nsec3.is_some() {
+            // The chain does not go by this order: nothing has to wait for the next name.
+            self.close(&[])?;
+            self.nodes.begin(owner);
+        } else {
+            self.below.nodes.begin(owner);
         }
-        if !name::equal(set.owner, &self.node.owner) {
-            self.close_node(set.owner)?;
-            self.node = Node { owner: set.owner.to_vec(), ..Node::default() };
+        self.owner.clear();
+        self.owner.extend_from_slice(owner);
+        Ok(())
+    }
+
+    fn take(&mut self, set: &Rrset<'_>) {
+        let waits = self.under && self.zone.nsec3.is_none();
+        let nodes = if waits { &mut self.below.nodes } else { &mut self.nodes };
+        nodes.set(set.ttl, set.rtype, set.rdatas());
+        if self.under {
+            return;
         }
-        let at_apex = self.node.owner.len() == self.apex.len();
-        let starts_cut = set.rtype == rtype::NS && !at_apex;
-        if starts_cut && !self.node.is_cut {
-            self.node.is_cut = true;
+        if !self.types.contains(&set.rtype) {
+            self.types.push(set.rtype);
+        }
+        let starts_cut = set.rtype == rtype::NS && self.open_owner.len() > self.zone.apex.len();
+        if starts_cut && !self.is_cut {
+            self.is_cut = true;
             self.walked.delegations += 1;
         }
         if starts_cut || set.rtype == rtype::DNAME {
-            self.hidden.clone_from(&self.node.owner);
+            self.hidden.clone_from(&self.open_owner);
         }
-        match self.node.sets.iter_mut().find(|s| s.rtype == set.rtype) {
-            // Pieces of one RRset that did not follow each other.
-            Some(same) => {
-                same.ttl = same.ttl.min(set.ttl);
-                same.rdatas.extend(set.rdatas().map(<[u8]>::to_vec));
-            }
-            None => self.node.sets.push(Set::of(set)),
-        }
-        Ok(())
     }
 
-    /// Hands on the node that waited, now that the next name is known, and what lies below it.
-    fn close_node(&mut self, next: &[u8]) -> Result<(), Stop> {
-        let mut node = std::mem::take(&mut self.node);
-        if node.owner.len() == self.apex.len() {
-            node.sets.push(self.dnskeys.clone());
+    /// Ends the open node below a delegation, if there is one.
+    fn end_under(&mut self) -> Result<(), Stop> {
+        if !std::mem::take(&mut self.under) {
+            return Ok(());
         }
-        let mut types = vec![rtype::RRSIG, rtype::NSEC];
-        for set in &node.sets {
-            // At a delegation only these two are of this zone; addresses there are glue.
-            let signer = match set.rtype {
-                rtype::DNSKEY => Signer::KeySigningKey,
-                rtype::DS => Signer::ZoneKey,
-                _ if node.is_cut => Signer::Nobody,
-                _ => Signer::ZoneKey,
-            };
-            if signer != Signer::Nobody || set.rtype == rtype::NS {
-                types.push(set.rtype);
-            }
-            set.encode(&node.owner, signer, &mut self.batch.flat);
-            self.batch.signatures += usize::from(signer != Signer::Nobody);
+        if self.zone.nsec3.is_some() {
+            self.nodes.end(Kind::Below, &[]);
+            return Ok(self.push_full()?);
         }
-        types.sort_unstable();
-        let mut rdata = next.to_vec();
-        codec::write_bitmap(&types, &mut rdata);
-        let class = self.dnskeys.class;
-        let nsec = Set { ttl: self.nsec_ttl, class, rtype: rtype::NSEC, rdatas: vec![rdata] };
-        nsec.encode(&node.owner, Signer::ZoneKey, &mut self.batch.flat);
-        self.batch.signatures += 1;
-        self.close_below()?;
-        if self.batch.flat.len() > BATCH_OCTETS || self.batch.signatures >= BATCH_SIGNATURES {
-            self.push()?;
-        }
-        Ok(())
+        self.below.nodes.end(Kind::Below, &[]);
+        self.below.keep().map_err(|source| Error::Spool { source }.into())
     }
 
-    fn close_below(&mut self) -> Result<(), Stop> {
+    /// Ends the node of the chain, now that the next name is known, and hands on what lies below it.
+    fn close(&mut self, next: &[u8]) -> Result<(), Stop> {
+        if !std::mem::take(&mut self.open) {
+            return Ok(());
+        }
+        if self.open_owner.len() == self.zone.apex.len() {
+            for (rtype, ttl, rdatas) in self.zone.at_apex() {
+                self.nodes.set(ttl, rtype, rdatas.iter().map(|r| &r[..]));
+                self.types.push(rtype);
+            }
+        }
+        let secure = self.types.contains(&rtype::DS);
+        let opt_out = self.zone.nsec3.as_ref().is_some_and(|n| n.opt_out);
+        let kind = match self.is_cut {
+            true if opt_out && !secure => Kind::OptedOut,
+            true => Kind::Cut,
+            false => Kind::Data,
+        };
+        self.signatures += if self.is_cut { usize::from(secure) } else { self.types.len() };
+        if self.zone.nsec3.is_some() {
+            self.nodes.end(kind, &[]);
+            if kind != Kind::OptedOut {
+                self.empty_non_terminals();
+            }
+        } else {
+            self.nodes.end(kind, next);
+            self.signatures += 1;
+            self.hand_on_below()?;
+        }
+        Ok(self.push_full()?)
+    }
+
+    /// Names above the last node that have no records, and that no node before it had above it.
+    fn empty_non_terminals(&mut self) {
+        let mut up = name::parent(&self.open_owner);
+        while up.len() > self.zone.apex.len() && !name::is_under(&self.last, up) {
+            self.nodes.begin(up);
+            self.nodes.end(Kind::EmptyNonTerminal, &[]);
+            up = name::parent(up);
+        }
+        std::mem::swap(&mut self.last, &mut self.open_owner);
+    }
+
+    fn hand_on_below(&mut self) -> Result<(), Stop> {
         if let Some(mut spool) = self.below.spool.take() {
             let failed = |source| Error::Spool { source };
             spool.seek(SeekFrom::Start(0)).map_err(failed)?;
             let mut spool = BufReader::with_capacity(1 << 20, spool);
             let mut len = [0; 4];
             while spool.read_exact(&mut len).is_ok() {
-                self.push()?;
-                self.batch.flat.resize(u32::from_be_bytes(len) as usize, 0);
-                spool.read_exact(&mut self.batch.flat).map_err(failed)?;
+                let mut flat = vec![0; u32::from_be_bytes(len) as usize];
+                spool.read_exact(&mut flat).map_err(failed)?;
+                self.hand_on(flat)?;
             }
+        }
+        for flat in std::mem::take(&mut self.below.batches) {
+            self.hand_on(flat)?;
+        }
+        self.nodes.append(self.below.nodes.as_slice());
+        self.below.nodes.clear();
+        Ok(())
+    }
+
+    fn hand_on(&mut self, flat: Vec<u8>) -> Result<(), Closed> {
+        self.push()?;
+        if self.feed.push(Batch { flat, octets: self.octets }) { Ok(()) } else { Err(Closed) }
+    }
+
+    fn push_full(&mut self) -> Result<(), Closed> {
+        if self.nodes.len() > BATCH_OCTETS || self.signatures >= BATCH_SIGNATURES {
             self.push()?;
         }
-        self.batch.flat.append(&mut self.below.flat);
         Ok(())
     }
 
     fn push(&mut self) -> Result<(), Closed> {
-        let octets = self.batch.octets;
-        if self.batch.flat.is_empty() {
-            return Ok(());
-        }
-        let batch = std::mem::replace(&mut self.batch, Batch { octets, ..Batch::default() });
-        if self.feed.push(batch) { Ok(()) } else { Err(Closed) }
+        self.signatures = 0;
+        let batch = Batch { flat: self.nodes.take(), octets: self.octets };
+        if batch.flat.is_empty() || self.feed.push(batch) { Ok(()) } else { Err(Closed) }
     }
 }
 
 impl Below {
-    /// Moves what waits to the temporary file, its length first.
-    fn spill(&mut self) -> std::io::Result<()> {
+    /// Puts a full batch aside, and many of them into the temporary file, each with its length first.
+    fn keep(&mut self) -> std::io::Result<()> {
+        if self.nodes.len() < BATCH_OCTETS {
+            return Ok(());
+        }
+        self.batches.push(self.nodes.take());
+        if self.batches.len() < WAITING {
+            return Ok(());
+        }
         let spool = match &mut self.spool {
             Some(spool) => spool,
             none => none.insert(tempfile::tempfile()?),
         };
-        spool.write_all(&(self.flat.len() as u32).to_be_bytes())?;
-        spool.write_all(&self.flat)?;
-        self.flat.clear();
+        for batch in self.batches.drain(..) {
+            spool.write_all(&(batch.len() as u32).to_be_bytes())?;
+            spool.write_all(&batch)?;
+        }
         Ok(())
     }
 }

@@ -1,23 +1,18 @@
-//! Keys of a zone: made, read from and written to BIND's `K*.key` and `K*.private` files.
+//! Keys that sign: each algorithm with the library that is fastest at it (`cargo bench --bench kernels`).
 
 use crate::codec;
 use crate::error::Error;
-use crate::scan::Scanner;
-use aws_lc_rs::encoding::AsBigEndian;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
+    Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RsaKeyPair,
+};
 use openssl::bn::BigNum;
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Private};
-use openssl::rsa::{Rsa, RsaPrivateKeyBuilder};
+use openssl::rsa::Rsa;
 use std::fmt;
-use std::io::{Cursor, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
-use wire::name::{self, Name};
-use wire::rtype;
+use wire::name;
 
 /// Algorithms that zones can be signed with here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +23,16 @@ pub enum Algorithm {
     RsaSha512,
     /// 13 (RFC 6605).
     EcdsaP256Sha256,
+    /// 14 (RFC 6605).
+    EcdsaP384Sha384,
     /// 15 (RFC 8080).
     Ed25519,
 }
 
 impl Algorithm {
-    const ALL: [Self; 4] = [Self::RsaSha256, Self::RsaSha512, Self::EcdsaP256Sha256, Self::Ed25519];
+    /// All of them, by number.
+    pub const ALL: [Self; 5] =
+        [Self::RsaSha256, Self::RsaSha512, Self::EcdsaP256Sha256, Self::EcdsaP384Sha384, Self::Ed25519];
 
     /// The number in DNSKEY, DS and RRSIG.
     pub fn number(self) -> u8 {
@@ -41,12 +40,23 @@ impl Algorithm {
             Self::RsaSha256 => 8,
             Self::RsaSha512 => 10,
             Self::EcdsaP256Sha256 => 13,
+            Self::EcdsaP384Sha384 => 14,
             Self::Ed25519 => 15,
         }
     }
 
-    fn is_rsa(self) -> bool {
+    /// True where keys have a number of bits to choose.
+    pub fn is_rsa(self) -> bool {
         matches!(self, Self::RsaSha256 | Self::RsaSha512)
+    }
+
+    /// The curve, where it has one that aws-lc-rs calls ECDSA.
+    pub(super) fn ecdsa(self) -> Option<&'static EcdsaSigningAlgorithm> {
+        match self {
+            Self::EcdsaP256Sha256 => Some(&ECDSA_P256_SHA256_FIXED_SIGNING),
+            Self::EcdsaP384Sha384 => Some(&ECDSA_P384_SHA384_FIXED_SIGNING),
+            _ => None,
+        }
     }
 }
 
@@ -62,28 +72,38 @@ impl std::str::FromStr for Algorithm {
         let number = codec::algorithm_number(text).or_else(|| text.parse().ok());
         Self::ALL.into_iter().find(|a| Some(a.number()) == number).ok_or_else(|| {
             format!(
-                "'{text}' is no algorithm to sign with: give ECDSAP256SHA256, ED25519, RSASHA256 or RSASHA512"
+                "'{text}' is no algorithm to sign with: give ECDSAP256SHA256, ECDSAP384SHA384, ED25519, RSASHA256 \
+                 or RSASHA512"
             )
         })
     }
 }
 
-enum Secret {
-    Rsa(PKey<Private>),
+pub(super) enum Secret {
+    /// And for aws-lc-rs, which takes 2,048 bits and more and is faster there.
+    Rsa(PKey<Private>, Option<Box<RsaKeyPair>>),
     Ecdsa(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
 }
 
+impl Secret {
+    /// An RSA key for the library that signs faster with its size.
+    pub fn rsa(rsa: Rsa<Private>) -> Result<Self, openssl::error::ErrorStack> {
+        let fast = RsaKeyPair::from_der(&rsa.private_key_to_der()?).ok().map(Box::new);
+        Ok(Self::Rsa(PKey::from_rsa(rsa)?, fast))
+    }
+}
+
 /// A key with its DNSKEY data.
 pub(super) struct Key {
-    secret: Secret,
+    pub secret: Secret,
     algorithm: Algorithm,
     /// DNSKEY data in wire format.
     pub dnskey: Vec<u8>,
     pub tag: u16,
 }
 
-fn failed(what: impl fmt::Display) -> Error {
+pub(super) fn failed(what: impl fmt::Display) -> Error {
     Error::Key { file: "a new key".to_owned(), what: what.to_string() }
 }
 
@@ -97,21 +117,25 @@ impl Key {
                 }
                 let rsa =
                     BigNum::from_u32(65537).and_then(|e| Rsa::generate_with_e(bits, &e)).map_err(failed)?;
-                Secret::Rsa(PKey::from_rsa(rsa).map_err(failed)?)
+                Secret::rsa(rsa).map_err(failed)?
             }
             Algorithm::EcdsaP256Sha256 => {
                 Secret::Ecdsa(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).map_err(failed)?)
+            }
+            Algorithm::EcdsaP384Sha384 => {
+                Secret::Ecdsa(EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).map_err(failed)?)
             }
             Algorithm::Ed25519 => Secret::Ed25519(Ed25519KeyPair::generate().map_err(failed)?),
         };
         Self::new(secret, algorithm, if ksk { 257 } else { 256 }).map_err(failed)
     }
 
-    fn new(secret: Secret, algorithm: Algorithm, flags: u16) -> Result<Self, String> {
+    /// A key with its DNSKEY flags.
+    pub fn new(secret: Secret, algorithm: Algorithm, flags: u16) -> Result<Self, String> {
         let mut dnskey = flags.to_be_bytes().to_vec();
         dnskey.extend_from_slice(&[3, algorithm.number()]);
         match &secret {
-            Secret::Rsa(key) => {
+            Secret::Rsa(key, _) => {
                 let rsa = key.rsa().map_err(|e| e.to_string())?;
                 let (e, n) = (rsa.e().to_vec(), rsa.n().to_vec());
                 // Exponents here are short: the one-octet form of RFC 3110 section 2.
@@ -140,7 +164,16 @@ impl Key {
         let broken =
             |e: &dyn fmt::Display| Error::Unable(format!("signing with key {} failed: {e}", self.tag));
         match &self.secret {
-            Secret::Rsa(key) => {
+            Secret::Rsa(_, Some(key)) => {
+                let padding = match self.algorithm {
+                    Algorithm::RsaSha512 => &RSA_PKCS1_SHA512,
+                    _ => &RSA_PKCS1_SHA256,
+                };
+                let start = out.len();
+                out.resize(start + key.public_modulus_len(), 0);
+                key.sign(padding, random, data, &mut out[start..]).map_err(|e| broken(&e))?;
+            }
+            Secret::Rsa(key, None) => {
                 let hash = match self.algorithm {
                     Algorithm::RsaSha512 => MessageDigest::sha512(),
                     _ => MessageDigest::sha256(),
@@ -169,107 +202,6 @@ impl Key {
         ds.extend_from_slice(digest.as_ref());
         ds
     }
-
-    /// Writes `K<origin>+<algorithm>+<tag>.key` and `.private` into a folder; nothing is overwritten.
-    fn save(&self, folder: &Path, origin: &Name) -> Result<(), Error> {
-        let stem = format!("K{origin}+{:03}+{:05}", self.algorithm.number(), self.tag);
-        let create = |suffix: &str, mode: u32, text: &str| {
-            let path = folder.join(format!("{stem}.{suffix}"));
-            let file = std::fs::File::options().write(true).create_new(true).mode(mode).open(&path);
-            file.and_then(|mut f| f.write_all(text.as_bytes()))
-                .map_err(|source| Error::Read { file: path.display().to_string(), source })
-        };
-        let mut dnskey = Vec::new();
-        crate::text::write_rdata(rtype::DNSKEY, &self.dnskey, &mut dnskey);
-        create("private", 0o600, &self.private_text()?)?;
-        create("key", 0o644, &format!("{origin} IN DNSKEY {}\n", String::from_utf8_lossy(&dnskey)))
-    }
-
-    fn private_text(&self) -> Result<String, Error> {
-        let mut text = format!(
-            "Private-key-format: v1.3\nAlgorithm: {} ({})\n",
-            self.algorithm.number(),
-            self.algorithm
-        );
-        let mut line = |name: &str, octets: &[u8]| text += &format!("{name}: {}\n", STANDARD.encode(octets));
-        match &self.secret {
-            Secret::Rsa(key) => {
-                let rsa = key.rsa().map_err(failed)?;
-                line("Modulus", &rsa.n().to_vec());
-                line("PublicExponent", &rsa.e().to_vec());
-                line("PrivateExponent", &rsa.d().to_vec());
-                let parts = [rsa.p(), rsa.q(), rsa.dmp1(), rsa.dmq1(), rsa.iqmp()];
-                for (name, part) in RSA_PARTS.iter().zip(parts) {
-                    line(name, &part.ok_or_else(|| failed("an RSA key without its primes"))?.to_vec());
-                }
-            }
-            Secret::Ecdsa(key) => {
-                line("PrivateKey", key.private_key().as_be_bytes().map_err(failed)?.as_ref())
-            }
-            Secret::Ed25519(key) => {
-                line("PrivateKey", key.seed().map_err(failed)?.as_be_bytes().map_err(failed)?.as_ref());
-            }
-        }
-        Ok(text)
-    }
-
-    /// Reads a pair of key files from the path of its `.private`.
-    fn load(private: &Path, algorithm: Algorithm) -> Result<Self, Error> {
-        let public = private.with_extension("key");
-        let read = |path: &Path| {
-            std::fs::read_to_string(path)
-                .map_err(|source| Error::Read { file: path.display().to_string(), source })
-        };
-        let (text, dnskey) = (read(private)?, dnskey_of(&public, &read(&public)?)?);
-        let bad = |what: String| Error::Key { file: private.display().to_string(), what };
-        let field = |name: &str| {
-            let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
-            let line = line.ok_or_else(|| bad(format!("no line '{name}:'")))?;
-            STANDARD.decode(line.trim()).map_err(|e| bad(format!("{name}: {e}")))
-        };
-        let secret = if algorithm.is_rsa() {
-            let number = |name: &str| BigNum::from_slice(&field(name)?).map_err(|e| bad(e.to_string()));
-            let [p, q, dp, dq, qi] = RSA_PARTS;
-            let (n, e, d) = (number("Modulus")?, number("PublicExponent")?, number("PrivateExponent")?);
-            let (p, q, dp, dq, qi) = (number(p)?, number(q)?, number(dp)?, number(dq)?, number(qi)?);
-            let rsa = RsaPrivateKeyBuilder::new(n, e, d)
-                .and_then(|b| b.set_factors(p, q)?.set_crt_params(dp, dq, qi))
-                .map(RsaPrivateKeyBuilder::build)
-                .map_err(|e| bad(e.to_string()))?;
-            Secret::Rsa(PKey::from_rsa(rsa).map_err(|e| bad(e.to_string()))?)
-        } else if algorithm == Algorithm::Ed25519 {
-            Secret::Ed25519(
-                Ed25519KeyPair::from_seed_unchecked(&field("PrivateKey")?).map_err(|e| bad(e.to_string()))?,
-            )
-        } else {
-            let point = [&[4], dnskey.get(4..).unwrap_or_default()].concat();
-            let alg = &ECDSA_P256_SHA256_FIXED_SIGNING;
-            let pair = EcdsaKeyPair::from_private_key_and_public_key(alg, &field("PrivateKey")?, &point);
-            Secret::Ecdsa(pair.map_err(|e| bad(format!("{e}: it does not fit {}", public.display())))?)
-        };
-        let flags = dnskey.first_chunk::<2>().map_or(0, |b| u16::from_be_bytes(*b));
-        let key = Self::new(secret, algorithm, flags).map_err(bad)?;
-        if key.dnskey != dnskey {
-            return Err(bad(format!("it does not fit {}", public.display())));
-        }
-        Ok(key)
-    }
-}
-
-const RSA_PARTS: [&str; 5] = ["Prime1", "Prime2", "Exponent1", "Exponent2", "Coefficient"];
-
-/// The DNSKEY data in a `.key` file.
-fn dnskey_of(path: &Path, text: &str) -> Result<Vec<u8>, Error> {
-    // The scanner wants a zone: a SOA first, and a TTL.
-    let zone = format!("$TTL 1\n. SOA . . 1 1 1 1 1\n{text}\n");
-    let mut scanner = Scanner::new(Cursor::new(zone.into_bytes()), &path.display().to_string());
-    scanner.next()?;
-    match scanner.next()? {
-        Some(record) if record.rtype == rtype::DNSKEY => Ok(record.rdata.to_vec()),
-        _ => {
-            Err(Error::Key { file: path.display().to_string(), what: "expected a DNSKEY record".to_owned() })
-        }
-    }
 }
 
 /// Key tag of DNSKEY data (RFC 4034 appendix B).
@@ -277,92 +209,4 @@ fn key_tag(dnskey: &[u8]) -> u16 {
     let sum: u32 =
         dnskey.iter().enumerate().map(|(i, &b)| u32::from(b) << if i % 2 == 0 { 8 } else { 0 }).sum();
     (sum + (sum >> 16)) as u16
-}
-
-/// The keys of a zone: the one that signs the DNSKEY set, and the one that signs all else.
-pub(super) struct Keys {
-    pub ksk: Key,
-    /// `None` where the first signs everything.
-    pub zsk: Option<Key>,
-}
-
-impl Keys {
-    /// Reads the zone's keys from a folder; makes and stores new ones where it has none; without a
-    /// folder makes new ones that nobody keeps.
-    pub fn prepare(
-        folder: Option<&Path>,
-        origin: &Name,
-        algorithm: Algorithm,
-        (ksk_bits, zsk_bits): (u32, u32),
-    ) -> Result<Self, Error> {
-        let mut found = folder.map_or(Ok(Vec::new()), |f| load_all(f, origin, algorithm))?;
-        if found.is_empty() {
-            let ksk = Key::generate(algorithm, ksk_bits, true)?;
-            let mut zsk = Key::generate(algorithm, zsk_bits, false)?;
-            while zsk.tag == ksk.tag {
-                zsk = Key::generate(algorithm, zsk_bits, false)?;
-            }
-            if let Some(folder) = folder {
-                ksk.save(folder, origin)?;
-                zsk.save(folder, origin)?;
-            }
-            return Ok(Self { ksk, zsk: Some(zsk) });
-        }
-        found.sort_by_key(|k| !k.is_ksk());
-        let mut keys = found.into_iter();
-        match (keys.next(), keys.next(), keys.next()) {
-            (Some(ksk), None, _) if ksk.is_ksk() => Ok(Self { ksk, zsk: None }),
-            (Some(ksk), Some(zsk), None) if ksk.is_ksk() && !zsk.is_ksk() => Ok(Self { ksk, zsk: Some(zsk) }),
-            _ => Err(Error::Key {
-                file: folder.unwrap_or(Path::new(".")).display().to_string(),
-                what: format!(
-                    "expected one key-signing key and at most one zone-signing key of {origin} with {algorithm}: \
-                     give a folder that holds just those"
-                ),
-            }),
-        }
-    }
-
-    /// The key that signs all but the DNSKEY set.
-    pub fn zone_key(&self) -> &Key {
-        self.zsk.as_ref().unwrap_or(&self.ksk)
-    }
-}
-
-fn load_all(folder: &Path, origin: &Name, algorithm: Algorithm) -> Result<Vec<Key>, Error> {
-    let start = format!("K{origin}+{:03}+", algorithm.number());
-    let read = |source| Error::Read { file: folder.display().to_string(), source };
-    let mut keys = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(read)? {
-        let path = entry.map_err(read)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        if name.starts_with(&start.to_ascii_lowercase()) && name.ends_with(".private") {
-            keys.push(Key::load(&path, algorithm)?);
-        }
-    }
-    Ok(keys)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_stored_and_read_back() {
-        let origin: Name = "Example.".parse().unwrap();
-        for algorithm in Algorithm::ALL {
-            let folder = tempfile::tempdir().unwrap();
-            let made = Keys::prepare(Some(folder.path()), &origin, algorithm, (2048, 1024)).unwrap();
-            let read = Keys::prepare(Some(folder.path()), &origin, algorithm, (2048, 1024)).unwrap();
-            assert_eq!(made.ksk.dnskey, read.ksk.dnskey);
-            assert_eq!(made.zone_key().dnskey, read.zone_key().dnskey);
-            assert!(read.ksk.is_ksk() && !read.zone_key().is_ksk());
-            assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
-            std::fs::write(folder.path().join(format!("Kexample.+{:03}+1.private", algorithm.number())), "")
-                .unwrap();
-            assert!(Keys::prepare(Some(folder.path()), &origin, algorithm, (0, 0)).is_err());
-        }
-        assert!("RSASHA1".parse::<Algorithm>().is_err());
-        assert!(Key::generate(Algorithm::RsaSha256, 512, true).is_err());
-    }
 }

@@ -1,33 +1,45 @@
-//! The streaming signer (RFC 4034, RFC 4035, RFC 5702, RFC 6605, RFC 8080): an adapter over any
-//! [`RrsetSource`] in canonical order.
+//! The streaming signer (RFC 4034, RFC 4035, RFC 5155, RFC 5702, RFC 6605, RFC 8080, RFC 8976): an adapter over
+//! any [`RrsetSource`] in canonical order.
 //!
-//! One thread reads and lays the NSEC chain, others sign and print batches, the caller's thread writes
-//! them in order. Memory is bounded: what lies below a delegation waits for the next name of the chain,
-//! in a temporary file where it is much.
+//! One thread reads and lays the chain, others sign and print batches, the caller's thread writes them in order.
+//! Memory is bounded. With NSEC, what lies below a delegation waits for the next name of the chain, in a temporary
+//! file where it is much, and all is written in canonical order. With NSEC3 the hashes are sorted outside memory
+//! ([`crate::sort`]), and the NSEC3 records come at the end of the zone. A ZONEMD record is the last of all, since
+//! it digests the others; with NSEC3 it needs a sorted copy of the zone in temporary storage.
 
+mod canonical;
 mod chain;
+mod digest;
 mod key;
-mod set;
+mod keys;
+mod node;
+mod nsec3;
+mod worker;
 
 pub(crate) use chain::is_dropped as is_made_anew;
 pub use key::Algorithm;
+pub use nsec3::Nsec3;
 
 use crate::error::Error;
-use crate::ordered::{ordered, threads};
+use crate::ordered::{Feed, ordered, threads};
 use crate::probe::soa_serial;
 use crate::rrset::{RrsetSource, Rrsets};
-use crate::scan::{Record, Scanner};
+use crate::scan::Scanner;
 use crate::text;
-use aws_lc_rs::rand::SystemRandom;
-use chain::{Batch, Stop, Walk, Walked};
-use key::Keys;
+use chain::{BATCH_SIGNATURES, Batch, Stop, Walk, Walked};
+use digest::Digest;
+use keys::Keys;
+use measure::clock::{self, Nanos};
+use node::{Kind, Nodes};
+use nsec3::Hashes;
 use serde::Serialize;
-use set::{Set, Signer, View, canonical_rdata, decode};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::thread;
-use wire::name::{self, Name};
+use std::time::Instant;
+use wire::name::Name;
 use wire::rtype;
+use worker::{Signed, Worker};
 
 /// How to sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,15 +57,28 @@ pub struct Options {
     /// Folder of BIND's key files: read where it has keys of the zone, otherwise written. Without one,
     /// keys are made for this zone alone and kept nowhere.
     pub keys: Option<PathBuf>,
+    /// Denial of existence by NSEC3; `None` is NSEC.
+    pub nsec3: Option<Nsec3>,
+    /// With a digest of the zone (RFC 8976: scheme SIMPLE, SHA-384).
+    pub zonemd: bool,
 }
 
 /// Seven days, RZAIA's validity, in seconds.
 pub const WEEK: u32 = 7 * 86400;
 
 impl Options {
-    /// An algorithm with RSA keys of 2,048 bits and seven days of validity.
+    /// An algorithm with RSA keys of 2,048 bits, seven days of validity, NSEC, no digest.
     pub fn new(algorithm: Algorithm, inception: u32) -> Self {
-        Self { algorithm, ksk_bits: 2048, zsk_bits: 2048, inception, validity: WEEK, keys: None }
+        Self {
+            algorithm,
+            ksk_bits: 2048,
+            zsk_bits: 2048,
+            inception,
+            validity: WEEK,
+            keys: None,
+            nsec3: None,
+            zonemd: false,
+        }
     }
 
     /// RZAIA's parameters with today's hash: RSASHA256, KSK 2,048 and ZSK 1,024 bits, seven days.
@@ -63,7 +88,7 @@ impl Options {
 }
 
 /// What was signed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The zone's name.
     pub origin: String,
@@ -71,6 +96,10 @@ pub struct Summary {
     pub serial: u32,
     /// Algorithm's mnemonic.
     pub algorithm: String,
+    /// NSEC, NSEC3 or NSEC3 with opt-out.
+    pub denial: &'static str,
+    /// True with a ZONEMD record.
+    pub zonemd: bool,
     /// Key tags: the key-signing key's, then the zone-signing key's where there is one.
     pub key_tags: Vec<u16>,
     /// Delegations.
@@ -83,6 +112,12 @@ pub struct Summary {
     pub dropped: u64,
     /// Octets of text written.
     pub bytes: u64,
+    /// From the first record to the last octet, in seconds.
+    pub seconds: f64,
+    /// Signatures over that time.
+    pub signatures_per_second: f64,
+    /// Where time went.
+    pub cpu: Cpu,
     /// The key-signing key as a DNSKEY record.
     pub dnskey: String,
     /// The key-signing key as a DS record (SHA-256).
@@ -91,63 +126,179 @@ pub struct Summary {
     pub trust_anchor: String,
 }
 
-/// Text of one batch, and how many records and signatures are in it.
-struct Signed {
-    text: Vec<u8>,
-    records: u64,
-    signatures: u64,
-    octets: u64,
+/// Processor time by step, in seconds, over all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cpu {
+    /// Threads that sign and print; one more reads, and one writes.
+    pub threads: usize,
+    /// Reading the input, and finding out what is authoritative.
+    pub reading: f64,
+    /// Making signatures.
+    pub signing: f64,
+    /// Canonical form, hashes, and text.
+    pub printing: f64,
+    /// Writing, sorting hashes, digesting the zone.
+    pub writing: f64,
+}
+
+/// What walk and workers know of the zone.
+struct Zone {
+    /// As the SOA has it.
+    apex: Vec<u8>,
+    /// In small letters.
+    origin: Vec<u8>,
+    class: u16,
+    soa: Vec<u8>,
+    soa_ttl: u32,
+    /// Of NSEC and NSEC3 records.
+    nsec_ttl: u32,
+    dnskeys: Vec<Vec<u8>>,
+    nsec3: Option<Nsec3>,
+}
+
+impl Zone {
+    /// What the signer adds to the apex: type, TTL and data.
+    fn at_apex(&self) -> Vec<(u16, u32, Vec<Vec<u8>>)> {
+        let mut sets = vec![(rtype::DNSKEY, self.soa_ttl, self.dnskeys.clone())];
+        // Only servers look at it: like BIND, with a TTL of zero.
+        sets.extend(self.nsec3.iter().map(|n| (rtype::NSEC3PARAM, 0, vec![n.param()])));
+        sets
+    }
+}
+
+/// Where batches end: the output, and what is gathered for the end of the zone.
+struct Sink<'o, W: ?Sized> {
+    out: &'o mut W,
+    summary: Summary,
+    hashes: Option<Hashes>,
+    digest: Option<Digest>,
+    signing: Nanos,
+    printing: Nanos,
+}
+
+impl<W: Write + ?Sized> Sink<'_, W> {
+    fn take(&mut self, signed: Result<Signed, Error>) -> Result<u64, Error> {
+        let signed = signed?;
+        self.out.write_all(&signed.text).map_err(Error::Write)?;
+        self.summary.records += signed.records;
+        self.summary.signatures += signed.signatures;
+        self.summary.bytes += signed.text.len() as u64;
+        self.signing += signed.signing;
+        self.printing += signed.printing;
+        if let Some(hashes) = &mut self.hashes {
+            hashes.push_all(&signed.hashes).map_err(|source| Error::Spool { source })?;
+        }
+        if let Some(digest) = &mut self.digest {
+            digest.push_all(&signed.digest)?;
+        }
+        Ok(signed.octets)
+    }
 }
 
 /// Signs a zone and writes it; `progress` hears how many octets of the source were read.
 ///
 /// # Errors
-/// The source's errors, [`Error::Unsorted`], [`Error::Key`], [`Error::Spool`], [`Error::Write`].
+/// The source's errors, [`Error::Unsorted`], [`Error::Key`], [`Error::Spool`], [`Error::Write`],
+/// [`Error::Unable`] where there is no SOA, or where NSEC3 cannot do it.
 pub fn sign(
     source: &mut (impl RrsetSource + Send),
     options: &Options,
     out: &mut (impl Write + ?Sized),
     progress: &mut dyn FnMut(u64),
 ) -> Result<Summary, Error> {
-    let no_zone = || Error::Unable("no zone to sign: expected a SOA first".to_owned());
-    let (apex, soa) = {
-        let first = source.next()?.filter(|set| set.rtype == rtype::SOA).ok_or_else(no_zone)?;
-        (first.owner.to_vec(), Set::of(&first))
+    let (start, cpu) = (Instant::now(), clock::cpu());
+    let (zone, keys) = prepare(source, options)?;
+    let origin = Name::from_wire(&zone.apex).map_err(|e| Error::Unable(e.to_string()))?;
+    let worker = Worker::new(&zone, &keys, options);
+    let mut sink = Sink {
+        out,
+        summary: summary(&origin, &keys, options, soa_serial(&zone.soa)),
+        hashes: options.nsec3.as_ref().map(|_| Hashes::new()),
+        digest: options.zonemd.then(|| Digest::new(options.nsec3.is_none())),
+        signing: 0,
+        printing: 0,
     };
-    let origin = Name::from_wire(&apex).map_err(|e| Error::Unable(e.to_string()))?;
-    let bits = (options.ksk_bits, options.zsk_bits);
-    let keys = Keys::prepare(options.keys.as_deref(), &origin, options.algorithm, bits)?;
-    let mut summary = summary(&origin, &keys, soa_serial(&soa.rdatas[0]));
-    let mut dnskeys = Set { rtype: rtype::DNSKEY, rdatas: vec![keys.ksk.dnskey.clone()], ..soa.clone() };
-    dnskeys.rdatas.extend(keys.zsk.as_ref().map(|k| k.dnskey.clone()));
-
-    let worker =
-        Worker { keys: &keys, options, origin: origin.clone().lowercase(), random: SystemRandom::new() };
-    let mut walked = Walked::default();
+    let (mut walked, mut reading) = (Walked::default(), 0);
     ordered(
         threads(),
         |feed| {
-            let mut walk = Walk::new(&apex, soa, dnskeys, feed);
+            let cpu = clock::cpu();
+            let mut walk = Walk::new(&zone, feed);
             let ended = walk.run(source);
             walked = walk.walked;
+            reading = clock::cpu() - cpu;
             match ended {
                 Err(Stop::Failed(e)) => Err(e),
                 Ok(()) | Err(Stop::Closed(_)) => Ok(()),
             }
         },
         |batch| worker.batch(&batch),
-        |signed| {
-            let signed = signed?;
-            out.write_all(&signed.text).map_err(Error::Write)?;
-            summary.records += signed.records;
-            summary.signatures += signed.signatures;
-            summary.bytes += signed.text.len() as u64;
-            progress(signed.octets);
-            Ok(())
-        },
+        |signed| sink.take(signed).map(&mut *progress),
     )?;
+    if let (Some(hashes), Some(nsec3)) = (sink.hashes.take(), &zone.nsec3) {
+        ordered(
+            threads(),
+            |feed| feed_chain(hashes, nsec3, &zone, feed),
+            |batch| worker.batch(&batch),
+            |signed| sink.take(signed).map(drop),
+        )?;
+    }
+    if let Some(digest) = sink.digest.take() {
+        let zonemd = digest.finish(sink.summary.serial)?;
+        let mut nodes = Nodes::default();
+        nodes.begin(&zone.apex);
+        nodes.set(zone.soa_ttl, rtype::ZONEMD, std::iter::once(&zonemd[..]));
+        nodes.end(Kind::Made, &[]);
+        sink.take(worker.batch(&Batch { flat: nodes.take(), octets: 0 }))?;
+    }
+    let seconds = |nanos: Nanos| nanos as f64 / clock::SECOND as f64;
+    let mut summary = sink.summary;
+    summary.cpu = Cpu {
+        threads: threads(),
+        reading: seconds(reading),
+        signing: seconds(sink.signing),
+        printing: seconds(sink.printing),
+        writing: seconds(clock::cpu() - cpu),
+    };
+    summary.seconds = start.elapsed().as_secs_f64();
+    summary.signatures_per_second = summary.signatures as f64 / summary.seconds.max(1e-9);
     (summary.delegations, summary.dropped) = (walked.delegations, walked.dropped);
     Ok(summary)
+}
+
+/// Reads the SOA and has the keys ready.
+fn prepare(source: &mut impl RrsetSource, options: &Options) -> Result<(Zone, Keys), Error> {
+    let no_zone = || Error::Unable("no zone to sign: expected a SOA first".to_owned());
+    let first = source.next()?.filter(|set| set.rtype == rtype::SOA).ok_or_else(no_zone)?;
+    let (apex, soa) = (first.owner.to_vec(), first.rdatas().next().unwrap_or_default().to_vec());
+    let (class, soa_ttl) = (first.class, first.ttl);
+    let name = Name::from_wire(&apex).map_err(|e| Error::Unable(e.to_string()))?;
+    if let Some(nsec3) = &options.nsec3 {
+        nsec3.check(&name)?;
+    }
+    let bits = (options.ksk_bits, options.zsk_bits);
+    let keys = Keys::prepare(options.keys.as_deref(), &name, options.algorithm, bits)?;
+    // The lesser of the SOA's TTL and minimum (RFC 9077).
+    let minimum = soa.last_chunk::<4>().map_or(soa_ttl, |m| u32::from_be_bytes(*m));
+    let dnskeys = std::iter::once(&keys.ksk).chain(&keys.zsk).map(|k| k.dnskey.clone()).collect();
+    let origin = name.lowercase().as_wire().to_vec();
+    let (nsec_ttl, nsec3) = (soa_ttl.min(minimum), options.nsec3.clone());
+    Ok((Zone { apex, origin, class, soa, soa_ttl, nsec_ttl, dnskeys, nsec3 }, keys))
+}
+
+/// Hands the NSEC3 records to the workers.
+fn feed_chain(hashes: Hashes, nsec3: &Nsec3, zone: &Zone, feed: &mut Feed<Batch>) -> Result<(), Error> {
+    let (mut nodes, mut waiting) = (Nodes::default(), 0);
+    hashes.chain(nsec3, &zone.apex, |owner, rdata| {
+        nodes.begin(owner);
+        nodes.set(zone.nsec_ttl, rtype::NSEC3, std::iter::once(rdata));
+        nodes.end(Kind::Made, &[]);
+        waiting = (waiting + 1) % BATCH_SIGNATURES;
+        waiting > 0 || feed.push(Batch { flat: nodes.take(), octets: 0 })
+    })?;
+    // Where nobody takes it, the consumer's error counts.
+    let _ = feed.push(Batch { flat: nodes.take(), octets: 0 });
+    Ok(())
 }
 
 /// Makes a zone and signs it in one pass, without a file in between: `make` writes the zone in canonical
@@ -185,7 +336,7 @@ pub fn generate_signed<T: Send>(
     })
 }
 
-fn summary(origin: &Name, keys: &Keys, serial: u32) -> Summary {
+fn summary(origin: &Name, keys: &Keys, options: &Options, serial: u32) -> Summary {
     let shown = |rtype, rdata: &[u8]| {
         let mut text = Vec::new();
         text::write_rdata(rtype, rdata, &mut text);
@@ -201,118 +352,14 @@ fn summary(origin: &Name, keys: &Keys, serial: u32) -> Summary {
         algorithm: keys.ksk.algorithm().to_string(),
         key_tags: tags.collect(),
         trust_anchor: format!("trust-anchors {{\n    \"{origin}\" static-key {fields} \"{key}\";\n}};\n"),
+        denial: match &options.nsec3 {
+            None => "NSEC",
+            Some(n) if n.opt_out => "NSEC3 with opt-out",
+            Some(_) => "NSEC3",
+        },
+        zonemd: options.zonemd,
         dnskey: format!("{origin}\tIN\tDNSKEY\t{dnskey}"),
         ds: format!("{origin}\tIN\tDS\t{ds}"),
         ..Summary::default()
-    }
-}
-
-/// Signs and prints batches.
-struct Worker<'a> {
-    keys: &'a Keys,
-    options: &'a Options,
-    /// As small letters.
-    origin: Name,
-    random: SystemRandom,
-}
-
-impl Worker<'_> {
-    fn batch(&self, batch: &Batch) -> Result<Signed, Error> {
-        let mut signed = Signed {
-            text: Vec::with_capacity(batch.flat.len() * 3),
-            records: 0,
-            signatures: 0,
-            octets: batch.octets,
-        };
-        let (mut flat, mut rdatas) = (&batch.flat[..], Vec::new());
-        let mut last_owner: &[u8] = &[];
-        let (mut canonical, mut scratch) = (Canonical::default(), Vec::new());
-        while let Some(set) = decode(&mut flat, &mut rdatas) {
-            if rdatas.len() > 1 || set.signer != Signer::Nobody {
-                canonical.of(&set, &mut rdatas);
-            }
-            for &rdata in &rdatas {
-                self.line(&set, set.rtype, rdata, &mut last_owner, &mut signed);
-            }
-            if set.signer != Signer::Nobody {
-                let rdata = self.rrsig(&set, &canonical, &mut scratch)?;
-                self.line(&set, rtype::RRSIG, &rdata, &mut last_owner, &mut signed);
-                signed.signatures += 1;
-            }
-        }
-        Ok(signed)
-    }
-
-    fn line<'b>(&self, set: &View<'b>, rtype: u16, rdata: &[u8], last: &mut &'b [u8], signed: &mut Signed) {
-        if *last != set.owner {
-            name::write_text(set.owner, &mut signed.text);
-            *last = set.owner;
-        }
-        let record = Record { owner: set.owner, ttl: set.ttl, class: set.class, rtype, rdata, line: 0 };
-        text::write_tail(&record, &mut signed.text);
-        signed.records += 1;
-    }
-
-    /// The data of the RRSIG over a set (RFC 4034 section 3.1.8.1).
-    fn rrsig(&self, set: &View<'_>, canonical: &Canonical, data: &mut Vec<u8>) -> Result<Vec<u8>, Error> {
-        let key = match set.signer {
-            Signer::KeySigningKey => &self.keys.ksk,
-            _ => self.keys.zone_key(),
-        };
-        let mut owner = set.owner.to_vec();
-        name::lowercase(&mut owner);
-        // A wildcard's asterisk is not counted.
-        let labels = name::label_count(&owner) - usize::from(owner.starts_with(b"\x01*"));
-        data.clear();
-        data.extend_from_slice(&set.rtype.to_be_bytes());
-        data.extend_from_slice(&[key.algorithm().number(), labels as u8]);
-        data.extend_from_slice(&set.ttl.to_be_bytes());
-        let expiration = self.options.inception.wrapping_add(self.options.validity);
-        data.extend_from_slice(&expiration.to_be_bytes());
-        data.extend_from_slice(&self.options.inception.to_be_bytes());
-        data.extend_from_slice(&key.tag.to_be_bytes());
-        data.extend_from_slice(self.origin.as_wire());
-        let mut rdata = data.clone();
-        for record in canonical.records() {
-            data.extend_from_slice(&owner);
-            data.extend_from_slice(&set.rtype.to_be_bytes());
-            data.extend_from_slice(&set.class.to_be_bytes());
-            data.extend_from_slice(&set.ttl.to_be_bytes());
-            data.extend_from_slice(&(record.len() as u16).to_be_bytes());
-            data.extend_from_slice(record);
-        }
-        key.sign(data, &self.random, &mut rdata)?;
-        Ok(rdata)
-    }
-}
-
-/// The record data of one set in canonical form and order, without duplicates (RFC 4034 section 6.3).
-#[derive(Default)]
-struct Canonical {
-    data: Vec<u8>,
-    /// Start and end in `data`, and the record's number before sorting.
-    order: Vec<(u32, u32, u32)>,
-}
-
-impl Canonical {
-    /// Puts `rdatas` in order too.
-    fn of<'a>(&mut self, set: &View<'_>, rdatas: &mut Vec<&'a [u8]>) {
-        self.data.clear();
-        self.order.clear();
-        for (i, rdata) in rdatas.iter().enumerate() {
-            let start = self.data.len() as u32;
-            canonical_rdata(set.rtype, rdata, &mut self.data);
-            self.order.push((start, self.data.len() as u32, i as u32));
-        }
-        let data = &self.data;
-        let record = |&(start, end, _): &(u32, u32, u32)| &data[start as usize..end as usize];
-        self.order.sort_by(|a, b| record(a).cmp(record(b)));
-        self.order.dedup_by(|a, b| record(a) == record(b));
-        let sorted: Vec<&'a [u8]> = self.order.iter().map(|&(_, _, i)| rdatas[i as usize]).collect();
-        *rdatas = sorted;
-    }
-
-    fn records(&self) -> impl Iterator<Item = &[u8]> {
-        self.order.iter().map(|&(start, end, _)| &self.data[start as usize..end as usize])
     }
 }

@@ -1,0 +1,205 @@
+//! Owners with their RRsets, as the walk hands them to the workers: one flat buffer.
+
+use std::ops::Range;
+use wire::name;
+
+/// What is to be done with an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// Authoritative data: all is signed, and the owner is in the chain.
+    Data,
+    /// A delegation: only DS is signed, and the owner is in the chain.
+    Cut,
+    /// An unsigned delegation that the chain passes over (RFC 5155 section 6).
+    OptedOut,
+    /// Glue or occluded data: nothing is signed.
+    Below,
+    /// No records, but records below it (RFC 5155 section 7.1, step 2).
+    EmptyNonTerminal,
+    /// A record that the signer made: signed, and not in the chain.
+    Made,
+}
+
+impl Kind {
+    const ALL: [Self; 6] =
+        [Self::Data, Self::Cut, Self::OptedOut, Self::Below, Self::EmptyNonTerminal, Self::Made];
+}
+
+/// Octets of a set's TTL, type, number of records and octets of data.
+const HEAD: usize = 14;
+
+/// Nodes in a row; the last may be open.
+#[derive(Default)]
+pub(super) struct Nodes {
+    flat: Vec<u8>,
+    /// Start of the open node, and where its number of sets stands.
+    open: usize,
+    count_at: usize,
+    sets: u32,
+}
+
+impl Nodes {
+    pub fn len(&self) -> usize {
+        self.flat.len()
+    }
+
+    /// Begins a node.
+    pub fn begin(&mut self, owner: &[u8]) {
+        self.open = self.flat.len();
+        self.flat.push(0);
+        self.flat.extend_from_slice(owner);
+        self.count_at = self.flat.len();
+        self.sets = 0;
+        self.flat.extend_from_slice(&[0; 4]);
+    }
+
+    /// Adds an RRset to the open node; several of one type are one in pieces.
+    pub fn set<'a>(&mut self, ttl: u32, rtype: u16, rdatas: impl Iterator<Item = &'a [u8]>) {
+        self.sets += 1;
+        self.flat.extend_from_slice(&ttl.to_be_bytes());
+        self.flat.extend_from_slice(&rtype.to_be_bytes());
+        let head = self.flat.len();
+        self.flat.extend_from_slice(&[0; 8]);
+        let mut count = 0u32;
+        for rdata in rdatas {
+            count += 1;
+            self.flat.extend_from_slice(&(rdata.len() as u16).to_be_bytes());
+            self.flat.extend_from_slice(rdata);
+        }
+        let octets = (self.flat.len() - head - 8) as u32;
+        self.flat[head..head + 4].copy_from_slice(&count.to_be_bytes());
+        self.flat[head + 4..head + 8].copy_from_slice(&octets.to_be_bytes());
+    }
+
+    /// Ends the open node; `next` is the next owner of the chain, nothing where that does not matter.
+    pub fn end(&mut self, kind: Kind, next: &[u8]) {
+        self.flat[self.open] = kind as u8;
+        self.flat[self.count_at..self.count_at + 4].copy_from_slice(&self.sets.to_be_bytes());
+        self.flat.push(next.len() as u8);
+        self.flat.extend_from_slice(next);
+    }
+
+    /// Appends nodes, none of them open.
+    pub fn append(&mut self, nodes: &[u8]) {
+        self.flat.extend_from_slice(nodes);
+    }
+
+    /// All nodes, none of them open.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.flat)
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        &self.flat
+    }
+
+    pub fn clear(&mut self) {
+        self.flat.clear();
+    }
+}
+
+/// An RRset of a [`View`].
+#[derive(Clone)]
+pub(super) struct Set {
+    pub ttl: u32,
+    pub rtype: u16,
+    /// Where its records stand in [`View::rdatas`].
+    pub records: Range<usize>,
+}
+
+/// A node in a flat buffer.
+pub(super) struct View<'a> {
+    pub kind: Kind,
+    pub owner: &'a [u8],
+    /// The next owner of the chain, or nothing.
+    pub next: &'a [u8],
+    /// By type, each type once.
+    pub sets: Vec<Set>,
+    pub rdatas: Vec<&'a [u8]>,
+}
+
+impl<'a> View<'a> {
+    pub fn new() -> Self {
+        Self { kind: Kind::Data, owner: &[], next: &[], sets: Vec::new(), rdatas: Vec::new() }
+    }
+
+    /// Takes the next node off a flat buffer; `None` at its end.
+    pub fn read(&mut self, flat: &mut &'a [u8]) -> Option<()> {
+        let (&kind, rest) = flat.split_first()?;
+        self.kind = *Kind::ALL.get(usize::from(kind))?;
+        let (owner, rest) = rest.split_at(name::wire_len(rest)?);
+        self.owner = owner;
+        let (count, mut rest) = rest.split_first_chunk::<4>()?;
+        self.sets.clear();
+        self.rdatas.clear();
+        let mut ordered = true;
+        for _ in 0..u32::from_be_bytes(*count) {
+            let (head, data) = rest.split_first_chunk::<HEAD>()?;
+            let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let (mut data, tail) = data.split_at_checked(word(10) as usize)?;
+            let start = self.rdatas.len();
+            while let Some((len, more)) = data.split_first_chunk::<2>() {
+                let (rdata, more) = more.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
+                self.rdatas.push(rdata);
+                data = more;
+            }
+            let rtype = u16::from_be_bytes([head[4], head[5]]);
+            ordered = ordered && self.sets.last().is_none_or(|last| last.rtype < rtype);
+            self.sets.push(Set { ttl: word(0), rtype, records: start..self.rdatas.len() });
+            rest = tail;
+        }
+        let (&next, rest) = rest.split_first()?;
+        (self.next, *flat) = rest.split_at_checked(usize::from(next))?;
+        if !ordered {
+            self.join();
+        }
+        Some(())
+    }
+
+    /// Puts the sets in order of type, and pieces of one RRset together; the lowest TTL is the set's
+    /// (RFC 2181 section 5.2).
+    fn join(&mut self) {
+        self.sets.sort_by_key(|set| set.rtype);
+        let (mut sets, mut rdatas): (Vec<Set>, Vec<&'a [u8]>) = (Vec::new(), Vec::new());
+        for set in &self.sets {
+            let start = rdatas.len();
+            rdatas.extend_from_slice(&self.rdatas[set.records.clone()]);
+            match sets.last_mut().filter(|last| last.rtype == set.rtype) {
+                Some(last) => {
+                    last.ttl = last.ttl.min(set.ttl);
+                    last.records.end = rdatas.len();
+                }
+                None => sets.push(Set { records: start..rdatas.len(), ..set.clone() }),
+            }
+        }
+        (self.sets, self.rdatas) = (sets, rdatas);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_an_rrset_are_joined() {
+        let mut nodes = Nodes::default();
+        nodes.begin(b"\x01a\0");
+        for (ttl, rtype, data) in [(9, 28, "six"), (5, 1, "one"), (7, 28, "seven"), (4, 28, "eight")] {
+            nodes.set(ttl, rtype, [data.as_bytes()].into_iter());
+        }
+        nodes.end(Kind::Cut, b"\x01b\0");
+        nodes.begin(b"\0");
+        nodes.end(Kind::Below, b"");
+        let flat = nodes.take();
+        let (mut rest, mut view) = (&flat[..], View::new());
+        view.read(&mut rest).unwrap();
+        let sets: Vec<_> =
+            view.sets.iter().map(|s| (s.ttl, s.rtype, view.rdatas[s.records.clone()].concat())).collect();
+        assert_eq!(sets, [(5, 1, b"one".to_vec()), (4, 28, b"sixseveneight".to_vec())]);
+        assert_eq!((view.kind, view.owner, view.next), (Kind::Cut, &b"\x01a\0"[..], &b"\x01b\0"[..]));
+        view.read(&mut rest).unwrap();
+        assert!(view.kind == Kind::Below && view.sets.is_empty() && view.next.is_empty());
+        assert!(view.read(&mut rest).is_none());
+    }
+}

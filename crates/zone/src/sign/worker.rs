@@ -1,0 +1,304 @@
+//! What the workers do: sign and print nodes.
+
+use super::canonical::Canonical;
+use super::chain::Batch;
+use super::digest::Records;
+use super::key::Key;
+use super::node::{Kind, Set, View};
+use super::nsec3::write_hash;
+use super::{Keys, Options, Zone};
+use crate::codec;
+use crate::error::Error;
+use crate::scan::Record;
+use crate::text;
+use crate::time::write_rrsig_time;
+use aws_lc_rs::rand::SystemRandom;
+use measure::clock::{self, Nanos};
+use std::time::Instant;
+use wire::{name, rtype};
+
+/// A batch, signed.
+pub(super) struct Signed {
+    pub text: Vec<u8>,
+    pub records: u64,
+    pub signatures: u64,
+    /// Of the source, read so far.
+    pub octets: u64,
+    /// For [`super::nsec3::Hashes`].
+    pub hashes: Vec<u8>,
+    /// For [`super::digest::Digest`].
+    pub digest: Vec<u8>,
+    /// Time of this thread's processor: making signatures, and all else.
+    pub signing: Nanos,
+    pub printing: Nanos,
+}
+
+pub(super) struct Worker<'a> {
+    zone: &'a Zone,
+    random: SystemRandom,
+    ksk: Half<'a>,
+    zsk: Half<'a>,
+    digests: bool,
+}
+
+/// A key, and what of an RRSIG is the same for all that it makes: expiration, inception, tag, signer.
+struct Half<'a> {
+    key: &'a Key,
+    wire: Vec<u8>,
+    text: Vec<u8>,
+}
+
+impl<'a> Half<'a> {
+    fn new(key: &'a Key, zone: &Zone, options: &Options) -> Self {
+        let expiration = options.inception.wrapping_add(options.validity);
+        let (mut wire, mut text) = (Vec::new(), Vec::new());
+        for time in [expiration, options.inception] {
+            wire.extend_from_slice(&time.to_be_bytes());
+            write_rrsig_time(time, &mut text);
+            text.push(b' ');
+        }
+        wire.extend_from_slice(&key.tag.to_be_bytes());
+        wire.extend_from_slice(&zone.origin);
+        text::write_number(key.tag.into(), &mut text);
+        text.push(b' ');
+        name::write_text(&zone.origin, &mut text);
+        text.push(b' ');
+        Self { key, wire, text }
+    }
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(zone: &'a Zone, keys: &'a Keys, options: &Options) -> Self {
+        Self {
+            zone,
+            random: SystemRandom::new(),
+            ksk: Half::new(&keys.ksk, zone, options),
+            zsk: Half::new(keys.zone_key(), zone, options),
+            digests: options.zonemd,
+        }
+    }
+
+    pub fn batch(&self, batch: &Batch) -> Result<Signed, Error> {
+        let (cpu, start) = (clock::cpu(), Instant::now());
+        let signed = Signed {
+            text: Vec::with_capacity(batch.flat.len() * 3 + 1024),
+            records: 0,
+            signatures: 0,
+            octets: batch.octets,
+            hashes: Vec::new(),
+            digest: Vec::new(),
+            signing: 0,
+            printing: 0,
+        };
+        let mut pen = Pen::new(self, signed);
+        let (mut flat, mut view) = (&batch.flat[..], View::new());
+        while view.read(&mut flat).is_some() {
+            pen.node(&view)?;
+        }
+        let mut signed = pen.signed;
+        // Signatures were timed by the wall; what of that was this thread's is as of the whole.
+        let (cpu, wall) = (clock::cpu() - cpu, start.elapsed().as_nanos().max(1));
+        let signing = u128::from(signed.signing).min(wall);
+        signed.signing = (u128::from(cpu) * signing / wall) as Nanos;
+        signed.printing = cpu - signed.signing;
+        Ok(signed)
+    }
+}
+
+/// Writes one batch; all but `signed` are buffers used again and again.
+struct Pen<'w, 'a, 'b> {
+    worker: &'w Worker<'a>,
+    signed: Signed,
+    /// Owner of the node, in small letters; its text, once it is written.
+    owner: Vec<u8>,
+    named: bool,
+    canonical: Canonical,
+    rdatas: Vec<&'b [u8]>,
+    types: Vec<u16>,
+    data: Vec<u8>,
+    rrsig: Vec<u8>,
+    records: Records,
+}
+
+impl<'w, 'a, 'b> Pen<'w, 'a, 'b> {
+    fn node(&mut self, node: &View<'b>) -> Result<(), Error> {
+        let zone = self.worker.zone;
+        self.owner.clear();
+        self.owner.extend_from_slice(node.owner);
+        name::lowercase(&mut self.owner);
+        self.named = false;
+        self.types.clear();
+        if node.kind == Kind::EmptyNonTerminal {
+            self.hash();
+            return Ok(());
+        }
+        let at_apex = self.owner.len() == zone.origin.len();
+        // A zone file begins with the SOA.
+        let first = node.sets.iter().position(|s| at_apex && s.rtype == rtype::SOA);
+        if let Some(first) = first {
+            self.set(node, &node.sets[first])?;
+        }
+        for (i, set) in node.sets.iter().enumerate() {
+            if first != Some(i) {
+                self.set(node, set)?;
+            }
+        }
+        if matches!(node.kind, Kind::Data | Kind::Cut) {
+            self.deny(node, at_apex)?;
+        }
+        if self.worker.digests {
+            self.records.write(&self.owner, zone.class, &mut self.signed.digest);
+        }
+        Ok(())
+    }
+
+    /// The owner's place in the chain: the NSEC record, or the hash and the types for NSEC3.
+    fn deny(&mut self, node: &View<'b>, at_apex: bool) -> Result<(), Error> {
+        if node.kind == Kind::Cut {
+            // Addresses at a delegation are glue, and not of this zone.
+            self.types.retain(|&t| t == rtype::NS || t == rtype::DS);
+        }
+        if at_apex && self.worker.digests {
+            self.types.push(rtype::ZONEMD);
+        }
+        let zone = self.worker.zone;
+        if zone.nsec3.is_some() {
+            if node.kind == Kind::Data || self.types.contains(&rtype::DS) {
+                self.types.push(rtype::RRSIG);
+            }
+            self.hash();
+            return Ok(());
+        }
+        self.types.extend([rtype::RRSIG, rtype::NSEC]);
+        self.types.sort_unstable();
+        let mut rdata = node.next.to_vec();
+        codec::write_bitmap(&self.types, &mut rdata);
+        self.canonical.of_one(rtype::NSEC, &rdata);
+        self.line(node, rtype::NSEC, zone.nsec_ttl, &rdata);
+        self.sign(node, rtype::NSEC, zone.nsec_ttl, false)
+    }
+
+    fn hash(&mut self) {
+        let Some(nsec3) = &self.worker.zone.nsec3 else { return };
+        self.types.sort_unstable();
+        write_hash(&nsec3.hash(&self.owner), &self.types, &mut self.signed.hashes);
+    }
+
+    /// Prints an RRset, signed where the zone answers for it.
+    fn set(&mut self, node: &View<'b>, set: &Set) -> Result<(), Error> {
+        let (rtype, records) = (set.rtype, set.records.clone());
+        self.types.push(rtype);
+        let signs = match node.kind {
+            Kind::Data | Kind::Made => true,
+            Kind::Cut => rtype == rtype::DS,
+            Kind::OptedOut | Kind::Below | Kind::EmptyNonTerminal => false,
+        };
+        if signs || records.len() > 1 || self.worker.digests {
+            let mut rdatas = std::mem::take(&mut self.rdatas);
+            rdatas.clear();
+            rdatas.extend_from_slice(&node.rdatas[records]);
+            self.canonical.of(rtype, &mut rdatas);
+            for rdata in &rdatas {
+                self.line(node, rtype, set.ttl, rdata);
+            }
+            self.rdatas = rdatas;
+        } else {
+            for rdata in &node.rdatas[records] {
+                self.line(node, rtype, set.ttl, rdata);
+            }
+        }
+        if signs {
+            // Keys and what a parent takes from them are signed with the key that the parent knows
+            // (RFC 7344 section 4.1).
+            let ksk = matches!(rtype, rtype::DNSKEY | rtype::CDS | rtype::CDNSKEY);
+            return self.sign(node, rtype, set.ttl, ksk);
+        }
+        self.digest(rtype, set.ttl);
+        Ok(())
+    }
+
+    fn digest(&mut self, rtype: u16, ttl: u32) {
+        if self.worker.digests {
+            self.canonical.records().for_each(|rdata| self.records.push(rtype, ttl, rdata));
+        }
+    }
+
+    fn owner_text(&mut self, node: &View<'_>) {
+        if !std::mem::replace(&mut self.named, true) {
+            name::write_text(node.owner, &mut self.signed.text);
+        }
+    }
+
+    fn line(&mut self, node: &View<'_>, rtype: u16, ttl: u32, rdata: &[u8]) {
+        self.owner_text(node);
+        let record = Record { owner: node.owner, ttl, class: self.worker.zone.class, rtype, rdata, line: 0 };
+        text::write_tail(&record, &mut self.signed.text);
+        self.signed.records += 1;
+    }
+
+    /// Signs the RRset whose canonical form is at hand (RFC 4034 section 3.1.8.1), and prints the RRSIG.
+    fn sign(&mut self, node: &View<'_>, rtype: u16, ttl: u32, ksk: bool) -> Result<(), Error> {
+        let worker = self.worker;
+        let half = if ksk { &worker.ksk } else { &worker.zsk };
+        // A wildcard's asterisk is not counted.
+        let labels = name::label_count(&self.owner) - usize::from(self.owner.starts_with(b"\x01*"));
+        let algorithm = half.key.algorithm().number();
+        let data = &mut self.data;
+        data.clear();
+        data.extend_from_slice(&rtype.to_be_bytes());
+        data.extend_from_slice(&[algorithm, labels as u8]);
+        data.extend_from_slice(&ttl.to_be_bytes());
+        data.extend_from_slice(&half.wire);
+        self.rrsig.clear();
+        self.rrsig.extend_from_slice(data);
+        for record in self.canonical.records() {
+            data.extend_from_slice(&self.owner);
+            data.extend_from_slice(&rtype.to_be_bytes());
+            data.extend_from_slice(&worker.zone.class.to_be_bytes());
+            data.extend_from_slice(&ttl.to_be_bytes());
+            data.extend_from_slice(&(record.len() as u16).to_be_bytes());
+            data.extend_from_slice(record);
+        }
+        let head = self.rrsig.len();
+        let start = Instant::now();
+        half.key.sign(data, &worker.random, &mut self.rrsig)?;
+        self.signed.signing += start.elapsed().as_nanos() as Nanos;
+
+        self.owner_text(node);
+        let out = &mut self.signed.text;
+        text::write_head(ttl, worker.zone.class, rtype::RRSIG, out);
+        text::write_type(rtype, out);
+        for number in [u64::from(algorithm), labels as u64, u64::from(ttl)] {
+            out.push(b' ');
+            text::write_number(number, out);
+        }
+        out.push(b' ');
+        out.extend_from_slice(&half.text);
+        codec::write_base64(&self.rrsig[head..], out);
+        out.push(b'\n');
+        self.signed.records += 1;
+        self.signed.signatures += 1;
+        self.digest(rtype, ttl);
+        if worker.digests {
+            self.records.push(rtype::RRSIG, ttl, &self.rrsig);
+        }
+        Ok(())
+    }
+}
+
+impl<'w, 'a> Pen<'w, 'a, '_> {
+    fn new(worker: &'w Worker<'a>, signed: Signed) -> Self {
+        Self {
+            worker,
+            signed,
+            owner: Vec::new(),
+            named: false,
+            canonical: Canonical::default(),
+            rdatas: Vec::new(),
+            types: Vec::new(),
+            data: Vec::new(),
+            rrsig: Vec::new(),
+            records: Records::default(),
+        }
+    }
+}
