@@ -208,9 +208,10 @@ impl<'w, 'a, 'b> Pen<'w, 'a, 'b> {
             }
         }
         if signs {
-            // Keys and what a parent takes from them are signed with the key that the parent knows
-            // (RFC 7344 section 4.1).
-            let ksk = matches!(rtype, rtype::DNSKEY | rtype::CDS | rtype::CDNSKEY);
+            // The zone's keys, and what a parent takes from them, are signed with the key that the parent
+            // knows (RFC 7344 section 4.1).
+            let keys = matches!(rtype, rtype::DNSKEY | rtype::CDS | rtype::CDNSKEY);
+            let ksk = keys && self.owner.len() == self.worker.zone.origin.len();
             return self.sign(node, rtype, set.ttl, ksk);
         }
         self.digest(rtype, set.ttl);

@@ -1,5 +1,6 @@
 //! The zone room against files, real zones and independent judges.
 
+mod denial;
 mod generate;
 mod info;
 mod profile;

@@ -10,12 +10,12 @@ use wire::rtype;
 use zone::sign::{Algorithm, Options, Summary};
 use zone::{Error, Family, Rrsets, Scanner, generate_signed, sign};
 
-fn an_hour_ago() -> u32 {
+pub fn an_hour_ago() -> u32 {
     let now: Nanos = clock::wall();
     (now / clock::SECOND) as u32 - 3600
 }
 
-fn sign_text(text: &[u8], options: &Options) -> Result<(Vec<u8>, Summary), Error> {
+pub fn sign_text(text: &[u8], options: &Options) -> Result<(Vec<u8>, Summary), Error> {
     let mut source = Rrsets::new(Scanner::new(Cursor::new(text.to_vec()), "test.zone"));
     let mut out = Vec::new();
     let summary = sign(&mut source, options, &mut out, &mut |_| {})?;
@@ -40,31 +40,46 @@ fn one_pass(
     )
 }
 
-/// dnssec-verify and ldns-verify-zone both take the zone.
-fn verify(text: &[u8], origin: &str) {
+/// dnssec-verify, ldns-verify-zone, kzonecheck and named-checkzone all take the zone.
+pub fn verify(text: &[u8], origin: &str) {
+    judges(text, origin, &JUDGES, &["-V", "1"]);
+}
+
+/// All who judge.
+pub const JUDGES: [&str; 4] = ["dnssec-verify", "kzonecheck", "named-checkzone", "ldns-verify-zone"];
+
+/// Some of them, with arguments for ldns-verify-zone; none where it is not to be asked.
+pub fn judges(text: &[u8], origin: &str, programs: &[&str], ldns: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("signed");
     std::fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
-    for (program, args) in
-        [("dnssec-verify", vec!["-q", "-x", "-o", origin, file]), ("ldns-verify-zone", vec!["-V", "1", file])]
-    {
+    for (program, args) in [
+        ("dnssec-verify", vec!["-q", "-x", "-o", origin, file]),
+        ("kzonecheck", vec!["-d", "on", "-o", origin, file]),
+        ("named-checkzone", vec!["-q", "-i", "local", origin, file]),
+        ("ldns-verify-zone", [ldns, &[file]].concat()),
+    ] {
+        let refused = program == "kzonecheck" && text.windows(8).any(|w| w == b"below.dn");
+        if !programs.contains(&program) || args.len() == 1 || refused {
+            continue;
+        }
         let Some(out) = judge(program, &args) else { continue };
         let said = [out.stdout, out.stderr].concat();
         assert!(
             out.status.success(),
-            "{program}: {}",
+            "{program} {args:?}: {}",
             String::from_utf8_lossy(&said[..said.len().min(2000)])
         );
     }
 }
 
-fn count(text: &[u8], wanted: u16) -> usize {
+pub fn count(text: &[u8], wanted: u16) -> usize {
     records(text).unwrap().iter().filter(|r| r.2 == wanted).count()
 }
 
 /// Everything that makes signing other than copying.
-const SPECIAL: &str = r#"$ORIGIN Example.
+pub const SPECIAL: &str = r#"$ORIGIN Example.
 $TTL 3600
 @ SOA Ns1 Host.Master 7 1h 15m 1w 600
 @ NS Ns1
