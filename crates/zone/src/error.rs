@@ -51,7 +51,7 @@ pub enum Error {
     /// Names that are not in canonical order where the order is needed.
     #[error(
         "{file}:{line}: {name} comes after {after}, out of canonical order (RFC 4034 section 6.1): \
-         put the zone in order first; sorting comes with `zone sort`"
+         sort the zone first (`dnsrack zone sign` does so by itself)"
     )]
     Unsorted {
         /// The file as it was named.

@@ -41,7 +41,7 @@ pub fn run(g: &Generate, common: &Common) -> output::Result {
     let options = match g.sign.as_deref() {
         None if g.signing.is_used() => {
             return Err(Failure::usage(
-                "--at, --validity, --keys, --ksk-bits, --zsk-bits, --trust-anchor need --sign",
+                "--at, --validity, --keys, --ksk-bits, --zsk-bits, --nsec3, --zonemd, --trust-anchor need --sign",
             ));
         }
         None => None,
@@ -92,7 +92,7 @@ pub fn run(g: &Generate, common: &Common) -> output::Result {
         start.elapsed().as_secs_f64()
     );
     if let Some(signed) = &signed {
-        say_signed(signed, start);
+        say_signed(signed);
     }
     #[derive(serde::Serialize)]
     struct Written {

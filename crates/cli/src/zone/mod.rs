@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub enum Command {
     /// Write a zone of any size, the same for the same seed
     Generate(generate::Generate),
-    /// Sign a zone file that is in canonical order
+    /// Sign a zone file
     Sign(sign::Sign),
     /// Say what is in a zone file
     Info(info::Info),

@@ -1,25 +1,24 @@
 //! `dnsrack zone sign`, and what `zone generate --sign` shares with it.
 
 use super::input;
-use crate::output::{self, Common, Failure, Status, write_output};
+use crate::output::{self, Common, Failure, Progress, Status, write_output};
 use clap::Args;
 use measure::clock;
 use measure::units::{self, grouped};
-use std::path::PathBuf;
-use std::time::Instant;
-use zone::sign::{self, Algorithm, Options};
-use zone::{Rrsets, Scanner};
+use std::path::{Path, PathBuf};
+use zone::sign::{self, Algorithm, Nsec3, Options};
+use zone::{Error, Rrsets, Scanner, sort};
 
 /// `zone sign`.
 #[derive(Args)]
 pub struct Sign {
-    /// Zone file in canonical order; '-' is standard input
+    /// Zone file in any order (one in canonical order streams; others are sorted in TMPDIR); '-' is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// Zone file to write; '-' is standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// ECDSAP256SHA256 (the default), ED25519, RSASHA256 or RSASHA512
+    /// ECDSAP256SHA256 (the default), ECDSAP384SHA384, ED25519, RSASHA256 or RSASHA512
     #[arg(long, value_name = "ALGORITHM", conflicts_with = "preset")]
     algorithm: Option<Algorithm>,
     /// rzaia: RSASHA256, KSK of 2048 and ZSK of 1024 bits, NSEC, seven days
@@ -38,6 +37,21 @@ pub struct Signing {
     /// Bits of an RSA zone-signing key (1024 to 4096)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1024..=4096))]
     zsk_bits: Option<u32>,
+    /// Deny existence with NSEC3 rather than NSEC; its records come at the end of the zone
+    #[arg(long)]
+    nsec3: bool,
+    /// Pass over unsigned delegations in the NSEC3 chain
+    #[arg(long, requires = "nsec3")]
+    opt_out: bool,
+    /// Additional NSEC3 iterations [default: 0, as RFC 9276 wants it]
+    #[arg(long, value_name = "N", requires = "nsec3")]
+    iterations: Option<u16>,
+    /// NSEC3 salt in hexadecimal digits [default: none, as RFC 9276 wants it]
+    #[arg(long, value_name = "HEX", requires = "nsec3", value_parser = salt)]
+    salt: Option<Salt>,
+    /// Add a digest of the zone (ZONEMD, RFC 8976: SIMPLE, SHA-384); it comes last
+    #[arg(long)]
+    zonemd: bool,
     /// How long signatures are valid [default: 7d]
     #[arg(long, value_name = "DURATION", value_parser = validity)]
     validity: Option<u32>,
@@ -50,6 +64,18 @@ pub struct Signing {
     /// Write the key-signing key as a trust-anchors statement (delv -a, named.conf)
     #[arg(long, value_name = "FILE")]
     trust_anchor: Option<PathBuf>,
+}
+
+/// Octets, as one value of a flag.
+#[derive(Clone, Debug)]
+struct Salt(Vec<u8>);
+
+fn salt(text: &str) -> Result<Salt, String> {
+    let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let digits = text.bytes().all(|b| b.is_ascii_hexdigit()) && text.len().is_multiple_of(2);
+    let octets: Option<Vec<u8>> = text.as_bytes().chunks(2).map(octet).collect();
+    let octets = octets.filter(|o| digits && !o.is_empty() && o.len() <= 255);
+    octets.map(Salt).ok_or_else(|| format!("'{text}': give 1 to 255 octets, two hexadecimal digits each"))
 }
 
 fn validity(text: &str) -> Result<u32, String> {
@@ -73,6 +99,12 @@ impl Signing {
         options.zsk_bits = self.zsk_bits.unwrap_or(options.zsk_bits);
         options.validity = self.validity.unwrap_or(options.validity);
         options.keys.clone_from(&self.keys);
+        options.zonemd = self.zonemd;
+        options.nsec3 = self.nsec3.then(|| Nsec3 {
+            opt_out: self.opt_out,
+            iterations: self.iterations.unwrap_or(0),
+            salt: self.salt.clone().map_or(Vec::new(), |s| s.0),
+        });
         options
     }
 
@@ -84,6 +116,8 @@ impl Signing {
             || self.at.is_some()
             || self.keys.is_some()
             || self.trust_anchor.is_some()
+            || self.nsec3
+            || self.zonemd
     }
 
     pub fn write_anchor(&self, signed: &sign::Summary) -> Result<(), Failure> {
@@ -100,13 +134,8 @@ pub fn run(s: &Sign, common: &Common) -> output::Result {
         None => s.signing.options(Some(s.algorithm.unwrap_or(Algorithm::EcdsaP256Sha256))),
     };
     let (path, size) = input(&s.input);
-    let start = Instant::now();
-    // Before the output is touched: an input that is not there.
-    let mut source = Rrsets::new(Scanner::open(&path)?);
     let mut progress = common.progress(&format!("signing {}, octets", s.input.display()), size);
-    let signed = write_output(&s.output, |out| {
-        Ok(zone::sign(&mut source, &options, out, &mut |octets| progress.set(octets))?)
-    });
+    let signed = signed(&path, &s.output, &options, &mut progress);
     progress.finish();
     let signed = signed?;
     s.signing.write_anchor(&signed)?;
@@ -116,22 +145,67 @@ pub fn run(s: &Sign, common: &Common) -> output::Result {
         grouped(signed.records),
         grouped(signed.bytes)
     );
-    say_signed(&signed, start);
+    say_signed(&signed);
     common.tell("zone.sign", &signed, String::new)?;
     Ok(Status::Done)
 }
 
-/// Tells people what was signed.
-pub fn say_signed(signed: &sign::Summary, start: Instant) {
-    let seconds = start.elapsed().as_secs_f64().max(1e-9);
-    let per_second = (signed.signatures as f64 / seconds) as u64;
+/// Signs a zone file in whatever order it is. One in canonical order streams; that another is not is found out on
+/// the way, and it is read again where nothing has left this program yet.
+fn signed(
+    path: &Path,
+    output: &Path,
+    options: &Options,
+    progress: &mut Progress,
+) -> Result<sign::Summary, Failure> {
+    let reads_again = path.metadata().is_ok_and(|m| m.is_file());
+    // A file is renamed into place at the end, and /dev/null keeps nothing.
+    let nothing_left = output != Path::new("-") && output.metadata().map_or(true, |m| m.is_file())
+        || output == Path::new("/dev/null");
+    let stream = || Ok::<_, Failure>(Rrsets::new(Scanner::open(path)?));
+    if reads_again && nothing_left {
+        let mut source = stream()?;
+        let mut unsorted = false;
+        let done = write_output(output, |out| {
+            zone::sign(&mut source, options, out, &mut |octets| progress.set(octets)).map_err(|e| {
+                unsorted = matches!(e, Error::Unsorted { .. });
+                Failure::from(e)
+            })
+        });
+        if !unsorted {
+            return done;
+        }
+    } else if reads_again && sort::is_sorted(&mut Scanner::open(path)?)? {
+        let mut source = stream()?;
+        return write_output(output, |out| {
+            Ok(zone::sign(&mut source, options, out, &mut |octets| progress.set(octets))?)
+        });
+    }
+    let mut source = sort::sorted(Scanner::open(path)?, &mut |octets| progress.set(octets))?;
+    write_output(output, |out| Ok(zone::sign(&mut source, options, out, &mut |_| {})?))
+}
+
+/// Tells people what was signed, how fast, and where time went.
+pub fn say_signed(signed: &sign::Summary) {
     eprintln!(
-        "signed {} with {}: {} signatures, {} a second; key tags {:?}",
+        "signed {} with {} and {}{}: {} signatures in {:.1} s, {} a second; key tags {:?}",
         signed.origin,
         signed.algorithm,
+        signed.denial,
+        if signed.zonemd { " and ZONEMD" } else { "" },
         grouped(signed.signatures),
-        grouped(per_second),
+        signed.seconds,
+        grouped(signed.signatures_per_second as u64),
         signed.key_tags
+    );
+    let cpu = &signed.cpu;
+    eprintln!(
+        "CPU time of {} threads: signing {:.1} s, canonical form and text {:.1} s, reading {:.1} s, writing {:.1} s",
+        cpu.threads + 2,
+        cpu.signing,
+        cpu.printing,
+        cpu.reading,
+        cpu.writing
     );
     if signed.dropped > 0 {
         eprintln!("left out {} DNSSEC records of the input", grouped(signed.dropped));

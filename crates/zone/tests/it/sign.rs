@@ -257,7 +257,7 @@ fn what_cannot_be_signed_says_why() {
     let unsorted = "$TTL 1\n. SOA . . 1 1 1 1 1\nb. NS a.\n; comment\na. NS a.\n";
     let error = sign_text(unsorted.as_bytes(), &options).unwrap_err().to_string();
     assert!(error.starts_with("test.zone:5: a. comes after b., out of canonical order"), "{error}");
-    assert!(error.contains("sorting comes with"), "{error}");
+    assert!(error.contains("sort the zone first"), "{error}");
     let broken = "$TTL 1\n. SOA . . 1 1 1 1 1\nb. NS a.\na. A 1.2.3\n";
     let error = sign_text(broken.as_bytes(), &options).unwrap_err().to_string();
     assert!(error.starts_with("test.zone:4:6: '1.2.3': expected an IPv4 address"), "{error}");
