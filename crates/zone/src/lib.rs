@@ -5,6 +5,7 @@
 //! keeps a zone in memory.
 
 pub mod codec;
+pub mod diff;
 pub mod error;
 pub mod generate;
 pub mod info;
@@ -20,6 +21,7 @@ pub mod sort;
 pub mod text;
 pub mod time;
 
+pub use diff::{Diff, diff};
 pub use error::{Error, Place};
 pub use generate::{Family, Shape, generate};
 pub use info::{Info, info};

@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::rrset::RecordSource;
-use crate::scan::Record;
+use crate::scan::{Record, Scanner};
+use crate::sort;
 use std::path::Path;
 use wire::name::{self, Name};
 
@@ -43,6 +44,15 @@ impl Order {
             .map(|wire| Name::from_wire(wire).map(|n| n.to_string()).unwrap_or_default());
         Error::Unsorted { file: self.file.clone(), line: record.line, name, after }
     }
+}
+
+/// Opens a zone file: streamed, or sorted outside memory where `sort` asks for it or it cannot be read twice.
+pub(crate) fn open(path: &Path, sort: bool) -> Result<Box<dyn RecordSource + Send>, Error> {
+    let scanner = Scanner::open(path)?;
+    if sort || !can_be_read_again(path) {
+        return Ok(Box::new(sort::sorted_records(scanner, &mut |_| {})?));
+    }
+    Ok(Box::new(scanner))
 }
 
 /// True for regular files.

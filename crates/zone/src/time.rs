@@ -20,7 +20,8 @@ fn date(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, of_year - (153 * m + 2) / 5 + 1)
 }
 
-fn seconds(fields: [i64; 6]) -> Option<u64> {
+/// Seconds since 1970 from year, month, day, hour, minute, second; none where there is no such time.
+pub(crate) fn seconds(fields: [i64; 6]) -> Option<u64> {
     let [year, month, day, hour, minute, second] = fields;
     let sane = (1970..=9999).contains(&year) && (1..=12).contains(&month) && hour < 24 && minute < 60;
     let at = days(year, month, day);

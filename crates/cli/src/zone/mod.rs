@@ -1,5 +1,6 @@
 //! `dnsrack zone`: one file a verb.
 
+mod diff;
 mod generate;
 mod info;
 mod sign;
@@ -17,6 +18,8 @@ pub enum Command {
     Sign(sign::Sign),
     /// Say what is in a zone file
     Info(info::Info),
+    /// Say what changed between versions of a zone, and what an IXFR would carry
+    Diff(diff::Diff),
     /// Cut a zone into zones of parts of its names, glue kept with its users
     Slice(slice::Slice),
 }
@@ -27,6 +30,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Generate(g) => generate::run(&g, common),
         Command::Sign(s) => sign::run(&s, common),
         Command::Info(i) => info::run(&i, common),
+        Command::Diff(d) => diff::run(&d, common),
         Command::Slice(s) => slice::run(&s, common),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::input;
 use super::sign::Signing;
-use crate::output::{self, Common, Failure, Progress, Status};
+use crate::output::{self, Common, Failure, Status};
 use clap::{ArgGroup, Args};
 use measure::units::grouped;
 use serde::Serialize;
@@ -67,7 +67,7 @@ pub fn run(s: &Slice, common: &Common) -> output::Result {
         (None, n) => Cut::Parts(n.unwrap_or(1) as usize),
     };
     let (path, size) = input(&s.input);
-    let mut progress = Progress::new(&format!("reading {}, octets", s.input.display()), 2 * size);
+    let mut progress = common.progress(&format!("reading {}, octets", s.input.display()), 2 * size);
     let plan = zone::slice::plan(&path, cut, s.unsigned || options.is_some(), &mut |n| progress.set(n));
     progress.finish();
     let plan = plan?;
@@ -76,7 +76,7 @@ pub fn run(s: &Slice, common: &Common) -> output::Result {
     }
     let (origin, serial) = (plan.origin.clone(), plan.serial);
     let made = Folder::make(&s.output)?;
-    let (written, outside) = write(s, plan, options, size)?;
+    let (written, outside) = write(s, common, plan, options, size)?;
     made.keep();
     for w in &written {
         let mut line = format!(
@@ -98,12 +98,9 @@ pub fn run(s: &Slice, common: &Common) -> output::Result {
     if let Some(n) = outside.filter(|&n| n > 0) {
         eprintln!("left out {} queries for names outside of {origin}", grouped(n));
     }
-    if common.json {
-        let origin = origin.to_string();
-        let all =
-            json!({ "origin": origin, "serial": serial, "slices": written, "queries_outside": outside });
-        output::json("zone.slice", &all)?;
-    }
+    let origin = origin.to_string();
+    let all = json!({ "origin": origin, "serial": serial, "slices": written, "queries_outside": outside });
+    common.tell("zone.slice", &all, String::new)?;
     Ok(Status::Done)
 }
 
@@ -153,6 +150,7 @@ fn at(path: &Path, e: &std::io::Error) -> Failure {
 /// Writes all files aside, and renames them when all are whole. Gives the slices, and how many queries are in none.
 fn write(
     s: &Slice,
+    common: &Common,
     plan: Plan,
     options: Option<Options>,
     size: u64,
@@ -180,12 +178,12 @@ fn write(
         None => None,
     };
     let mut outputs = create("zone")?;
-    let mut progress = Progress::new(&format!("slicing {}, octets", s.input.display()), size);
+    let mut progress = common.progress(&format!("slicing {}, octets", s.input.display()), size);
     let slices = plan.write(&mut outputs, &mut |n| progress.set(n));
     progress.finish();
     let mut slices = slices?;
     let signatures = match options {
-        Some(options) => Some(sign(s, &aside, &names, options, &mut slices)?),
+        Some(options) => Some(sign(s, common, &aside, &names, options, &mut slices)?),
         None => None,
     };
     for name in &names {
@@ -211,6 +209,7 @@ fn write(
 /// Signs the slices where they lie, all with the same keys; gives their numbers of signatures.
 fn sign(
     s: &Slice,
+    common: &Common,
     aside: &TempDir,
     names: &[String],
     mut options: Options,
@@ -226,7 +225,7 @@ fn sign(
         let (from, to) = (aside.path().join(format!("{name}.zone")), aside.path().join("signed"));
         let mut out = BufWriter::with_capacity(1 << 20, File::create(&to).map_err(|e| at(&to, &e))?);
         let mut source = Rrsets::new(Scanner::open(&from)?);
-        let mut progress = Progress::new(&format!("signing {name}, octets"), slice.bytes);
+        let mut progress = common.progress(&format!("signing {name}, octets"), slice.bytes);
         let signed = zone::sign(&mut source, &options, &mut out, &mut |n| progress.set(n));
         progress.finish();
         let signed = signed?;

@@ -9,6 +9,7 @@ fn every_help_text_is_as_reviewed() {
         &["zone", "generate", "--help"],
         &["zone", "sign", "--help"],
         &["zone", "info", "--help"],
+        &["zone", "diff", "--help"],
         &["zone", "slice", "--help"],
         &["traffic", "generate", "--help"],
         &["load", "run", "--help"],

@@ -73,3 +73,39 @@ fn signed_slices_verify_with_one_key() {
     assert!(stderr(&got).contains("3 names directly below its apex"), "{}", stderr(&got));
     assert!(!Path::new(&path("none")).exists());
 }
+
+#[test]
+fn versions_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let version = |serial: &str, more: &str| {
+        let text = SMALL.replace(" 7 2 3", &format!(" {serial} 2 3")) + more;
+        write(&folder, serial, &text)
+    };
+    let old = version("2026080900", "y.example. 60 NS ns.other.\n");
+    let new = version("2026081100", "x.example. 60 NS ns.other.\nz.example. 60 NS ns.second.\n");
+    let newest = version("2026081101", "x.example. 60 NS ns.other.\nz.example. 60 NS ns.second.\n");
+    let json = |args: &[&str]| -> serde_json::Value {
+        let got = output(&[&["--json", "zone", "diff"], args].concat());
+        assert_eq!(got.status.code(), Some(0), "{}", stderr(&got));
+        serde_json::from_slice(&got.stdout).expect("one JSON object")
+    };
+    let said = json(&[&old, &new, &newest]);
+    assert_eq!((&said["schema"], &said["origin"]), (&"dnsrack.zone.diff/1".into(), &"example.".into()));
+    let step = &said["steps"][0];
+    assert_eq!(step["records"]["deleted"]["NS"], 1);
+    assert_eq!(step["records"]["added"]["NS"], 2);
+    assert_eq!(step["delegations"], serde_json::json!({ "added": 1, "deleted": 1, "changed": 1 }));
+    assert_eq!(said["spread"]["records"]["max"], 3);
+    // Three of four delegations in two days, over two steps.
+    assert_eq!(said["churn"]["share_a_day"], 0.375);
+    assert_eq!(json(&[&old, &new, "--interval", "12h"])["churn"]["share_a_day"], 1.5);
+    assert!(json(&[&new, &newest])["churn"]["days"].is_null());
+    let got = output(&["zone", "diff", &new, &old]);
+    assert!(
+        got.status.success() && stderr(&got).contains("is not newer than 2026081100"),
+        "{}",
+        stderr(&got)
+    );
+    let text = String::from_utf8_lossy(&got.stdout).into_owned();
+    assert!(text.contains("1 added, 1 deleted, 1 changed, of 4"), "{text}");
+}

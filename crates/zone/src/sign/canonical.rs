@@ -50,7 +50,7 @@ impl Canonical {
 }
 
 /// Appends record data in canonical form: names in it as small letters.
-fn canonical_rdata(rtype: u16, rdata: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn canonical_rdata(rtype: u16, rdata: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(rdata);
     let data = &mut out[start..];

@@ -16,6 +16,7 @@ mod node;
 mod nsec3;
 mod worker;
 
+pub(crate) use canonical::canonical_rdata;
 pub(crate) use chain::is_dropped as is_made_anew;
 pub use key::Algorithm;
 pub use nsec3::Nsec3;

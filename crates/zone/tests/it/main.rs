@@ -1,6 +1,7 @@
 //! The zone room against files, real zones and independent judges.
 
 mod denial;
+mod diff;
 mod generate;
 mod info;
 mod profile;
