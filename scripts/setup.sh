@@ -40,6 +40,9 @@ need_servers() {
 need_to_test() {
     need dnsperf dnsperf "the peer that figures are set beside"
     need ldns-verify-zone ldnsutils "independent judge of signed zones"
+    need kzonecheck knot-dnssecutils "independent judge of signed zones"
+    need unbound-host unbound-host "second validator of answers, beside delv"
+    need kdig knot-dnsutils "asks for zone transfers"
     need tshark tshark "independent judge of captures"
     need ip iproute2 "looks for leftovers of a run"
     need xz xz-utils "reads compressed zones"

@@ -3,10 +3,10 @@
 use crate::Error;
 use measure::Seed;
 use rack::{Cmd, Host, Launcher, Output};
-use std::io::BufRead;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
+use traffic::{Kind, Names};
 
 /// What `delv` said of the sample.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,24 +26,14 @@ fn questions(
     seed: Seed,
 ) -> Result<Vec<(String, &'static str)>, Error> {
     let mut asked = vec![(origin.to_owned(), "SOA"), (origin.to_owned(), "DNSKEY")];
-    let delegations = count.saturating_sub(2).div_ceil(2) as usize;
-    let file = std::fs::File::open(names).map_err(Error::io(names))?;
+    let names = Names::from_file(names, seed)?;
     let mut draw = seed.draw("validated names", 0);
-    let mut chosen: Vec<String> = Vec::new();
-    for (n, line) in std::io::BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(Error::io(names))?;
-        // Reservoir sampling: one pass, whatever the size of the zone.
-        if chosen.len() < delegations {
-            chosen.push(line);
-        } else if let at @ 0.. = draw.below(n as u64 + 1) as usize
-            && at < delegations
-        {
-            chosen[at] = line;
-        }
-    }
     let below = if origin == "." { "." } else { &format!(".{origin}") };
-    for name in chosen {
-        asked.push((name, "DS"));
+    while asked.len() < count as usize {
+        // Among the owners of records there is glue, of which nothing is signed.
+        if names.kind() != Kind::Records {
+            asked.push((names.text(draw.below(names.len() as u64) as usize), "DS"));
+        }
         asked.push((format!("no-such-name-{:08x}{below}", draw.bits() as u32), "A"));
     }
     asked.truncate(count as usize);

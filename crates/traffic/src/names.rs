@@ -147,6 +147,16 @@ impl Names {
         &bytes[..=end]
     }
 
+    /// Name `n` as text, with its last dot.
+    ///
+    /// # Panics
+    /// Where there is no such name.
+    pub fn text(&self, n: usize) -> String {
+        let mut text = Vec::new();
+        name::write_text(self.get(n), &mut text);
+        text.into_iter().map(char::from).collect()
+    }
+
     /// The type of the record that name `n` is the owner of, where the names are [`Kind::Records`].
     pub fn rtype(&self, n: usize) -> Option<u16> {
         self.types.get(n).copied()

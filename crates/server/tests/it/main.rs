@@ -34,3 +34,4 @@ mod lab;
 mod life;
 mod rootless;
 mod signed;
+mod validated;
