@@ -65,7 +65,7 @@ pub fn prepare(
         }
         ZonePlan::File(from) if signs => {
             tell(Happening::Zone { label: plan.label(), doing: "signing" });
-            let mut source = zone::Rrsets::new(zone::Scanner::open(from)?);
+            let mut source = zone::sort::canonical(from, &mut |_| {})?;
             write_aside(&made, |out| {
                 keep_anchor(&anchor, &zone::sign(&mut source, &signing(e)?, out, &mut |_| {})?)
             })?;

@@ -6,6 +6,7 @@ mod help;
 mod kill;
 mod rack;
 mod run;
+mod sign;
 mod zones;
 
 use std::path::Path;

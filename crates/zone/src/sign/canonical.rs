@@ -49,6 +49,13 @@ impl Canonical {
     }
 }
 
+/// True where an RRset is surely in canonical form and order already.
+pub(super) fn is_canonical(rtype: u16, rdatas: &[&[u8]]) -> bool {
+    // Length octets are no letters.
+    let small = || rdatas.iter().all(|rdata| !rdata.iter().any(u8::is_ascii_uppercase));
+    rdatas.is_sorted_by(|a, b| a < b) && (matches!(rtype, rtype::A | rtype::AAAA | rtype::DS) || small())
+}
+
 /// Appends record data in canonical form: names in it as small letters.
 pub(crate) fn canonical_rdata(rtype: u16, rdata: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
@@ -99,6 +106,9 @@ mod tests {
         let mut text: Vec<&[u8]> = vec![b"\x01B", b"\x01a"];
         canonical.of(rtype::TXT, &mut text);
         assert_eq!(text, [b"\x01B", b"\x01a"], "no names in it: letters count");
+        assert!(is_canonical(rtype::NS, &[b"\x01a\0", b"\x01b\0"]));
+        assert!(!is_canonical(rtype::NS, &[b"\x01A\0", b"\x01b\0"]));
+        assert!(!is_canonical(rtype::A, &[b"abcd", b"abcd"]) && is_canonical(rtype::A, &[b"ABCD", b"abcd"]));
         let mut a6: Vec<&[u8]> = vec![b"\x70\0\x07\x01N\0"];
         canonical.of(rtype::A6, &mut a6);
         assert_eq!(canonical.records().next(), Some(&b"\x70\0\x07\x01n\0"[..]));

@@ -87,7 +87,9 @@ impl Nodes {
 
     /// All nodes, none of them open.
     pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.flat)
+        // The next ones will be about as much.
+        let next = Vec::with_capacity(self.flat.len());
+        std::mem::replace(&mut self.flat, next)
     }
 
     pub fn as_slice(&self) -> &[u8] {

@@ -1,6 +1,6 @@
 //! What the workers do: sign and print nodes.
 
-use super::canonical::Canonical;
+use super::canonical::{Canonical, is_canonical};
 use super::chain::Batch;
 use super::digest::Records;
 use super::key::Key;
@@ -193,7 +193,7 @@ impl<'w, 'a, 'b> Pen<'w, 'a, 'b> {
             Kind::Cut => rtype == rtype::DS,
             Kind::OptedOut | Kind::Below | Kind::EmptyNonTerminal => false,
         };
-        if signs || records.len() > 1 || self.worker.digests {
+        if signs || self.worker.digests || !is_canonical(rtype, &node.rdatas[records.clone()]) {
             let mut rdatas = std::mem::take(&mut self.rdatas);
             rdatas.clear();
             rdatas.extend_from_slice(&node.rdatas[records]);
