@@ -80,7 +80,7 @@ pub struct Labels {
     /// How they are made.
     pub model: Model,
     /// Weights of lengths in octets (1 to 63), IDNs left out. Where there are not enough short names, longer ones
-    /// are made instead.
+    /// are made instead; the longest made are 55 octets or a few more.
     pub lengths: BTreeMap<u8, f64>,
     /// Share of IDNs (A-labels, RFC 5890).
     #[serde(default)]

@@ -38,11 +38,10 @@ impl<'a> Delegations<'a> {
         p.labels.lengths.iter().for_each(|(&l, &w)| idn_lengths[usize::from(l).clamp(3, 40)] += w);
         let idns = (p.labels.idn * count as f64).round() as u64;
         let taken: Vec<Vec<u8>> = fixed.items.iter().map(|i| i.label.clone()).collect();
-        let plain =
-            Labels::new(&words.delegations, count - idns, &lengths, taken.clone(), seed, "delegations");
+        let plain = Labels::new(&words.delegations, count - idns, &lengths, &taken, seed, "delegations");
         let cut = plain.rank_after(idn::PREFIX);
         // Given IDNs are not made of these words; their being so by chance is not worth a search.
-        let idn = Labels::new(&words.idn, idns, &idn_lengths, Vec::new(), seed, "IDNs");
+        let idn = Labels::new(&words.idn, idns, &idn_lengths, &[], seed, "IDNs");
         let given = fixed.items.iter().filter(|i| i.number.is_some()).map(|i| shown(&i.label)).collect();
         let suffix = fixed.suffix.clone();
         Self { plain, idn, cut, given, suffix, key: seed.draw("IDNs", 1).bits() }

@@ -11,6 +11,10 @@ use measure::Seed;
 
 /// From this length in octets on, labels that must go on do so by a syllable, so as to stay below 64.
 const LONG: usize = 46;
+/// From this length on, letters that make no word end soon.
+const FEW: usize = 5;
+/// Labels of this length and more end where they can.
+const LONGEST: usize = 55;
 /// Shares of labels that end are in steps of 2^-24.
 const END_BITS: u32 = 24;
 /// Labels looked at to see how long they come out, and how often.
@@ -37,8 +41,8 @@ pub(super) struct Labels<'a> {
     key: u64,
     /// By length: how likely one label is to end there.
     ends: [u32; 64],
-    /// Labels that are taken already, sorted.
-    taken: Vec<Vec<u8>>,
+    /// Hashes of the prefixes that are labels taken already.
+    taken: Vec<u64>,
 }
 
 impl<'a> Labels<'a> {
@@ -47,22 +51,36 @@ impl<'a> Labels<'a> {
         vocabulary: &'a Vocabulary,
         count: u64,
         lengths: &Lengths,
-        mut taken: Vec<Vec<u8>>,
+        taken: &[Vec<u8>],
         seed: Seed,
         what: &str,
     ) -> Self {
-        taken.sort_unstable();
         let key = seed.draw(what, 0).bits();
-        let mut labels = Self { vocabulary, count, key, ends: [0; 64], taken };
+        let mut labels = Self { vocabulary, count, key, ends: [0; 64], taken: Vec::new() };
+        labels.taken = taken.iter().filter_map(|label| labels.hash_of(label)).collect();
         labels.fit(lengths);
         labels
+    }
+
+    /// The hash of a label as a prefix; `None` where no walk leads there.
+    fn hash_of(&self, label: &[u8]) -> Option<u64> {
+        let (mut hash, mut last, mut len) = (self.key, Kind::Start, 0);
+        while len < label.len() {
+            let table = self.vocabulary.table(last, hash, &label[..len], len >= LONG);
+            let c =
+                table.tokens.iter().position(|t| label[len..].starts_with(&t.text[..usize::from(t.len)]))?;
+            hash = mix(hash ^ (c as u64 + 1));
+            (last, len) = (table.tokens[c].kind, len + usize::from(table.tokens[c].len));
+        }
+        Some(hash)
     }
 
     /// Finds shares of labels that end at each length, so that lengths come out as they should: from what
     /// the lengths alone say, corrected by how the labels do come out. Additions, multiplications and divisions
     /// alone, so the same everywhere.
     fn fit(&mut self, lengths: &Lengths) {
-        let longest = lengths.iter().rposition(|&w| w > 0.0).unwrap_or(63);
+        // No step that may follow leads beyond 63 octets.
+        let longest = lengths.iter().rposition(|&w| w > 0.0).unwrap_or(63).min(LONGEST);
         let whole = f64::from(1u32 << END_BITS);
         let mut left = [0.0; 65];
         for length in (0..64).rev() {
@@ -78,12 +96,14 @@ impl<'a> Labels<'a> {
             }
             let mut ended = [0.0; 64];
             let mut text = Vec::new();
-            for sample in 0..samples {
+            let mut from = 0;
+            for sample in 1..=samples {
+                // Anywhere in its part of the ranks: even steps would meet the first label of each prefix.
+                let to = (u128::from(sample) * u128::from(self.count) / u128::from(samples)) as u64;
+                let rank = from + mix(self.key ^ sample) % (to - from);
+                from = to;
                 text.clear();
-                self.write(
-                    (u128::from(sample) * u128::from(self.count) / u128::from(samples)) as u64,
-                    &mut text,
-                );
+                self.write(rank, &mut text);
                 ended[text.len()] += 1.0;
             }
             let mut rest = samples as f64;
@@ -99,6 +119,16 @@ impl<'a> Labels<'a> {
         }
     }
 
+    /// How likely one label is to end at a length, in steps of 2^-24.
+    #[inline]
+    fn ends_at(&self, len: usize, last: Kind) -> u32 {
+        match last {
+            // Nobody registers twelve letters that make no word: half of them end at each length.
+            Kind::Letter if len >= FEW => 1 << (END_BITS - 1),
+            _ => self.ends[len.min(63)],
+        }
+    }
+
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -110,14 +140,14 @@ impl<'a> Labels<'a> {
         let mut last = Kind::Start;
         loop {
             let len = out.len() - start;
-            if last.may_end(len) && n * u64::from(self.ends[len.min(63)]) > hash >> (64 - END_BITS) {
-                let is_taken = |label: &[u8]| self.taken.binary_search_by(|t| t[..].cmp(label)).is_ok();
-                if self.taken.is_empty() || !is_taken(&out[start..]) {
-                    if r == 0 {
-                        return;
-                    }
-                    (n, r) = (n - 1, r - 1);
+            if last.may_end(len)
+                && n * u64::from(self.ends_at(len, last)) > hash >> (64 - END_BITS)
+                && !self.taken.contains(&hash)
+            {
+                if r == 0 {
+                    return;
                 }
+                (n, r) = (n - 1, r - 1);
             }
             let table = self.vocabulary.table(last, hash, &out[start..], len >= LONG);
             // Continuation c has the ranks from (n * first[c] + offset) / SLOTS on.
@@ -162,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn labels_of(vocabulary: &Vocabulary, count: u64, seed: u64) -> Labels<'_> {
-        Labels::new(vocabulary, count, &second_level(), Vec::new(), Seed(seed), "test")
+        Labels::new(vocabulary, count, &second_level(), &[], Seed(seed), "test")
     }
 
     fn all(vocabulary: &Vocabulary, count: u64, seed: u64) -> Vec<String> {
@@ -223,7 +253,7 @@ mod tests {
         (short[2], short[3], short[4]) = (1.0, 1.0, 1.0);
         let vocabulary = Vocabulary::new(Style::Letters);
         let labels_of = |count: u64| {
-            let labels = Labels::new(&vocabulary, count, &short, Vec::new(), Seed(1), "test");
+            let labels = Labels::new(&vocabulary, count, &short, &[], Seed(1), "test");
             (0..count)
                 .map(|rank| {
                     let mut text = Vec::new();
@@ -247,7 +277,7 @@ mod tests {
         let vocabulary = Vocabulary::new(Style::Letters);
         let before = all(&vocabulary, 3000, 9);
         let taken: Vec<Vec<u8>> = before.iter().step_by(10).map(|l| l.as_bytes().to_vec()).collect();
-        let labels = Labels::new(&vocabulary, 3000, &second_level(), taken.clone(), Seed(9), "test");
+        let labels = Labels::new(&vocabulary, 3000, &second_level(), &taken, Seed(9), "test");
         let mut text = Vec::new();
         for rank in 0..3000 {
             text.clear();

@@ -11,7 +11,7 @@ pub(super) const SLOT_BITS: u32 = 12;
 pub(super) enum Style {
     /// One word, more where the words are used up, perhaps a digit at the end, no hyphen: `along2`.
     Tld,
-    /// Some words, with digits and hyphens here and there: `4feetpracticeskyways`.
+    /// Some words, with digits and hyphens here and there: `4feetpracticeskyways`; or a few letters.
     SecondLevel,
     /// Letters that follow each other as in the words: `tre`, `stona`.
     Letters,
@@ -30,6 +30,8 @@ pub(super) enum Kind {
     Word,
     Digit,
     Hyphen,
+    /// Of a label that is made of letters from the start.
+    Letter,
 }
 
 /// The continuations of a step: tokens in order, and which slots each has.
@@ -69,7 +71,7 @@ impl Kind {
         match self {
             Self::Start | Self::Hyphen => false,
             Self::Digit => len > 1,
-            Self::Word => true,
+            Self::Word | Self::Letter => true,
         }
     }
 }
@@ -82,8 +84,10 @@ pub(super) struct Vocabulary {
     /// Shorter than another word.
     syllables: Table,
     words: Table,
-    /// For letters: by the last two letters, from 1, 0 where there is none.
+    /// For letters alone: by the last two, from 1, 0 where there is none.
     letters: Vec<Table>,
+    /// For a few letters among words: by the last one.
+    few: Vec<Table>,
 }
 
 impl Vocabulary {
@@ -98,15 +102,30 @@ impl Vocabulary {
         let hyphen = ("-".to_owned(), Kind::Hyphen, total / 40);
         let with = |extra: Vec<(String, Kind, u32)>| Table::new([words.clone(), extra].concat());
         let (start, after_word) = match style {
-            Style::SecondLevel => (with(digits(3).collect()), with(digits(4).chain([hyphen]).collect())),
+            Style::SecondLevel => {
+                let start = digits(3).chain(free_pairs(&words)).collect();
+                (with(start), with(digits(4).chain([hyphen]).collect()))
+            }
             Style::Tld | Style::Letters => (with(Vec::new()), with(digits(8).collect())),
         };
         let mut syllables: Vec<_> = digits(0).map(|(d, kind, _)| (d, kind, 2)).collect();
         for c in "bcdfghjklmnprstvwz".chars() {
             syllables.extend("aeiouy".chars().map(|v| (format!("{c}{v}"), Kind::Word, 1)));
         }
-        let letters = if style == Style::Letters { letters() } else { Vec::new() };
-        Self { style, start, after_word, syllables: Table::new(syllables), words: with(Vec::new()), letters }
+        let (letters, few) = match style {
+            Style::Letters => (letters(), Vec::new()),
+            Style::SecondLevel => (Vec::new(), few()),
+            Style::Tld => (Vec::new(), Vec::new()),
+        };
+        Self {
+            style,
+            start,
+            after_word,
+            syllables: Table::new(syllables),
+            words: with(Vec::new()),
+            letters,
+            few,
+        }
     }
 
     /// How a label goes on that ends as `prefix`, of which `hash` is a hash; `long`: in small steps.
@@ -123,21 +142,21 @@ impl Vocabulary {
             // Which of the two is a property of the prefix.
             Kind::Word if hash % 8 < syllables => &self.syllables,
             Kind::Word => &self.after_word,
+            Kind::Letter => &self.few[context(prefix) % 27],
             Kind::Digit | Kind::Hyphen => &self.words,
         }
     }
 }
 
-/// The last two letters as a number.
+/// The last two letters as a number: 27 times the one before plus the last, each from 1.
 fn context(text: &[u8]) -> usize {
     let index = |back: usize| text.len().checked_sub(back).map_or(0, |i| usize::from(text[i] - b'a') + 1);
     index(2) * 27 + index(1)
 }
 
-/// How often a letter follows two others in the words, and some of how often it follows one; every letter
-/// can follow any.
-fn letters() -> Vec<Table> {
-    let (mut pairs, mut threes) = (vec![[0u32; 26]; 27], vec![[0u32; 26]; 27 * 27]);
+/// In the words, how often each letter follows one other, and two others; see [`context`].
+fn counts() -> (Vec<[u32; 26]>, Vec<[u32; 26]>) {
+    let (mut pairs, mut threes) = (vec![[0; 26]; 27], vec![[0; 26]; 27 * 27]);
     for word in words::all() {
         for (i, &letter) in word.as_bytes().iter().enumerate() {
             let context = context(&word.as_bytes()[..i]);
@@ -145,6 +164,35 @@ fn letters() -> Vec<Table> {
             threes[context][usize::from(letter - b'a')] += 1;
         }
     }
+    (pairs, threes)
+}
+
+fn letter(i: usize) -> String {
+    char::from(b'a' + i as u8).to_string()
+}
+
+/// The pairs of letters that no word starts with, so that a label may.
+fn free_pairs(words: &[(String, Kind, u32)]) -> Vec<(String, Kind, u32)> {
+    let pairs = (0..26 * 26).map(|i| letter(i / 26) + &letter(i % 26));
+    let free = pairs.filter(|pair| !words.iter().any(|w| w.0.starts_with(pair)));
+    // Each has a slot at least, which makes one label in ten of them: about as many as are short.
+    free.map(|pair| (pair, Kind::Letter, 0)).collect()
+}
+
+/// How a few letters go on: by any letter, more often as in words; now and then a digit.
+fn few() -> Vec<Table> {
+    let table = |counts: &[u32; 26]| {
+        let even = counts.iter().sum::<u32>() / 26 + 1;
+        let letters = counts.iter().enumerate().map(|(i, n)| (letter(i), Kind::Letter, n + even));
+        Table::new(letters.chain((0..10).map(|d| (d.to_string(), Kind::Digit, even / 4))).collect())
+    };
+    counts().0.iter().map(table).collect()
+}
+
+/// How often a letter follows two others in the words, and some of how often it follows one; every letter
+/// can follow any.
+fn letters() -> Vec<Table> {
+    let (pairs, mut threes) = counts();
     for (at, counts) in threes.iter_mut().enumerate() {
         let pairs = &pairs[at % 27];
         let total: u32 = pairs.iter().sum();
@@ -155,6 +203,6 @@ fn letters() -> Vec<Table> {
             counts.iter_mut().for_each(|n| *n += even);
         }
     }
-    let letter = |(i, &n): (usize, &u32)| (char::from(b'a' + i as u8).to_string(), Kind::Word, n);
+    let letter = |(i, &n): (usize, &u32)| (letter(i), Kind::Word, n);
     threes.iter().map(|counts| Table::new(counts.iter().enumerate().map(letter).collect())).collect()
 }

@@ -115,11 +115,11 @@ fn golden_zones_never_change() {
 }
 
 const GOLDEN: [&str; 5] = [
-    "U-4-DS0 95f1d8bac52b2866c8f42cc3f69dcd34",
-    "U-6-DS0 83da0f1b310493d009e6095325743d8b",
-    "S-6-DS10 8065dc0e737714e952e7906826170ad6",
-    "S-6-DS50 4c8a72423014976f5f37579c492b232d",
-    "S-6-DS100 590e8e7a1c4a2ec8bda181e87cbeb7e9",
+    "U-4-DS0 8744e558a15b08b8012c5c54e66538b5",
+    "U-6-DS0 503abec50fd8ea2d5b34de1db85cd1d4",
+    "S-6-DS10 6d4549db0bdb39f72d6325f5bc344dea",
+    "S-6-DS50 ba62cb894f4b31dafefd3eccd7033ab0",
+    "S-6-DS100 4377260d6c208388555d709aded9f9f1",
 ];
 
 #[test]

@@ -157,10 +157,12 @@ fn check(profile: &Profile, delegations: u64) -> Vec<u8> {
     assert_eq!(addressed.keys().cloned().collect::<HashSet<_>>(), named, "{what}: glue and NS records");
     let below = |n: &Name| n.label_count() > origin.label_count() + 1;
     for server in named.iter().filter(|n| below(n)) {
-        assert!(
-            counts.keys().any(|d| server.is_under(d.as_wire())),
-            "{what}: {server} is below no delegation"
-        );
+        let mut above = server.as_wire();
+        while name::label_count(above) > origin.label_count() + 1 {
+            above = name::parent(above);
+        }
+        let above = Name::from_wire(above).unwrap();
+        assert!(counts.contains_key(&above), "{what}: {server} is below no delegation");
     }
     // Numbers: what is apportioned to whole delegations, to a server or two for each block and border.
     let near = |found: f64, share: f64, of: f64, slack: f64| {
@@ -201,7 +203,7 @@ fn zones_are_whole_sorted_and_like_their_profile() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn any_profile_makes_a_whole_zone(
         n in 3u64..600, inside in 0.0f64..=1.0, own in 0.0f64..=1.0, providers in 0.001f64..=1.0, most in 1u32..20,
@@ -320,8 +322,8 @@ fn golden_profiles_never_change() {
 }
 
 const GOLDEN: [&str; 4] = [
-    "COM 1391531182940c3f6aefbf65849fc337",
-    "PT 6cb3524fd041a03d02ce02febf7aaf29",
-    "ROOT 0ae22dbc579428c2367d3ea37d182f6d",
+    "COM 6fd2a76541248bde65ba902af5eb5b97",
+    "PT c845ed27ace5496fd7f0bfaad6df33a3",
+    "ROOT ab8dc1acf05a2b379b215628cc023a19",
     "NOMINET c7a109f3a24449d949937de82b026213",
 ];
