@@ -7,8 +7,10 @@
 pub mod codec;
 pub mod diff;
 pub mod error;
+pub mod fit;
 pub mod generate;
 pub mod info;
+pub mod judge;
 mod order;
 mod ordered;
 pub mod probe;
@@ -23,6 +25,7 @@ pub mod time;
 
 pub use diff::{Diff, diff};
 pub use error::{Error, Place};
+pub use fit::fit;
 pub use generate::{Family, Shape, generate};
 pub use info::{Info, info};
 pub use probe::{Probe, delegations, probe};

@@ -1,12 +1,13 @@
 //! `dnsrack zone info`.
 
-use super::input;
-use crate::output::{self, Common, Status};
+use super::{facts, input};
+use crate::output::{self, Common, Failure, Status};
 use clap::Args;
-use measure::units::grouped;
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use measure::units;
+use serde::Serialize;
 use std::path::PathBuf;
+use zone::judge::{self, Published, Verdict};
+use zone::{Family, Profile};
 
 /// `zone info`.
 #[derive(Args)]
@@ -14,75 +15,64 @@ pub struct Info {
     /// Zone file (RFC 1035); '-' is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
+    /// Judge it against a row of RZAIA's table 1.1 (rzaia:U-4-DS0:100K), or a zone profile: a built-in name
+    /// (COM, PT, ROOT) or a file; exit status 3 where it is out of bounds
+    #[arg(long, value_name = "rzaia:FAMILY:SIZE|PROFILE")]
+    against: Option<String>,
+}
+
+/// What a zone is judged against.
+enum Against {
+    Row(Published),
+    Profile(Box<Profile>, String),
+}
+
+/// The facts, and the verdict where one was asked for.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    info: &'a zone::Info,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: &'a Option<Verdict>,
 }
 
 /// Runs it.
 pub fn run(args: &Info, common: &Common) -> output::Result {
+    // Before the zone is read, which may take a while.
+    let against = args.against.as_deref().map(against).transpose()?;
     let (path, size) = input(&args.input);
     let mut progress = common.progress(&format!("reading {}, octets", path.display()), size);
     let info = zone::info(&path, &mut |octets| progress.set(octets));
     progress.finish();
     let info = info?;
-    common.tell("zone.info", &info, || describe(&info))?;
-    Ok(Status::Done)
+    let verdict = against.map(|against| match against {
+        Against::Row(row) => judge::published(&info, &row),
+        Against::Profile(profile, name) => judge::profile(&info, &profile, &name),
+    });
+    let text = || facts::describe(&info) + &verdict.as_ref().map_or_else(String::new, facts::judged);
+    common.tell("zone.info", &Report { info: &info, verdict: &verdict }, text)?;
+    Ok(if verdict.is_none_or(|v| v.within) { Status::Done } else { Status::Differs })
 }
 
-/// The facts for people.
-fn describe(info: &zone::Info) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{name:<18} {value}");
+/// Reads what `--against` says.
+fn against(text: &str) -> Result<Against, Failure> {
+    let Some(row) = text.strip_prefix("rzaia:") else {
+        return Ok(Against::Profile(Box::new(Profile::load(text)?), text.to_owned()));
     };
-    line("zone", format!("{}, serial {}", info.origin, info.serial));
-    line("delegations", grouped(info.delegations));
-    line("records", grouped(info.records));
-    line("size", format!("{} octets, {} in wire format", grouped(info.bytes), grouped(info.wire_bytes)));
-    let signed = match (info.signed, info.algorithms.is_empty()) {
-        (false, _) => "no".to_owned(),
-        (true, true) => "yes, but without signatures".to_owned(),
-        (true, false) => format!("yes; signatures: {}", pairs(&info.algorithms)),
+    let usage = |why: String| Failure::usage(format!("--against {text}: {why}"));
+    let (family, size) = row
+        .split_once(':')
+        .ok_or_else(|| usage("expected rzaia:FAMILY:SIZE, as in rzaia:U-4-DS0:100K".into()))?;
+    let family: Family = family.parse().map_err(usage)?;
+    let delegations = units::count(size).map_err(|e| usage(e.to_string()))?;
+    let table =
+        results::published::find("rzaia-1.1").ok_or_else(|| usage("table 1.1 is not built in".into()))?;
+    let cell = |what: &str| {
+        let cell = table.cell_at_size(&[family.name(), what], delegations);
+        cell.and_then(|c| c.value).map(|v| v as u64).ok_or_else(|| {
+            usage(format!("table 1.1 has {family} with {} TLDs: give one of these", table.columns.join(", ")))
+        })
     };
-    line("signed", signed);
-    line("types", pairs(&info.types));
-    if info.delegations > 0 {
-        let ns = &info.ns_per_delegation;
-        line("NS a delegation", format!("mean {:.2}; {}", mean(ns), pairs(ns)));
-        let lengths = &info.label_length;
-        line("label length", format!("mean {:.2}; {}", mean(lengths), pairs(lengths)));
-        line("with DS", format!("{:.1} %", info.ds_share * 100.0));
-        let g = &info.glue;
-        line("glue", format!("{} names, {} A, {} AAAA", grouped(g.names), grouped(g.a), grouped(g.aaaa)));
-        let mut most: Vec<_> = g.most.iter().collect();
-        most.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        let most: Vec<String> = most.into_iter().map(|(cut, n)| format!("{cut} {}", grouped(*n))).collect();
-        line("most glue below", most.join(", "));
-    }
-    let row = ["NS", "A", "AAAA", "DS"].map(|t| grouped(info.count(t)));
-    let _ = writeln!(text, "\nas in RZAIA's table 1.1:");
-    let _ = writeln!(
-        text,
-        "{:>14} {:>14} {:>14} {:>14} {:>16}",
-        "NS RRs", "A RRs", "AAAA RRs", "DS RRs", "File Size"
-    );
-    let _ = writeln!(
-        text,
-        "{:>14} {:>14} {:>14} {:>14} {:>16}",
-        row[0],
-        row[1],
-        row[2],
-        row[3],
-        grouped(info.bytes)
-    );
-    text
-}
-
-fn mean<K: Copy + Into<u64>>(counts: &BTreeMap<K, u64>) -> f64 {
-    let (sum, n) = counts.iter().fold((0, 0), |(s, n), (&k, &c)| (s + k.into() * c, n + c));
-    sum as f64 / n.max(1) as f64
-}
-
-fn pairs<K: std::fmt::Display>(counts: &BTreeMap<K, u64>) -> String {
-    let pairs: Vec<String> = counts.iter().map(|(k, &n)| format!("{k}: {}", grouped(n))).collect();
-    pairs.join(", ")
+    let records = [cell("NS RRs")?, cell("A RRs")?, cell("AAAA RRs")?, cell("DS RRs")?];
+    Ok(Against::Row(Published { family, delegations, records, bytes: cell("File Size")? }))
 }

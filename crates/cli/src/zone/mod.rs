@@ -1,6 +1,8 @@
 //! `dnsrack zone`: one file a verb.
 
 mod diff;
+mod facts;
+mod fit;
 mod generate;
 mod info;
 mod sign;
@@ -16,12 +18,14 @@ pub enum Command {
     Generate(generate::Generate),
     /// Sign a zone file
     Sign(sign::Sign),
-    /// Say what is in a zone file
+    /// Say what is in a zone file, and judge it against a published row or a profile
     Info(info::Info),
     /// Say what changed between versions of a zone, and what an IXFR would carry
     Diff(diff::Diff),
     /// Cut a zone into zones of parts of its names, glue kept with its users
     Slice(slice::Slice),
+    /// Derive a zone profile from a zone file
+    Fit(fit::Fit),
 }
 
 /// Runs one of them.
@@ -32,6 +36,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Info(i) => info::run(&i, common),
         Command::Diff(d) => diff::run(&d, common),
         Command::Slice(s) => slice::run(&s, common),
+        Command::Fit(f) => fit::run(&f, common),
     }
 }
 

@@ -11,6 +11,7 @@ fn every_help_text_is_as_reviewed() {
         &["zone", "info", "--help"],
         &["zone", "diff", "--help"],
         &["zone", "slice", "--help"],
+        &["zone", "fit", "--help"],
         &["traffic", "generate", "--help"],
         &["load", "run", "--help"],
         &["load", "search", "--help"],

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod contract;
+mod facts;
 mod help;
 mod kill;
 mod rack;

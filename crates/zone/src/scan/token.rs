@@ -79,6 +79,7 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
+    #[inline]
     pub fn new(found: &Found<'a>) -> Self {
         Self { text: found.ahead, len: found.text.len(), at: 0, plain: found.plain }
     }
@@ -105,7 +106,8 @@ impl<'a> Tokens<'a> {
         found
     }
 
-    #[inline]
+    // Inlined by force: a word goes through memory otherwise, in pieces that are read back as one.
+    #[inline(always)]
     pub fn next(&mut self) -> Option<Token<'a>> {
         if !self.plain {
             return self.careful_next();
@@ -124,6 +126,7 @@ impl<'a> Tokens<'a> {
         Some(Token { text: &self.text[start..self.at], at: start, quoted: false })
     }
 
+    #[inline(never)]
     fn careful_next(&mut self) -> Option<Token<'a>> {
         loop {
             match *self.text.get(self.at)? {

@@ -45,9 +45,18 @@ fn a_small_zone_to_the_octet() {
         "origin": "a.", "serial": 9, "delegations": 1, "records": 8,
         "types": {"SOA": 1, "NS": 2, "A": 2, "AAAA": 1, "DS": 1, "RRSIG": 1},
         "bytes": text.len(), "wire_bytes": 50 + 80 + 87,
-        "label_length": {"3": 1}, "ns_per_delegation": {"1": 1},
-        "glue": {"names": 1, "a": 1, "aaaa": 1, "most": {"cde.a.": 1}},
-        "ds_share": 1.0, "signed": false, "algorithms": {"ECDSAP256SHA256": 1},
+        "label_length": {"3": 1}, "idn_label_length": {}, "idn_share": 0.0,
+        "ns_per_delegation": {"1": 1},
+        "servers": {"inside": 1, "in_zone": 0, "out_of_zone": 0, "sharing": {
+            "exact": true, "sampled": 1, "servers": 1, "standard_error": 0.0,
+            "delegations_per_server": {"1": 1}, "elsewhere": {}, "under": {},
+            "largest": {"x.cde.a.": 1}, "largest_error": 0,
+        }},
+        "glue": {"names": 1, "names_with_a": 1, "names_with_aaaa": 1, "a": 1, "aaaa": 1, "most": {"cde.a.": 1}},
+        "ds_share": 1.0, "ds_per_delegation": {"1": 1}, "ds_algorithms": {"8": 1}, "ds_digests": {"2": 1},
+        "ttl": {"SOA": {"1": 1}, "NS": {"1": 2}, "A": {"1": 2}, "AAAA": {"1": 1}, "DS": {"1": 1}, "RRSIG": {"1": 1}},
+        "apex": {"primary": ".", "mailbox": ".", "timers": [2, 3, 4, 5], "soa_ttl": 1, "ns_ttl": 1, "servers": ["b.a."]},
+        "signed": false, "algorithms": {"ECDSAP256SHA256": 1}, "denial": "none", "in_order": true,
     });
     assert_eq!(shown, expected);
 }
@@ -60,4 +69,76 @@ fn a_real_root_zone_has_the_known_shape() {
     assert!((0.9..0.99).contains(&info.ds_share));
     assert_eq!(info.label_length.keys().next_back(), Some(&24));
     assert_eq!(info.algorithms.keys().collect::<Vec<_>>(), ["RSASHA256"]);
+}
+
+#[test]
+fn servers_are_told_by_where_they_lie_and_who_shares_them() {
+    let text = "$ORIGIN zone.\n$TTL 1h\n@ SOA ns host 1 2 3 4 5\n NS ns.elsewhere.\n\
+        a NS ns.a\n NS NS1.Host.test.\n NS ns.b\nns.a A 192.0.2.1\n\
+        b 1d NS ns.b\n NS ns1.host.TEST.\nns.b AAAA ::1\n A 192.0.2.1\nn2.b A 192.0.2.2\n\
+        xn--bcher-kva NS ns1.host.test.\n NS ns.co.uk.\n NS x.y.c\n\
+        c NS d.\n";
+    let info = info_of(text.as_bytes());
+    let map = |pairs: &[(&str, u64)]| pairs.iter().map(|&(k, n)| (k.to_owned(), n)).collect();
+    let s = &info.servers;
+    assert_eq!((s.inside, s.in_zone, s.out_of_zone), (2, 2, 5));
+    // 'ns.b' lies inside b and serves a too; ns1.host.test. serves three, in any case.
+    assert_eq!(s.sharing.delegations_per_server, [(1, 4), (2, 1), (3, 1)].into());
+    assert_eq!(s.sharing.elsewhere, [(1, 3), (3, 1)].into());
+    assert_eq!(s.sharing.under, map(&[("test.", 1), ("uk.", 1), ("c.zone.", 1), ("d.", 1)]));
+    assert_eq!(s.sharing.largest["NS1.Host.test."], 3);
+    assert_eq!((info.idn_share, info.idn_label_length.clone()), (0.25, [(13, 1)].into()));
+    let g = &info.glue;
+    assert_eq!((g.names, g.names_with_a, g.names_with_aaaa, g.a, g.aaaa), (3, 3, 1, 3, 1));
+    assert_eq!(info.ttl["NS"], map(&[("3600", 9), ("86400", 1)]));
+    assert_eq!(info.apex.servers, ["ns.elsewhere."]);
+    assert!(!info.in_order, "xn-- comes before c");
+    let sorted = text.replace("c NS d.", "y NS d.");
+    assert!(info_of(sorted.as_bytes()).in_order);
+}
+
+#[test]
+fn a_zone_without_delegations_has_facts_too() {
+    let mut text = "$ORIGIN zone.\n@ 60 SOA ns host 1 2 3 4 5\n NS ns\n NSEC3PARAM 1 0 0 -\n".to_owned();
+    for i in 0..40 {
+        text += &format!("h{i} {} A 192.0.2.{i}\n", 100 + i);
+    }
+    text += "2t7b4g4vsa5smi47k61mv5bv1a22bojr 5 NSEC3 1 1 0 - 2vptu5timamqttgl4luu9kg21e0aor3s A RRSIG\n";
+    let info = info_of(text.as_bytes());
+    assert_eq!((info.delegations, info.ds_share, info.denial.as_str()), (0, 0.0, "NSEC3"));
+    assert_eq!((info.glue.names, info.servers.sharing.servers), (0, 0));
+    assert_eq!(info.ttl["A"]["other"], 24, "sixteen TTLs are told apart");
+    assert_eq!(zone::fit(&info), None);
+}
+
+/// More servers than are kept: shares within five standard errors, the busiest within the error told.
+#[test]
+fn many_servers_are_sampled() {
+    let mut text = b"$ORIGIN z.\n$TTL 1\n@ SOA ns host 1 2 3 4 5\n".to_vec();
+    let (mut draw, n) = (measure::Seed(7).draw("test", 0), 300_000u64);
+    let (mut pairs, mut big) = (0, 0);
+    for i in 0..n {
+        let line = match draw.below(100) {
+            0..30 => {
+                pairs += 1;
+                format!("d{i:07} NS p{}.test.\n", pairs / 2)
+            }
+            30..35 => {
+                big += 1;
+                format!("d{i:07} NS big.test.\n")
+            }
+            _ => format!("d{i:07} NS own{i}.example.\n"),
+        };
+        text.extend_from_slice(line.as_bytes());
+    }
+    let sharing = info_of(&text).servers.sharing;
+    let servers = (n - pairs - big + pairs / 2 + 1) as f64;
+    assert!(!sharing.exact && (32_000..=65_536).contains(&sharing.sampled), "{sharing:?}");
+    assert!((sharing.servers as f64 / servers - 1.0).abs() < 5.0 * sharing.standard_error, "{sharing:?}");
+    let twos = sharing.delegations_per_server[&2] as f64;
+    assert!((twos / (pairs as f64 / 2.0) - 1.0).abs() < 0.05, "{twos} of {}", pairs / 2);
+    assert!((sharing.under["test."] as f64 / (pairs as f64 / 2.0) - 1.0).abs() < 0.05);
+    let found = sharing.largest["big.test."];
+    assert!((big - sharing.largest_error..=big).contains(&found), "{found} of {big}: {sharing:?}");
+    assert!(sharing.largest_error < 100);
 }

@@ -2,6 +2,7 @@
 
 mod denial;
 mod diff;
+mod facts;
 mod generate;
 mod info;
 mod profile;
