@@ -8,6 +8,7 @@ mod kill;
 mod rack;
 mod run;
 mod sign;
+mod traffic;
 mod zones;
 
 use std::path::Path;
