@@ -1,10 +1,11 @@
-//! Results to terminal tables and one self-contained HTML file with SVG.
+//! Results to terminal tables and one self-contained HTML file with SVG; the plot of a zone's churn.
 //!
 //! Both show the same [`grid`]s: a figure per server, zone type and zone size, the published cell beside
 //! it, and what speaks against it. Nothing is in a report that is not in the run directory or in the
 //! seeds' published tables, and no trial is left out: an invalid one is shown as invalid.
 
 mod cells;
+mod churn;
 mod format;
 mod grid;
 mod html;
@@ -16,6 +17,7 @@ mod terminal;
 mod timeline;
 mod view;
 
+pub use churn::{ChurnStep, churn};
 pub use html::html;
 pub use terminal::terminal;
 

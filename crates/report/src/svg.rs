@@ -304,6 +304,43 @@ pub(crate) fn bars(axis: &Axis, bars: &[Bar], title: &str, description: &str) ->
     out
 }
 
+/// Pictures below each other, each with its height, as one SVG file: with its own colours and without a page's.
+pub(crate) fn standalone(title: &str, parts: &[(String, f64)]) -> String {
+    let height: f64 = parts.iter().map(|p| p.1).sum();
+    let css = include_str!("../templates/style.css");
+    // Not every program that shows SVG knows variables: the light colours are put in.
+    let colours = css.split_once('}').map_or("", |(root, _)| root);
+    let mut style: String = css
+        .lines()
+        .filter(|l| l.starts_with("svg "))
+        .flat_map(|l| [l.trim_start_matches("svg "), "\n"])
+        .collect();
+    style = style.replace(" svg .", " .");
+    for variable in colours.split(['{', ';']) {
+        if let Some((name, value)) = variable.split_once(':') {
+            style = style.replace(&format!("var({})", name.trim()), value.trim());
+        }
+    }
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {height}\" width=\"{1}\" height=\"{2}\" role=\"img\">\
+         <title>{3}</title><style>{style}</style><rect width=\"{0}\" height=\"{height}\" fill=\"#fff\"/>",
+        SIZE.0,
+        SIZE.0 * 2.0,
+        height * 2.0,
+        escape(title)
+    );
+    let mut y = 0.0;
+    for (part, height) in parts {
+        let _ = write!(
+            out,
+            "<svg y=\"{y}\" width=\"{0}\" height=\"{height}\" viewBox=\"0 0 {0} {height}\">{part}</svg>",
+            SIZE.0
+        );
+        y += height;
+    }
+    out + "</svg>\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

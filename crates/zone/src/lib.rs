@@ -1,8 +1,8 @@
-//! Zone families, streaming generator, scanner, signer and facts.
+//! Zone families, streaming generator, scanner, signer, slicer, differences and facts.
 //!
 //! Everything is a stream: [`Scanner`] reads records, [`Rrsets`] groups them, [`sign()`] is an adapter
-//! over any [`RrsetSource`], [`generate()`] writes, [`info()`] and [`probe()`] are one pass each. Nothing here
-//! keeps a zone in memory.
+//! over any [`RrsetSource`], [`generate()`] writes, [`info()`] and [`probe()`] are one pass each,
+//! [`slice`] cuts, [`diff()`] reads two versions side by side. Nothing here keeps a zone in memory.
 
 pub mod codec;
 pub mod diff;

@@ -1,7 +1,7 @@
 //! `dnsrack zone diff`.
 
 use super::input;
-use crate::output::{self, Common, Failure, Status};
+use crate::output::{self, Common, Failure, Status, write_output};
 use clap::Args;
 use measure::clock::SECOND;
 use measure::units::{self, grouped};
@@ -21,6 +21,9 @@ pub struct Diff {
     /// Time from version to version [default: from the dates of the serials, YYYYMMDDnn]
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     interval: Option<u64>,
+    /// Plot the steps as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 /// A figure over the steps.
@@ -74,6 +77,9 @@ fn records(step: &zone::Diff) -> u64 {
 
 /// Runs it.
 pub fn run(d: &Diff, common: &Common) -> output::Result {
+    if let Some(path) = &d.plot {
+        common.no_two_outputs(path)?;
+    }
     if d.versions.iter().filter(|v| *v == Path::new("-")).count() > 1 {
         return Err(Failure::usage("'-' is standard input, and that is one version only"));
     }
@@ -107,9 +113,35 @@ pub fn run(d: &Diff, common: &Common) -> output::Result {
             step.new.file, step.new.serial, step.old.serial, step.old.file
         );
     }
+    if let Some(path) = &d.plot {
+        let svg = plot(&steps);
+        write_output(path, |out| Ok(out.write_all(svg.as_bytes())?))?;
+    }
     let said = Said { origin: &steps[0].origin, steps: &steps, spread: &spreads, churn: &churn };
     common.tell("zone.diff", &said, || describe_all(&said))?;
     Ok(Status::Done)
+}
+
+fn plot(steps: &[zone::Diff]) -> String {
+    let label = |serial: u32| match days_between(1_970_010_100, serial) {
+        Some(_) => format!("{:02}-{:02}", serial / 10_000 % 100, serial / 100 % 100),
+        None => serial.to_string(),
+    };
+    let step = |d: &zone::Diff| {
+        let (deleted, added) = d.records.sums();
+        report::ChurnStep {
+            label: label(d.new.serial),
+            deleted,
+            added,
+            entries: d.entries().1.sum(),
+            octets: d.ixfr.message_octets,
+        }
+    };
+    let ends = steps.first().zip(steps.last());
+    let title = ends.map_or(String::new(), |(first, last)| {
+        format!("Zone {}, serial {} to {}", first.origin, first.old.serial, last.new.serial)
+    });
+    report::churn(&title, &steps.iter().map(step).collect::<Vec<_>>())
 }
 
 fn describe_all(said: &Said<'_>) -> String {

@@ -99,6 +99,9 @@ fn versions_are_compared() {
     // Three of four delegations in two days, over two steps.
     assert_eq!(said["churn"]["share_a_day"], 0.375);
     assert_eq!(json(&[&old, &new, "--interval", "12h"])["churn"]["share_a_day"], 1.5);
+    let plot = folder.path().join("plot.svg");
+    json(&[&old, &new, &newest, "--plot", plot.to_str().expect("a path")]);
+    assert!(std::fs::read_to_string(&plot).expect("a plot").contains("serial 2026080900 to 2026081101"));
     assert!(json(&[&new, &newest])["churn"]["days"].is_null());
     let got = output(&["zone", "diff", &new, &old]);
     assert!(
