@@ -35,6 +35,8 @@ fn a_zone_is_judged_against_rows_and_profiles() {
     assert_eq!(out, ["DS records"], "{text}");
     assert_eq!((findings[4]["expected"].as_f64(), findings[4]["bound"][1].as_f64()), (Some(0.0), Some(0.0)));
 
+    let made = output(&["zone", "generate", "--profile", "ROOT", "--delegations", "1K", "-o", &zone]);
+    assert!(made.status.success(), "{}", stderr(&made));
     let (code, text, error) = run(&["zone", "fit", &zone, "-o", &profile]);
     assert_eq!((code, text.as_str(), error.as_str()), (Some(0), "", ""));
     let (code, text, _) = run(&["zone", "info", &zone, "--against", &profile]);
