@@ -111,7 +111,8 @@ fn servers(info: &Info) -> Servers {
     let inside_of = |k: u32, n: u64| n - sharing.elsewhere.get(&k).copied().unwrap_or(0).min(n);
     // Servers that serve several delegations, and the NS records that name them.
     let shared: f64 = all.range(2..).map(|(_, &n)| n as f64).sum();
-    let named: f64 = all.range(2..).map(|(&k, &n)| f64::from(k) * n as f64).sum();
+    // (From those of one delegation: a sample may miss the few that serve most.)
+    let named = (records - all.get(&1).copied().unwrap_or(0) as f64).max(0.0);
     // Those of them that lie in one of the delegations: that delegation is the provider, and its own NS records
     // are none of a user.
     let lodged: f64 = all.range(2..).map(|(&k, &n)| inside_of(k, n) as f64).sum();
