@@ -315,18 +315,40 @@ pub fn escape(text: &[u8]) -> Option<(u8, usize)> {
 
 /// Appends presentation format, with a dot at the end; `wire` must be a whole name.
 pub fn write_text(wire: &[u8], out: &mut Vec<u8>) {
-    if wire.first().is_none_or(|&n| n == 0) {
-        out.push(b'.');
+    // What is no whole name has no text.
+    let Some(len) = wire_len(wire).filter(|&len| len > 1) else {
+        return out.push(b'.');
+    };
+    // Where wire format has the length of the next label, text has a dot: copy, then put those in.
+    let start = out.len();
+    out.extend_from_slice(&wire[1..len]);
+    let text = &mut out[start..];
+    let (mut at, mut length, mut plain) = (0, usize::from(wire[0]), true);
+    while length > 0 {
+        let end = at + length;
+        plain &= text[at..end].iter().fold(true, |plain, &b| plain & PLAIN[usize::from(b)]);
+        length = usize::from(std::mem::replace(&mut text[end], b'.'));
+        at = end + 1;
     }
-    for label in labels(wire) {
-        if label.iter().all(|&b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
-            out.extend_from_slice(label);
-        } else {
+    if !plain {
+        out.truncate(start);
+        for label in labels(wire) {
             label.iter().for_each(|&b| write_octet(b, out));
+            out.push(b'.');
         }
-        out.push(b'.');
     }
 }
+
+/// Octets of labels that text shows as they are.
+const PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut b = b'!';
+    while b <= b'~' {
+        table[b as usize] = !matches!(b, b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$');
+        b += 1;
+    }
+    table
+};
 
 fn write_octet(b: u8, out: &mut Vec<u8>) {
     match b {

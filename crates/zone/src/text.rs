@@ -31,6 +31,26 @@ pub(crate) fn write_head(ttl: u32, class: u16, rtype: u16, out: &mut Vec<u8>) {
     out.push(b'\t');
 }
 
+/// What [`write_head`] wrote, for records of few TTLs and types: most of a zone's are alike.
+#[derive(Default)]
+pub(crate) struct Heads(Vec<(u32, u16, u16, Vec<u8>)>);
+
+impl Heads {
+    /// As [`write_head`].
+    pub fn write(&mut self, ttl: u32, class: u16, rtype: u16, out: &mut Vec<u8>) {
+        const KEPT: usize = 12;
+        let same = |h: &&(u32, u16, u16, Vec<u8>)| (h.0, h.1, h.2) == (ttl, class, rtype);
+        if let Some((.., head)) = self.0.iter().find(same) {
+            return out.extend_from_slice(head);
+        }
+        let start = out.len();
+        write_head(ttl, class, rtype, out);
+        if self.0.len() < KEPT {
+            self.0.push((ttl, class, rtype, out[start..].to_vec()));
+        }
+    }
+}
+
 /// Appends the name of a type.
 pub(crate) fn write_type(rtype: u16, out: &mut Vec<u8>) {
     match rtype::name(rtype) {
@@ -76,12 +96,20 @@ pub(crate) fn write_number(mut n: u64, out: &mut Vec<u8>) {
 
 /// Appends a dotted quad.
 pub(crate) fn write_ipv4(address: Ipv4Addr, out: &mut Vec<u8>) {
-    for (i, octet) in address.octets().into_iter().enumerate() {
-        if i > 0 {
-            out.push(b'.');
+    let (mut text, mut at) = ([b'.'; 15], 0);
+    for octet in address.octets() {
+        let (hundreds, tens) = (octet / 100, octet / 10 % 10);
+        for (digit, shown) in [(hundreds, octet > 99), (tens, octet > 9), (octet % 10, true)] {
+            // Written anyway, and over it again: no branch.
+            text[at.min(14)] = b'0' + digit;
+            at += usize::from(shown);
         }
-        write_number(octet.into(), out);
+        if at < 15 {
+            text[at] = b'.';
+        }
+        at += 1;
     }
+    out.extend_from_slice(&text[..at - 1]);
 }
 
 /// Appends an IPv6 address as RFC 5952 wants it, and as the standard library prints it, which takes longer.
@@ -100,21 +128,28 @@ pub(crate) fn write_ipv6(address: Ipv6Addr, out: &mut Vec<u8>) {
         }
         i += run.max(1);
     }
+    let (mut text, mut at) = ([0; 40], 0);
+    let mut put = |b: u8| {
+        text[at] = b;
+        at += 1;
+    };
     for (i, group) in groups.into_iter().enumerate() {
         if gap.contains(&i) {
             if i == gap.start {
-                out.extend_from_slice(b"::");
+                put(b':');
+                put(b':');
             }
             continue;
         }
         if i > 0 && i != gap.end {
-            out.push(b':');
+            put(b':');
         }
         let digits = (16 - group.leading_zeros()).div_ceil(4).max(1);
         for digit in (0..digits).rev() {
-            out.push(b"0123456789abcdef"[usize::from(group >> (4 * digit) & 15)]);
+            put(b"0123456789abcdef"[usize::from(group >> (4 * digit) & 15)]);
         }
     }
+    out.extend_from_slice(&text[..at]);
 }
 
 struct Data<'a, 'o> {

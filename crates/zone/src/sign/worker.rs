@@ -9,8 +9,7 @@ use super::nsec3::write_hash;
 use super::{Keys, Options, Zone};
 use crate::codec;
 use crate::error::Error;
-use crate::scan::Record;
-use crate::text;
+use crate::text::{self, Heads};
 use crate::time::write_rrsig_time;
 use aws_lc_rs::rand::SystemRandom;
 use measure::clock::{self, Nanos};
@@ -118,6 +117,7 @@ struct Pen<'w, 'a, 'b> {
     data: Vec<u8>,
     rrsig: Vec<u8>,
     records: Records,
+    heads: Heads,
 }
 
 impl<'w, 'a, 'b> Pen<'w, 'a, 'b> {
@@ -232,8 +232,10 @@ impl<'w, 'a, 'b> Pen<'w, 'a, 'b> {
 
     fn line(&mut self, node: &View<'_>, rtype: u16, ttl: u32, rdata: &[u8]) {
         self.owner_text(node);
-        let record = Record { owner: node.owner, ttl, class: self.worker.zone.class, rtype, rdata, line: 0 };
-        text::write_tail(&record, &mut self.signed.text);
+        let out = &mut self.signed.text;
+        self.heads.write(ttl, self.worker.zone.class, rtype, out);
+        text::write_rdata(rtype, rdata, out);
+        out.push(b'\n');
         self.signed.records += 1;
     }
 
@@ -267,7 +269,7 @@ impl<'w, 'a, 'b> Pen<'w, 'a, 'b> {
 
         self.owner_text(node);
         let out = &mut self.signed.text;
-        text::write_head(ttl, worker.zone.class, rtype::RRSIG, out);
+        self.heads.write(ttl, worker.zone.class, rtype::RRSIG, out);
         text::write_type(rtype, out);
         for number in [u64::from(algorithm), labels as u64, u64::from(ttl)] {
             out.push(b' ');
@@ -300,6 +302,7 @@ impl<'w, 'a> Pen<'w, 'a, '_> {
             data: Vec::new(),
             rrsig: Vec::new(),
             records: Records::default(),
+            heads: Heads::default(),
         }
     }
 }
