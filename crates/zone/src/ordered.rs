@@ -1,10 +1,13 @@
 //! Work spread over threads, results in the order of the tasks, memory bounded.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Tasks (and results) that may wait at each worker.
-const WAITING: usize = 4;
+/// Tasks for each worker that may be under way: waiting, at work, or done before an earlier one.
+const UNDER_WAY: usize = 16;
 
 /// Threads worth starting for arithmetic here.
 pub(crate) fn threads() -> usize {
@@ -13,21 +16,24 @@ pub(crate) fn threads() -> usize {
 
 /// Where a feeder puts its tasks.
 pub(crate) struct Feed<T> {
-    workers: Vec<SyncSender<T>>,
-    next: usize,
+    tasks: Sender<(u64, T)>,
+    /// One for each task that may be under way; the consumer gives them back.
+    permits: Receiver<()>,
+    next: u64,
 }
 
 impl<T> Feed<T> {
     /// Hands on a task; waits while workers are busy. False where nobody wants tasks any more.
     #[must_use]
     pub fn push(&mut self, task: T) -> bool {
-        let worker = self.next % self.workers.len();
+        let sent = self.permits.recv().is_ok() && self.tasks.send((self.next, task)).is_ok();
         self.next += 1;
-        self.workers[worker].send(task).is_ok()
+        sent
     }
 }
 
-/// Runs `feed` on one thread, `work` on `threads` others, and `consume` here, in the order of `feed`.
+/// Runs `feed` on one thread, `work` on `threads` others, and `consume` here, in the order of `feed`. Whichever
+/// worker is free takes the next task.
 ///
 /// # Errors
 /// The consumer's error, otherwise the feeder's.
@@ -37,35 +43,50 @@ pub(crate) fn ordered<T: Send, R: Send, E: Send>(
     work: impl Fn(T) -> R + Sync,
     mut consume: impl FnMut(R) -> Result<(), E>,
 ) -> Result<(), E> {
+    let (send_task, tasks) = channel();
+    let (send_permit, permits) = channel();
+    let (send_result, results) = channel();
+    let tasks = Mutex::new(tasks);
+    // Given to the scope, so that a worker that is left behind by an error ends with the channel.
+    let (work, tasks) = (&work, &tasks);
     thread::scope(|scope| {
-        let mut workers = Vec::new();
-        let mut results: Vec<Receiver<R>> = Vec::new();
-        let work = &work;
         for _ in 0..threads.max(1) {
-            let (send_task, tasks) = sync_channel(WAITING);
-            let (send_result, result) = sync_channel(WAITING);
-            workers.push(send_task);
-            results.push(result);
+            let results: Sender<(u64, thread::Result<R>)> = send_result.clone();
             scope.spawn(move || {
-                for task in tasks {
-                    if send_result.send(work(task)).is_err() {
+                let take = || {
+                    tasks
+                        .lock()
+                        .ok()
+                        .and_then(|tasks: std::sync::MutexGuard<'_, Receiver<_>>| tasks.recv().ok())
+                };
+                while let Some((number, task)) = take() {
+                    let result = catch_unwind(AssertUnwindSafe(|| work(task)));
+                    if results.send((number, result)).is_err() {
                         return;
                     }
                 }
             });
         }
-        let feeder = scope.spawn(move || feed(&mut Feed { workers, next: 0 }));
-        // Round robin on both sides keeps the order; the first worker without a result is the end.
-        let mut consumed = Ok(());
-        for k in 0.. {
-            let Ok(result) = results[k % results.len()].recv() else { break };
-            consumed = consume(result);
-            if consumed.is_err() {
-                break;
+        drop(send_result);
+        for _ in 0..threads.max(1) * UNDER_WAY {
+            // The receiver is at hand.
+            let _ = send_permit.send(());
+        }
+        let feeder = scope.spawn(move || feed(&mut Feed { tasks: send_task, permits, next: 0 }));
+        let (mut early, mut next, mut consumed) = (BTreeMap::new(), 0, Ok(()));
+        'all: for (number, result) in results {
+            early.insert(number, result);
+            while let Some(result) = early.remove(&next) {
+                next += 1;
+                consumed = consume(result.unwrap_or_else(|panic| resume_unwind(panic)));
+                if consumed.is_err() {
+                    break 'all;
+                }
+                let _ = send_permit.send(());
             }
         }
-        drop(results);
-        let fed = feeder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        drop(send_permit);
+        let fed = feeder.join().unwrap_or_else(|panic| resume_unwind(panic));
         consumed.and(fed)
     })
 }
