@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::io::{self, Cursor};
 use zone::generate::generate_with;
 use zone::sign::{Algorithm, Options};
-use zone::{Family, RrsetSource, Rrsets, Scanner, generate, sign};
+use zone::{Family, Scanner, generate, sign};
 
 fn zone_of(family: Family, delegations: u64) -> Vec<u8> {
     let mut text = Vec::new();
@@ -33,16 +33,8 @@ fn scan(c: &mut Criterion) {
     }
     let text = zone_of(Family::U4Ds0, 20_000);
     group.throughput(Throughput::Bytes(text.len() as u64));
-    group.bench_function("RRsets U-4-DS0", |b| {
-        b.iter(|| {
-            let mut sets = Rrsets::new(Scanner::new(Cursor::new(text.clone()), "bench"));
-            while let Some(set) = sets.next().expect("a good zone") {
-                black_box(set.owner);
-            }
-        });
-    });
     let mut signed = Vec::new();
-    let mut source = Rrsets::new(Scanner::new(Cursor::new(zone_of(Family::S6Ds100, 5_000)), "bench"));
+    let mut source = Scanner::new(Cursor::new(zone_of(Family::S6Ds100, 5_000)), "bench");
     sign(&mut source, &Options::new(Algorithm::Ed25519, 0), &mut signed, &mut |_| {}).expect("it signs");
     group.throughput(Throughput::Bytes(signed.len() as u64));
     group.bench_function("records signed", |b| {
@@ -78,7 +70,7 @@ fn signing(c: &mut Criterion) {
         [Options::new(Algorithm::EcdsaP256Sha256, 0), Options::new(Algorithm::Ed25519, 0), Options::rzaia(0)];
     for options in all {
         let run = || {
-            let mut source = Rrsets::new(Scanner::new(Cursor::new(text.clone()), "bench"));
+            let mut source = Scanner::new(Cursor::new(text.clone()), "bench");
             sign(&mut source, &options, &mut io::sink(), &mut |_| {}).expect("it signs").signatures
         };
         group.throughput(Throughput::Elements(run()));

@@ -1,7 +1,7 @@
 //! Zone families, streaming generator, scanner, signer, slicer, differences and facts.
 //!
-//! Everything is a stream: [`Scanner`] reads records, [`Rrsets`] groups them, [`sign()`] is an adapter
-//! over any [`RrsetSource`], [`generate()`] writes, [`info()`] and [`probe()`] are one pass each,
+//! Everything is a stream: [`Scanner`] reads records, [`sign()`] is an adapter over any
+//! [`RecordSource`], [`generate()`] writes, [`info()`] and [`probe()`] are one pass each,
 //! [`slice`] cuts, [`diff()`] reads two versions side by side. Nothing here keeps a zone in memory.
 
 pub mod codec;
@@ -15,11 +15,11 @@ mod order;
 mod ordered;
 pub mod probe;
 pub mod profile;
-pub mod rrset;
 pub mod scan;
 pub mod sign;
 pub mod slice;
 pub mod sort;
+pub mod source;
 pub mod text;
 pub mod time;
 
@@ -30,6 +30,6 @@ pub use generate::{Family, Shape, generate};
 pub use info::{Info, info};
 pub use probe::{Probe, delegations, probe};
 pub use profile::Profile;
-pub use rrset::{RecordSource, Rrset, RrsetSource, Rrsets};
 pub use scan::{Record, Scanner};
 pub use sign::{generate_signed, sign};
+pub use source::RecordSource;

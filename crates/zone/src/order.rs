@@ -1,9 +1,9 @@
 //! Zone files for those who need their owners in canonical order.
 
 use crate::error::Error;
-use crate::rrset::RecordSource;
 use crate::scan::{Record, Scanner};
 use crate::sort;
+use crate::source::RecordSource;
 use std::path::Path;
 use wire::name::{self, Name};
 
@@ -50,7 +50,7 @@ impl Order {
 pub(crate) fn open(path: &Path, sort: bool) -> Result<Box<dyn RecordSource + Send>, Error> {
     let scanner = Scanner::open(path)?;
     if sort || !can_be_read_again(path) {
-        return Ok(Box::new(sort::sorted_records(scanner, &mut |_| {})?));
+        return Ok(Box::new(sort::sorted(scanner, &mut |_| {})?));
     }
     Ok(Box::new(scanner))
 }

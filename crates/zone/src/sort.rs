@@ -6,8 +6,8 @@
 //! buffer never touches a disk. While merging, each sorted part has a window of 64 KiB: 1/2048 of what is sorted.
 
 use crate::error::Error;
-use crate::rrset::{RecordSource, Rrsets};
 use crate::scan::{Record, Scanner};
+use crate::source::RecordSource;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -246,20 +246,12 @@ pub struct Records {
     octets: u64,
 }
 
-/// Reads a zone to its end and gives its RRsets in canonical order, each in one piece; those of an owner come by
+/// Reads a zone to its end and gives its records in canonical order: RRsets in one piece, those of an owner by
 /// type, the SOA first. `progress` hears how many octets are read.
 ///
 /// # Errors
 /// The scanner's, and [`Error::Spool`].
-pub fn sorted(scanner: Scanner, progress: &mut dyn FnMut(u64)) -> Result<Rrsets<Records>, Error> {
-    Ok(Rrsets::new(sorted_records(scanner, progress)?))
-}
-
-/// As [`sorted`], record by record, each with its own TTL.
-///
-/// # Errors
-/// As [`sorted`].
-pub fn sorted_records(mut scanner: Scanner, progress: &mut dyn FnMut(u64)) -> Result<Records, Error> {
+pub fn sorted(mut scanner: Scanner, progress: &mut dyn FnMut(u64)) -> Result<Records, Error> {
     let spool = |source| Error::Spool { source };
     let file = scanner.file().to_owned();
     let mut sorter = Sorter::new();
@@ -350,12 +342,14 @@ pub fn is_sorted(scanner: &mut Scanner) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The RRsets of a zone in canonical order.
+/// The records of a zone in canonical order.
+// One of a kind in a program: its size does not matter.
+#[allow(clippy::large_enum_variant)]
 pub enum Canonical {
     /// The file has them so: a stream of it.
-    Stream(Rrsets),
+    Stream(Scanner),
     /// They were sorted.
-    Sorted(Rrsets<Records>),
+    Sorted(Records),
 }
 
 /// Opens a zone file for those who need canonical order: a regular file in order is streamed (after one pass to
@@ -366,13 +360,13 @@ pub enum Canonical {
 pub fn canonical(path: &Path, progress: &mut dyn FnMut(u64)) -> Result<Canonical, Error> {
     let again = std::fs::metadata(path).is_ok_and(|m| m.is_file());
     if again && is_sorted(&mut Scanner::open(path)?)? {
-        return Ok(Canonical::Stream(Rrsets::new(Scanner::open(path)?)));
+        return Ok(Canonical::Stream(Scanner::open(path)?));
     }
     Ok(Canonical::Sorted(sorted(Scanner::open(path)?, progress)?))
 }
 
-impl crate::rrset::RrsetSource for Canonical {
-    fn next(&mut self) -> Result<Option<crate::rrset::Rrset<'_>>, Error> {
+impl RecordSource for Canonical {
+    fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
         match self {
             Self::Stream(s) => s.next(),
             Self::Sorted(s) => s.next(),

@@ -7,7 +7,7 @@ use measure::clock;
 use measure::units::{self, grouped};
 use std::path::{Path, PathBuf};
 use zone::sign::{self, Algorithm, Nsec3, Options};
-use zone::{Error, Rrsets, Scanner, sort};
+use zone::{Error, Scanner, sort};
 
 /// `zone sign`.
 #[derive(Args)]
@@ -162,9 +162,8 @@ fn signed(
     // A file is renamed into place at the end, and /dev/null keeps nothing.
     let nothing_left = output != Path::new("-") && output.metadata().map_or(true, |m| m.is_file())
         || output == Path::new("/dev/null");
-    let stream = || Ok::<_, Failure>(Rrsets::new(Scanner::open(path)?));
     if reads_again && nothing_left {
-        let mut source = stream()?;
+        let mut source = Scanner::open(path)?;
         let mut unsorted = false;
         let done = write_output(output, |out| {
             zone::sign(&mut source, options, out, &mut |octets| progress.set(octets)).map_err(|e| {
@@ -176,7 +175,7 @@ fn signed(
             return done;
         }
     } else if reads_again && sort::is_sorted(&mut Scanner::open(path)?)? {
-        let mut source = stream()?;
+        let mut source = Scanner::open(path)?;
         return write_output(output, |out| {
             Ok(zone::sign(&mut source, options, out, &mut |octets| progress.set(octets))?)
         });

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use traffic::CutQueries;
 use wire::ranges::Partition;
+use zone::Scanner;
 use zone::sign::Options;
 use zone::slice::{Cut, Plan};
-use zone::{Rrsets, Scanner};
 
 /// `zone slice`.
 #[derive(Args)]
@@ -224,7 +224,7 @@ fn sign(
     for (name, slice) in names.iter().zip(slices) {
         let (from, to) = (aside.path().join(format!("{name}.zone")), aside.path().join("signed"));
         let mut out = BufWriter::with_capacity(1 << 20, File::create(&to).map_err(|e| at(&to, &e))?);
-        let mut source = Rrsets::new(Scanner::open(&from)?);
+        let mut source = Scanner::open(&from)?;
         let mut progress = common.progress(&format!("signing {name}, octets"), slice.bytes);
         let signed = zone::sign(&mut source, &options, &mut out, &mut |n| progress.set(n));
         progress.finish();

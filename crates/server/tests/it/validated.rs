@@ -97,7 +97,7 @@ fn a_wrong_trust_anchor_validates_nothing() {
 /// The zone signed by `zone::sign` with new keys.
 fn sign(options: &Options) -> (Vec<u8>, Summary) {
     let mut out = Vec::new();
-    let mut source = zone::Rrsets::new(zone::Scanner::new(ZONE.as_bytes(), "ZONE"));
+    let mut source = zone::Scanner::new(ZONE.as_bytes(), "ZONE");
     let signed = zone::sign(&mut source, options, &mut out, &mut |_| {}).unwrap();
     (out, signed)
 }

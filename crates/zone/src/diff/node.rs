@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::order::{self, Order};
-use crate::rrset::RecordSource;
 use crate::scan::Record;
 use crate::sign::canonical_rdata;
+use crate::source::RecordSource;
 use std::cmp::Ordering;
 use std::path::Path;
 use wire::rtype;

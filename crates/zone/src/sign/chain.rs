@@ -1,4 +1,4 @@
-//! From a stream of RRsets to batches for the workers: what is authoritative, what lies below a
+//! From a stream of records to batches for the workers: what is authoritative, what lies below a
 //! delegation, and the chain of names through the former.
 
 use super::Zone;
@@ -6,7 +6,8 @@ use super::node::{Kind, Nodes};
 use crate::error::Error;
 use crate::ordered::Feed;
 use crate::probe::strictly_under;
-use crate::rrset::{Rrset, RrsetSource};
+use crate::scan::Record;
+use crate::source::RecordSource;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use wire::name::{self, Name};
@@ -22,8 +23,8 @@ pub(super) struct Batch {
 }
 
 /// A batch is handed on when it has so many octets or signatures.
-pub(super) const BATCH_OCTETS: usize = 64 << 10;
-pub(super) const BATCH_SIGNATURES: usize = 64;
+pub(super) const BATCH_OCTETS: usize = 96 << 10;
+pub(super) const BATCH_SIGNATURES: usize = 256;
 /// What lies below a delegation waits for the next name of an NSEC chain: so many batches in memory.
 const WAITING: usize = 128;
 
@@ -116,29 +117,29 @@ impl<'f> Walk<'f> {
         };
         walk.begin(&zone.apex);
         walk.types.push(rtype::SOA);
-        walk.nodes.set(zone.soa_ttl, rtype::SOA, std::iter::once(&zone.soa[..]));
+        walk.nodes.record(zone.soa_ttl, rtype::SOA, &zone.soa);
         walk
     }
 
     /// Takes all that follows the SOA.
-    pub fn run(&mut self, source: &mut impl RrsetSource) -> Result<(), Stop> {
+    pub fn run(&mut self, source: &mut impl RecordSource) -> Result<(), Stop> {
         loop {
             self.octets = source.octets();
-            let Some(set) = source.next()? else { break };
-            if is_dropped(set.rtype) {
-                self.walked.dropped += set.rdatas().len() as u64;
+            let Some(record) = source.next()? else { break };
+            if is_dropped(record.rtype) {
+                self.walked.dropped += 1;
                 continue;
             }
-            if !name::equal(set.owner, &self.owner) {
-                if name::canonical_cmp(&self.owner, set.owner).is_gt() {
-                    let [name, after] = [set.owner, &self.owner]
+            if !name::equal(record.owner, &self.owner) {
+                if name::canonical_cmp(&self.owner, record.owner).is_gt() {
+                    let [name, after] = [record.owner, &self.owner]
                         .map(|n| Name::from_wire(n).map_or_else(|e| e.to_string(), |n| n.to_string()));
-                    let line = set.line;
+                    let line = record.line;
                     return Err(Error::Unsorted { file: source.file().to_owned(), line, name, after }.into());
                 }
-                self.next_owner(set.owner)?;
+                self.next_owner(record.owner)?;
             }
-            self.take(&set);
+            self.take(&record);
         }
         self.octets = source.octets();
         self.end_under()?;
@@ -173,22 +174,22 @@ impl<'f> Walk<'f> {
         Ok(())
     }
 
-    fn take(&mut self, set: &Rrset<'_>) {
+    fn take(&mut self, record: &Record<'_>) {
         let waits = self.under && self.zone.nsec3.is_none();
         let nodes = if waits { &mut self.below.nodes } else { &mut self.nodes };
-        nodes.set(set.ttl, set.rtype, set.rdatas());
+        nodes.record(record.ttl, record.rtype, record.rdata);
         if self.under {
             return;
         }
-        if !self.types.contains(&set.rtype) {
-            self.types.push(set.rtype);
+        if !self.types.contains(&record.rtype) {
+            self.types.push(record.rtype);
         }
-        let starts_cut = set.rtype == rtype::NS && self.open_owner.len() > self.zone.apex.len();
+        let starts_cut = record.rtype == rtype::NS && self.open_owner.len() > self.zone.apex.len();
         if starts_cut && !self.is_cut {
             self.is_cut = true;
             self.walked.delegations += 1;
         }
-        if starts_cut || set.rtype == rtype::DNAME {
+        if starts_cut || record.rtype == rtype::DNAME {
             self.hidden.clone_from(&self.open_owner);
         }
     }
@@ -213,7 +214,7 @@ impl<'f> Walk<'f> {
         }
         if self.open_owner.len() == self.zone.apex.len() {
             for (rtype, ttl, rdatas) in self.zone.at_apex() {
-                self.nodes.set(ttl, rtype, rdatas.iter().map(|r| &r[..]));
+                rdatas.iter().for_each(|rdata| self.nodes.record(ttl, rtype, rdata));
                 self.types.push(rtype);
             }
         }

@@ -1,5 +1,5 @@
 //! The streaming signer (RFC 4034, RFC 4035, RFC 5155, RFC 5702, RFC 6605, RFC 8080, RFC 8976): an adapter over
-//! any [`RrsetSource`] in canonical order.
+//! any [`RecordSource`] in canonical order.
 //!
 //! One thread reads and lays the chain, others sign and print batches, the caller's thread writes them in order.
 //! Memory is bounded. With NSEC, what lies below a delegation waits for the next name of the chain, in a temporary
@@ -24,8 +24,8 @@ pub use nsec3::Nsec3;
 use crate::error::Error;
 use crate::ordered::{Feed, ordered, threads};
 use crate::probe::soa_serial;
-use crate::rrset::{RrsetSource, Rrsets};
 use crate::scan::Scanner;
+use crate::source::RecordSource;
 use crate::text;
 use chain::{BATCH_SIGNATURES, Batch, Stop, Walk, Walked};
 use digest::Digest;
@@ -202,7 +202,7 @@ impl<W: Write + ?Sized> Sink<'_, W> {
 /// The source's errors, [`Error::Unsorted`], [`Error::Key`], [`Error::Spool`], [`Error::Write`],
 /// [`Error::Unable`] where there is no SOA, or where NSEC3 cannot do it.
 pub fn sign(
-    source: &mut (impl RrsetSource + Send),
+    source: &mut (impl RecordSource + Send),
     options: &Options,
     out: &mut (impl Write + ?Sized),
     progress: &mut dyn FnMut(u64),
@@ -248,7 +248,7 @@ pub fn sign(
         let zonemd = digest.finish(sink.summary.serial)?;
         let mut nodes = Nodes::default();
         nodes.begin(&zone.apex);
-        nodes.set(zone.soa_ttl, rtype::ZONEMD, std::iter::once(&zonemd[..]));
+        nodes.record(zone.soa_ttl, rtype::ZONEMD, &zonemd);
         nodes.end(Kind::Made, &[]);
         sink.take(worker.batch(&Batch { flat: nodes.take(), octets: 0 }))?;
     }
@@ -268,10 +268,10 @@ pub fn sign(
 }
 
 /// Reads the SOA and has the keys ready.
-fn prepare(source: &mut impl RrsetSource, options: &Options) -> Result<(Zone, Keys), Error> {
+fn prepare(source: &mut impl RecordSource, options: &Options) -> Result<(Zone, Keys), Error> {
     let no_zone = || Error::Unable("no zone to sign: expected a SOA first".to_owned());
     let first = source.next()?.filter(|set| set.rtype == rtype::SOA).ok_or_else(no_zone)?;
-    let (apex, soa) = (first.owner.to_vec(), first.rdatas().next().unwrap_or_default().to_vec());
+    let (apex, soa) = (first.owner.to_vec(), first.rdata.to_vec());
     let (class, soa_ttl) = (first.class, first.ttl);
     let name = Name::from_wire(&apex).map_err(|e| Error::Unable(e.to_string()))?;
     if let Some(nsec3) = &options.nsec3 {
@@ -292,7 +292,7 @@ fn feed_chain(hashes: Hashes, nsec3: &Nsec3, zone: &Zone, feed: &mut Feed<Batch>
     let (mut nodes, mut waiting) = (Nodes::default(), 0);
     hashes.chain(nsec3, &zone.apex, |owner, rdata| {
         nodes.begin(owner);
-        nodes.set(zone.nsec_ttl, rtype::NSEC3, std::iter::once(rdata));
+        nodes.record(zone.nsec_ttl, rtype::NSEC3, rdata);
         nodes.end(Kind::Made, &[]);
         waiting = (waiting + 1) % BATCH_SIGNATURES;
         waiting > 0 || feed.push(Batch { flat: nodes.take(), octets: 0 })
@@ -323,7 +323,7 @@ pub fn generate_signed<T: Send>(
             writer.flush().map_err(Error::Write)?;
             Ok(made)
         });
-        let mut source = Rrsets::new(Scanner::new(reader, label));
+        let mut source = Scanner::new(reader, label);
         let signed = sign(&mut source, options, out, &mut |_| {});
         // Closing the pipe ends the maker where the signer gave up.
         drop(source);

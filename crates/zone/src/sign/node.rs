@@ -26,8 +26,8 @@ impl Kind {
         [Self::Data, Self::Cut, Self::OptedOut, Self::Below, Self::EmptyNonTerminal, Self::Made];
 }
 
-/// Octets of a set's TTL, type, number of records and octets of data.
-const HEAD: usize = 14;
+/// Octets of a set's TTL, type, and number of octets that follow.
+const HEAD: usize = 10;
 
 /// Nodes in a row; the last may be open.
 #[derive(Default)]
@@ -37,6 +37,9 @@ pub(super) struct Nodes {
     open: usize,
     count_at: usize,
     sets: u32,
+    /// TTL and type of the last set, and where its number of octets stands.
+    set: (u32, u16),
+    set_at: usize,
 }
 
 impl Nodes {
@@ -54,28 +57,36 @@ impl Nodes {
         self.flat.extend_from_slice(&[0; 4]);
     }
 
-    /// Adds an RRset to the open node; several of one type are one in pieces.
-    pub fn set<'a>(&mut self, ttl: u32, rtype: u16, rdatas: impl Iterator<Item = &'a [u8]>) {
-        self.sets += 1;
-        self.flat.extend_from_slice(&ttl.to_be_bytes());
-        self.flat.extend_from_slice(&rtype.to_be_bytes());
-        let head = self.flat.len();
-        self.flat.extend_from_slice(&[0; 8]);
-        let mut count = 0u32;
-        for rdata in rdatas {
-            count += 1;
-            self.flat.extend_from_slice(&(rdata.len() as u16).to_be_bytes());
-            self.flat.extend_from_slice(rdata);
+    /// Adds a record to the open node. Records of one type that do not follow each other are an RRset in pieces.
+    pub fn record(&mut self, ttl: u32, rtype: u16, rdata: &[u8]) {
+        if self.set == (ttl, rtype) && self.sets > 0 {
+            let octets = self.number_at(self.set_at) + 2 + rdata.len() as u32;
+            self.put_number(self.set_at, octets);
+        } else {
+            self.sets += 1;
+            self.set = (ttl, rtype);
+            let [a, b, c, d] = ttl.to_be_bytes();
+            let [e, f] = rtype.to_be_bytes();
+            let [g, h, i, j] = (2 + rdata.len() as u32).to_be_bytes();
+            self.set_at = self.flat.len() + 6;
+            self.flat.extend_from_slice(&[a, b, c, d, e, f, g, h, i, j]);
         }
-        let octets = (self.flat.len() - head - 8) as u32;
-        self.flat[head..head + 4].copy_from_slice(&count.to_be_bytes());
-        self.flat[head + 4..head + 8].copy_from_slice(&octets.to_be_bytes());
+        self.flat.extend_from_slice(&(rdata.len() as u16).to_be_bytes());
+        self.flat.extend_from_slice(rdata);
+    }
+
+    fn number_at(&self, at: usize) -> u32 {
+        self.flat[at..at + 4].iter().fold(0, |n, &b| n << 8 | u32::from(b))
+    }
+
+    fn put_number(&mut self, at: usize, n: u32) {
+        self.flat[at..at + 4].copy_from_slice(&n.to_be_bytes());
     }
 
     /// Ends the open node; `next` is the next owner of the chain, nothing where that does not matter.
     pub fn end(&mut self, kind: Kind, next: &[u8]) {
         self.flat[self.open] = kind as u8;
-        self.flat[self.count_at..self.count_at + 4].copy_from_slice(&self.sets.to_be_bytes());
+        self.put_number(self.count_at, self.sets);
         self.flat.push(next.len() as u8);
         self.flat.extend_from_slice(next);
     }
@@ -139,7 +150,7 @@ impl<'a> View<'a> {
         for _ in 0..u32::from_be_bytes(*count) {
             let (head, data) = rest.split_first_chunk::<HEAD>()?;
             let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-            let (mut data, tail) = data.split_at_checked(word(10) as usize)?;
+            let (mut data, tail) = data.split_at_checked(word(6) as usize)?;
             let start = self.rdatas.len();
             while let Some((len, more)) = data.split_first_chunk::<2>() {
                 let (rdata, more) = more.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
@@ -188,7 +199,7 @@ mod tests {
         let mut nodes = Nodes::default();
         nodes.begin(b"\x01a\0");
         for (ttl, rtype, data) in [(9, 28, "six"), (5, 1, "one"), (7, 28, "seven"), (4, 28, "eight")] {
-            nodes.set(ttl, rtype, [data.as_bytes()].into_iter());
+            nodes.record(ttl, rtype, data.as_bytes());
         }
         nodes.end(Kind::Cut, b"\x01b\0");
         nodes.begin(b"\0");

@@ -14,9 +14,9 @@ mod parts;
 use crate::error::Error;
 use crate::order::{self, Order};
 use crate::probe::soa_serial;
-use crate::rrset::RecordSource;
 use crate::scan::{Record, Scanner};
 use crate::sort::{self, Sorted, Sorter};
+use crate::source::RecordSource;
 use crate::text;
 use parts::Parts;
 use serde::Serialize;
@@ -173,7 +173,7 @@ impl InOrder {
 
     fn sort(&mut self) -> Result<(), Error> {
         let spool = |source| Error::Spool { source };
-        let mut records = sort::sorted_records(Scanner::open(&self.path)?, &mut |_| {})?;
+        let mut records = sort::sorted(Scanner::open(&self.path)?, &mut |_| {})?;
         let copy = NamedTempFile::with_prefix("dnsrack-").map_err(spool)?;
         let mut out = BufWriter::with_capacity(1 << 20, copy.as_file());
         let mut line = Vec::new();

@@ -31,18 +31,8 @@ fn special() -> String {
     let scanner = zone::Scanner::new(std::io::Cursor::new(text), "special");
     let mut sorted = zone::sort::sorted(scanner, &mut |_| {}).unwrap();
     let mut out = Vec::new();
-    while let Some(set) = zone::RrsetSource::next(&mut sorted).unwrap() {
-        for rdata in set.rdatas() {
-            let record = zone::Record {
-                owner: set.owner,
-                ttl: set.ttl,
-                class: set.class,
-                rtype: set.rtype,
-                rdata,
-                line: 0,
-            };
-            zone::text::write_record(&record, &mut out);
-        }
+    while let Some(record) = zone::RecordSource::next(&mut sorted).unwrap() {
+        zone::text::write_record(&record, &mut out);
     }
     String::from_utf8(out).unwrap()
 }

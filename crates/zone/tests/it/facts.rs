@@ -111,10 +111,10 @@ fn all_root_zones_are_like_each_other() {
 #[test]
 fn a_signed_zone_gives_the_profile_of_the_unsigned_one() {
     use zone::sign::{Algorithm, Options};
-    use zone::{Rrsets, Scanner, sign};
+    use zone::{Scanner, sign};
     let text = zone_of(Family::S6Ds50, 2000, 3).0;
     let mut signed = Vec::new();
-    let mut source = Rrsets::new(Scanner::new(std::io::Cursor::new(text.clone()), "zone"));
+    let mut source = Scanner::new(std::io::Cursor::new(text.clone()), "zone");
     sign(&mut source, &Options::new(Algorithm::Ed25519, 0), &mut signed, &mut |_| {}).unwrap();
     let signed = info_of(&signed);
     assert!(signed.signed);

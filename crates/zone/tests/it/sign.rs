@@ -8,7 +8,7 @@ use std::path::Path;
 use wire::name::{self, Name};
 use wire::rtype;
 use zone::sign::{Algorithm, Options, Summary};
-use zone::{Error, Family, Rrsets, Scanner, generate_signed, sign};
+use zone::{Error, Family, Scanner, generate_signed, sign};
 
 pub fn an_hour_ago() -> u32 {
     let now: Nanos = clock::wall();
@@ -16,7 +16,7 @@ pub fn an_hour_ago() -> u32 {
 }
 
 pub fn sign_text(text: &[u8], options: &Options) -> Result<(Vec<u8>, Summary), Error> {
-    let mut source = Rrsets::new(Scanner::new(Cursor::new(text.to_vec()), "test.zone"));
+    let mut source = Scanner::new(Cursor::new(text.to_vec()), "test.zone");
     let mut out = Vec::new();
     let summary = sign(&mut source, options, &mut out, &mut |_| {})?;
     assert_eq!(summary.bytes, out.len() as u64);
@@ -266,7 +266,7 @@ fn what_cannot_be_signed_says_why() {
     assert!(error.contains("/nonexistent: No such file"), "{error}");
 
     let (zone, _) = zone_of(Family::U6Ds0, 3000, 1);
-    let mut source = Rrsets::new(Scanner::new(Cursor::new(zone), "test.zone"));
+    let mut source = Scanner::new(Cursor::new(zone), "test.zone");
     let mut full = std::fs::File::options().write(true).open(Path::new("/dev/full")).unwrap();
     let error = sign(&mut source, &options, &mut full, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::Write(_)), "{error}");
