@@ -101,8 +101,11 @@ fn hash(wire: &[u8]) -> u64 {
         h = (h ^ (u64::from_le_bytes(*word) | SMALL)).wrapping_mul(K);
         h ^= h >> 29;
     }
-    for &b in rest {
-        h = (h ^ u64::from(b | 0x20)).wrapping_mul(K);
+    match wire.last_chunk::<8>() {
+        // The last octets once more, instead of one by one.
+        Some(last) if !rest.is_empty() => h = (h ^ (u64::from_le_bytes(*last) | SMALL)).wrapping_mul(K),
+        Some(_) => {}
+        None => rest.iter().for_each(|&b| h = (h ^ u64::from(b | 0x20)).wrapping_mul(K)),
     }
     h ^= h >> 32;
     h = h.wrapping_mul(K);
