@@ -35,7 +35,7 @@ zone:
 CONF
 
 ours() { "$dnsrack" zone sign "$work/zone" -o "$work/signed.ours" --algorithm "$algorithm" --keys "$work/keys" 2>"$work/said"; }
-bind() { dnssec-signzone -S -P -x -n "$(nproc)" -s "$start" -e "$end" -o . -K "$work/keys" -f "$work/signed.bind" "$work/zone" >/dev/null 2>&1; }
+bind() { dnssec-signzone -S -P -d "$work" -x -n "$(nproc)" -s "$start" -e "$end" -o . -K "$work/keys" -f "$work/signed.bind" "$work/zone" >/dev/null 2>&1; }
 ldns() { (cd "$work/keys" && ldns-signzone -i "$start" -e "$end" -o . -f "$work/signed.ldns" "$work/zone" "$ksk" "$zsk"); }
 knot() { kzonesign -r -c "$work/knot.conf" -o "$work/knot" . >/dev/null; }
 seconds() {
