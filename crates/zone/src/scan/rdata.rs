@@ -208,7 +208,9 @@ impl Reader<'_, '_> {
 
     fn timer(&mut self, what: &'static str) -> Parsed {
         let t = self.tokens.need(what)?;
-        let seconds = ttl(t.text).ok_or_else(|| {
+        // A plain number may use all 32 bits, so that whatever comes in wire format can be printed and read again.
+        let seconds = decimal(t.text, u32::MAX.into()).map(|n| n as u32).or_else(|| ttl(t.text));
+        let seconds = seconds.ok_or_else(|| {
             t.bad(format!("'{}': expected {what}, seconds or a time such as 1h30m", t.shown()))
         })?;
         self.out.extend_from_slice(&seconds.to_be_bytes());

@@ -122,6 +122,18 @@ proptest! {
 }
 
 #[test]
+fn an_original_ttl_of_all_32_bits_reads_back() {
+    let mut rdata = vec![0; 20];
+    rdata[4] = 0x80;
+    let mut text = b"example. 1 IN SOA . . 1 2 3 4 4294967295\n".to_vec();
+    let rrsig =
+        Record { owner: b"\x07example\0", ttl: 7, class: 1, rtype: rtype::RRSIG, rdata: &rdata, line: 0 };
+    zone::text::write_record(&rrsig, &mut text);
+    let all = records(&text).unwrap();
+    assert_eq!((&all[0].3[all[0].3.len() - 4..], &all[1].3), (&[255u8; 4][..], &rdata));
+}
+
+#[test]
 fn boundaries_of_reads_do_not_matter() {
     let whole = records(ALL_TYPES.as_bytes()).unwrap();
     let slow = collect(Scanner::new(Trickle(Cursor::new(ALL_TYPES)), "slow")).unwrap();
