@@ -11,7 +11,7 @@ use crate::second::Second;
 use crate::{Error, LoadSpec};
 use measure::clock::{self, SECOND, Wall};
 use measure::{Nanos, Pace};
-use net::transport::{Transport, Troubles};
+use net::transport::{Stamp, Transport, Troubles};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -216,7 +216,10 @@ impl<T: Transport> Work<'_, T> {
                     from_target: m.from.ip() == target.ip() && m.from.port() == target.port(),
                     bytes: m.bytes,
                     len: m.len,
-                    at: wall.to_monotonic(m.stamp),
+                    at: match m.stamp {
+                        Stamp::Wall(at) => wall.to_monotonic(at),
+                        Stamp::Monotonic(at) => at,
+                    },
                 });
             })
             .map(drop)
@@ -265,7 +268,7 @@ impl<T: Transport> Work<'_, T> {
                     None => recorder.refused(flow, id),
                 }
             };
-            let flushed = self.w.transport.flush(flow, done);
+            let flushed = self.w.transport.flush(done);
             flushed.map_err(self.broken())?;
             self.pending.clear();
         }
@@ -281,7 +284,7 @@ impl<T: Transport> Work<'_, T> {
             self.flush()?;
             self.flow = flow;
         }
-        let frame = self.w.transport.lend().expect("the batch is flushed when it is full");
+        let frame = self.w.transport.lend(self.flow).expect("the batch is flushed when it is full");
         frame.bytes.extend_from_slice(&self.query.bytes);
         wire::header::set_id(&mut frame.bytes, id);
         frame.df = self.query.df;

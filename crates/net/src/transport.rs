@@ -7,13 +7,36 @@
 use std::io;
 use std::net::SocketAddr;
 
+/// The UDP checksum that a packet is to carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checksum {
+    /// As computed.
+    #[default]
+    Right,
+    /// Zero: none was computed (RFC 768; IPv4 only).
+    Absent,
+    /// One that does not match; only where we write the packet ourselves.
+    Bad,
+}
+
 /// A buffer lent to be filled with one query.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     /// The DNS message; empty when lent, its capacity is kept.
     pub bytes: Vec<u8>,
-    /// Send with the don't-fragment bit (IPv4; IPv6 routers never fragment).
+    /// Send with the don't-fragment bit (IPv4; IPv6 routers never fragment); false when lent.
     pub df: bool,
+    /// The checksum, as far as the transport can ([`Transport::checksums`]); right when lent.
+    pub checksum: Checksum,
+}
+
+/// When something was received, and by which clock: nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stamp {
+    /// CLOCK_REALTIME, since 1970: the kernel's stamps on sockets.
+    Wall(u64),
+    /// CLOCK_MONOTONIC.
+    Monotonic(u64),
 }
 
 /// One received datagram, lent while it is looked at.
@@ -27,8 +50,8 @@ pub struct Incoming<'a> {
     pub bytes: &'a [u8],
     /// The payload's true length in octets.
     pub len: usize,
-    /// When the kernel received it: wall clock, nanoseconds since 1970.
-    pub stamp: u64,
+    /// When the kernel received it.
+    pub stamp: Stamp,
 }
 
 impl Incoming<'_> {
@@ -71,16 +94,32 @@ pub trait Transport {
     /// Where there is no such flow.
     fn target(&self, flow: u32) -> SocketAddr;
 
-    /// Lends the next free buffer of the batch; `None` where the batch is full: flush it first.
-    fn lend(&mut self) -> Option<&mut Outgoing>;
+    /// Lends the next free buffer of the batch for a query on `flow`; `None` where the batch is full: flush it first.
+    ///
+    /// # Panics
+    /// Where there is no such flow.
+    fn lend(&mut self, flow: u32) -> Option<&mut Outgoing>;
 
-    /// Sends the batch on one flow and empties it. For each buffer, by its place in the order of lending, `done`
+    /// How many buffers a batch has.
+    fn batch(&self) -> usize;
+
+    /// Whether it is as cheap to send each query of a batch on another flow as to send all on one.
+    fn mixes_flows(&self) -> bool {
+        false
+    }
+
+    /// Whether other checksums than right ones can be sent: absent ones, bad ones.
+    fn checksums(&self) -> (bool, bool) {
+        (false, false)
+    }
+
+    /// Sends the batch and empties it. For each buffer, by its place in the order of lending (but in any order), `done`
     /// learns when it was handed to the kernel (monotonic nanoseconds, read just before the system call), or
     /// `None` where the kernel refused it. Refusals are counted in [`Transport::troubles`].
     ///
     /// # Errors
-    /// Only where the flow cannot be used at all.
-    fn flush(&mut self, flow: u32, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()>;
+    /// Only where a flow cannot be used at all.
+    fn flush(&mut self, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()>;
 
     /// Shows each datagram that is there, up to about `max` of them; returns how many there were. Never waits.
     ///
@@ -99,4 +138,42 @@ pub trait Transport {
 
     /// The receive buffer of each flow as the kernel granted it, in bytes of its accounting.
     fn receive_buffer(&self) -> usize;
+
+    /// How packets go: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `tcp`.
+    fn backend(&self) -> &'static str;
+
+    /// What became of connections so far; `None` where there are none.
+    fn connections(&self) -> Option<Connections> {
+        None
+    }
+
+    /// Shows how long each handshake took that ended since the last call, in nanoseconds.
+    fn handshakes(&mut self, _each: &mut dyn FnMut(u64)) {}
+}
+
+/// What became of connections. Counts only grow, but for [`Connections::open`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connections {
+    /// SYNs: connections begun.
+    pub begun: u64,
+    /// Handshakes that ended well.
+    pub established: u64,
+    /// Answered with RST instead of SYN and ACK (ECONNREFUSED).
+    pub refused: u64,
+    /// No answer to the SYN in time, or unreachable by ICMP.
+    pub unreachable: u64,
+    /// Established ones that the server reset (RST).
+    pub reset: u64,
+    /// Established ones that the server closed first (FIN).
+    pub closed_by_server: u64,
+    /// Established ones that we closed: their queries were spent, or they were idle for too long.
+    pub closed_by_us: u64,
+    /// Queries that were waiting for an answer when their connection was reset or closed by the server.
+    pub queries_cut_off: u64,
+    /// Connections that could not be opened for want of local ports, descriptors or memory.
+    pub local_failures: u64,
+    /// Open now.
+    pub open: u64,
+    /// The most that were open at once.
+    pub open_max: u64,
 }

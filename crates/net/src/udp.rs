@@ -7,9 +7,10 @@
 
 use crate::mmsg::{Receiver, Sender, take_error};
 use crate::sys::{RawAddr, check, get_option, monotonic, set_option, wait_readable};
-use crate::transport::{Incoming, Outgoing, Transport, Troubles};
+use crate::transport::{Checksum, Incoming, Outgoing, Stamp, Transport, Troubles};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// Datagrams in one batch.
@@ -65,6 +66,10 @@ fn open(bind: SocketAddr, receive_buffer: usize) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+fn empty_frame() -> Outgoing {
+    Outgoing { bytes: Vec::with_capacity(512), ..Outgoing::default() }
+}
+
 fn granted(socket: &OwnedFd) -> io::Result<usize> {
     get_option::<1>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF).map(|v| v[0] as usize)
 }
@@ -82,7 +87,8 @@ pub struct UdpFlows {
     sockets: Vec<Socket>,
     epoll: OwnedFd,
     frames: Box<[Outgoing]>,
-    lent: usize,
+    /// The flow of each frame of the batch: as many as were lent.
+    lent: Vec<u32>,
     order: Vec<u16>,
     sender: Sender,
     receiver: Receiver,
@@ -124,8 +130,8 @@ impl UdpFlows {
         Ok(Self {
             sockets,
             epoll,
-            frames: (0..BATCH).map(|_| Outgoing { bytes: Vec::with_capacity(512), df: false }).collect(),
-            lent: 0,
+            frames: (0..BATCH).map(|_| empty_frame()).collect(),
+            lent: Vec::with_capacity(BATCH),
             order: Vec::with_capacity(BATCH),
             sender: Sender::new(BATCH),
             receiver: Receiver::new(BATCH),
@@ -133,6 +139,25 @@ impl UdpFlows {
             troubles: Troubles::default(),
             receive_buffer: least,
         })
+    }
+
+    /// Sends frames of a batch that go on one flow.
+    fn flush_flow(
+        &mut self,
+        flow: usize,
+        frames: Range<usize>,
+        done: &mut dyn FnMut(usize, Option<u64>),
+    ) -> io::Result<()> {
+        let now = self.sockets[flow].df;
+        let v6 = self.sockets[flow].target.is_ipv6();
+        // First those for which the socket is set right, so that a batch changes it once at most.
+        for df in [now, !now] {
+            let wanted = |i: &usize| if v6 { df == now } else { self.frames[*i].df == df };
+            self.order.clear();
+            self.order.extend(frames.clone().filter(wanted).map(|i| i as u16));
+            self.send(flow, df, done)?;
+        }
+        Ok(())
     }
 
     /// Sends `self.order` on a flow, all with the same `df`.
@@ -205,28 +230,32 @@ impl Transport for UdpFlows {
         self.sockets[flow as usize].target
     }
 
-    fn lend(&mut self) -> Option<&mut Outgoing> {
-        let frame = self.frames.get_mut(self.lent)?;
-        self.lent += 1;
+    fn lend(&mut self, flow: u32) -> Option<&mut Outgoing> {
+        assert!(flow < self.flows(), "no flow {flow}");
+        let frame = self.frames.get_mut(self.lent.len())?;
+        self.lent.push(flow);
         frame.bytes.clear();
+        (frame.df, frame.checksum) = (false, Checksum::Right);
         Some(frame)
     }
 
-    fn flush(&mut self, flow: u32, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()> {
+    fn batch(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn flush(&mut self, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()> {
         let lent = std::mem::take(&mut self.lent);
-        let flow = flow as usize;
-        let now = self.sockets[flow].df;
-        let v6 = self.sockets[flow].target.is_ipv6();
-        // First those for which the socket is set right, so that a batch changes it once at most.
-        for df in [now, !now] {
-            self.order.clear();
-            let frames = &self.frames[..lent];
-            self.order.extend(
-                (0..lent as u16).filter(|&i| if v6 { df == now } else { frames[usize::from(i)].df == df }),
-            );
-            self.send(flow, df, done)?;
+        let mut from = 0;
+        let mut result = Ok(());
+        while from < lent.len() && result.is_ok() {
+            let flow = lent[from];
+            let to = from + lent[from..].iter().take_while(|&&f| f == flow).count();
+            result = self.flush_flow(flow as usize, from..to, done);
+            from = to;
         }
-        Ok(())
+        self.lent = lent;
+        self.lent.clear();
+        result
     }
 
     fn receive(&mut self, max: usize, each: &mut dyn FnMut(&Incoming<'_>)) -> io::Result<usize> {
@@ -264,7 +293,7 @@ impl Transport for UdpFlows {
                     from,
                     bytes: self.receiver.bytes(i),
                     len: self.receiver.len(i),
-                    stamp: self.receiver.stamp(i),
+                    stamp: Stamp::Wall(self.receiver.stamp(i)),
                 });
             }
             total += n;
@@ -289,6 +318,10 @@ impl Transport for UdpFlows {
 
     fn receive_buffer(&self) -> usize {
         self.receive_buffer
+    }
+
+    fn backend(&self) -> &'static str {
+        "socket"
     }
 }
 
@@ -364,7 +397,7 @@ mod tests {
 
     const BUFFER: usize = 1 << 20;
 
-    fn collect(flows: &mut UdpFlows, want: usize) -> Vec<(u32, SocketAddr, Vec<u8>, u64)> {
+    fn collect(flows: &mut UdpFlows, want: usize) -> Vec<(u32, SocketAddr, Vec<u8>, Stamp)> {
         let mut got = Vec::new();
         for _ in 0..200 {
             flows.receive(256, &mut |m| got.push((m.flow, m.from, m.bytes.to_vec(), m.stamp))).unwrap();
@@ -383,12 +416,12 @@ mod tests {
         assert!(flows.receive_buffer() > 0);
         for flow in 0..2u32 {
             for n in 0..20u8 {
-                let frame = flows.lend().unwrap();
+                let frame = flows.lend(flow).unwrap();
                 frame.bytes.extend_from_slice(&[flow as u8, n]);
                 frame.df = n % 3 == 0;
             }
             let mut sent = [false; 20];
-            flows.flush(flow, &mut |i, at| sent[i] = at.is_some()).unwrap();
+            flows.flush(&mut |i, at| sent[i] = at.is_some()).unwrap();
             assert_eq!(sent, [true; 20]);
         }
         let mut received = 0;
@@ -409,7 +442,10 @@ mod tests {
         got.sort();
         for (flow, from, bytes, stamp) in &got {
             assert_eq!((bytes[0], *from), (*flow as u8, target));
-            assert!(stamp.abs_diff(crate::sys::wall()) < 60_000_000_000, "not a wall clock stamp: {stamp}");
+            assert!(
+                matches!(stamp, Stamp::Wall(t) if t.abs_diff(crate::sys::wall()) < 60_000_000_000),
+                "{stamp:?}"
+            );
         }
         let ns: Vec<u8> = got.iter().take(19).map(|g| g.2[1]).collect();
         assert_eq!(ns, (100..120).filter(|n| *n != 107).collect::<Vec<u8>>());
@@ -433,8 +469,8 @@ mod tests {
     #[test]
     fn a_full_batch_lends_nothing_more() {
         let mut flows = UdpFlows::open(&[Flow::to("127.0.0.1:9".parse().unwrap())], BUFFER).unwrap();
-        (0..BATCH).for_each(|_| assert!(flows.lend().is_some()));
-        assert!(flows.lend().is_none());
+        (0..BATCH).for_each(|_| assert!(flows.lend(0).is_some()));
+        assert!(flows.lend(0).is_none());
     }
 
     #[test]
@@ -442,9 +478,9 @@ mod tests {
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut flows = UdpFlows::open(&[Flow::to(closed)], BUFFER).unwrap();
         for _ in 0..5 {
-            flows.lend().unwrap().bytes.extend_from_slice(b"x");
+            flows.lend(0).unwrap().bytes.extend_from_slice(b"x");
             flows
-                .flush(0, &mut |_, at| assert!(at.is_some(), "an error of the past refused a new query"))
+                .flush(&mut |_, at| assert!(at.is_some(), "an error of the past refused a new query"))
                 .unwrap();
         }
         assert!(collect(&mut flows, 0).is_empty());
@@ -457,9 +493,9 @@ mod tests {
         let mut responder = Responder::open("127.0.0.1:0".parse().unwrap(), BUFFER).unwrap();
         let mut flows = UdpFlows::open(&[Flow::to(responder.local_addr().unwrap())], 0).unwrap();
         for _ in 0..BATCH {
-            flows.lend().unwrap().bytes.extend_from_slice(&[0; 100]);
+            flows.lend(0).unwrap().bytes.extend_from_slice(&[0; 100]);
         }
-        flows.flush(0, &mut |_, _| ()).unwrap();
+        flows.flush(&mut |_, _| ()).unwrap();
         while responder.turn(&mut |_| true).unwrap().0 > 0 {}
         let dropped = flows.troubles().socket_drops;
         assert!(dropped > 0, "the smallest buffer held {BATCH} answers");
@@ -470,8 +506,8 @@ mod tests {
     fn long_datagrams_keep_their_length() {
         let responder = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut flows = UdpFlows::open(&[Flow::to(responder.local_addr().unwrap())], BUFFER).unwrap();
-        flows.lend().unwrap().bytes.push(1);
-        flows.flush(0, &mut |_, _| ()).unwrap();
+        flows.lend(0).unwrap().bytes.push(1);
+        flows.flush(&mut |_, _| ()).unwrap();
         let from = responder.recv_from(&mut [0; 10]).unwrap().1;
         responder.send_to(&[7; 9000], from).unwrap();
         let mut seen = None;

@@ -1,6 +1,7 @@
 //! One query, and where queries come from.
 
 use crate::Error;
+use measure::Nanos;
 
 /// The UDP checksum that a query is to carry where its packet is written by us; sockets always send
 /// right ones.
@@ -28,6 +29,16 @@ pub struct Query {
     pub checksum: Checksum,
     /// The name asked for was made not to exist.
     pub nonexistent: bool,
+    /// When it is due after the first of its stream, in nanoseconds; `None` where the stream has no times.
+    pub at: Option<Nanos>,
+    /// Who sends it: queries of one client go from one address and port. `None`: whoever.
+    pub client: Option<u32>,
+    /// Over which family it goes where there are targets of both; `None`: either.
+    pub ipv6: Option<bool>,
+    /// It came over TCP, and is to go over TCP.
+    pub tcp: bool,
+    /// It belongs to traffic that is offered beside the one that is measured (an attack), and is counted apart.
+    pub background: bool,
 }
 
 /// Gives queries one after the other.

@@ -1,0 +1,154 @@
+//! Flags that several verbs of `dnsrack load` share, and how their values are read.
+
+use crate::output::Failure;
+use crate::traffic::Shape;
+use ::load::{LoadSpec, parse_target};
+use clap::{Args, ValueEnum};
+use measure::clock::SECOND;
+use measure::{Nanos, Pace, Seed, units};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use traffic::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};
+
+/// How long a run is where nothing else is said.
+pub const DURATION: Nanos = 10 * SECOND;
+
+/// Where queries go and come from, and how they are sent: common to `run` and `search`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// ADDR, ADDR:PORT or [V6]:PORT
+    #[arg(required = true, value_name = "TARGET", value_parser = parse_target)]
+    targets: Vec<SocketAddr>,
+    /// A file of "name type" lines, as dnsperf's
+    #[arg(long, value_name = "FILE", required_unless_present = "profile", conflicts_with = "profile")]
+    queries: Option<PathBuf>,
+    /// rzaia, isc, nominet, or the path of a profile file: queries over the names of --zone or --names
+    #[arg(long, value_name = "P")]
+    profile: Option<String>,
+    /// Ask for names of this zone file
+    #[arg(long, value_name = "Z", requires = "profile", conflicts_with = "names")]
+    zone: Option<PathBuf>,
+    /// Ask for the names of this file, one a line
+    #[arg(long, value_name = "F", requires = "profile")]
+    names: Option<PathBuf>,
+    #[command(flatten)]
+    shape: Shape,
+    /// Put an OPT record with this UDP size into the queries of --queries
+    #[arg(long, value_name = "SIZE", requires = "queries")]
+    edns: Option<u16>,
+    /// Set DO in that OPT record
+    #[arg(long = "do", requires = "edns")]
+    do_bit: bool,
+    /// An answer later than this after its query is lost
+    #[arg(long, default_value = "4s", value_parser = positive)]
+    deadline: Nanos,
+    /// Source ports [default: as many as the ids in flight need, at least 16]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    flows: u32,
+    /// Send from these local addresses in turn
+    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    source: Vec<IpAddr>,
+    /// The most queries sent at once by a worker [default: what is due in a millisecond, 1 to 32]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    burst: u32,
+    /// Sending threads [default: one for each of --cpus, or one]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    workers: u32,
+    /// Pin the workers to these cores, such as 1 or 2,3 or 4-7
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    cpus: Option<Cpus>,
+    /// Receive buffer of each flow, in bytes
+    #[arg(long, value_name = "BYTES", default_value = "4194304", value_parser = units::count)]
+    recv_buffer: u64,
+    /// The same seed gives the same queries and ids
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The targets are not on this machine, and yours to load
+    #[arg(long)]
+    allow_external: bool,
+    /// How queries travel
+    #[arg(long, value_enum, default_value_t = Transport::Udp)]
+    transport: Transport,
+    /// How packets are sent
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    backend: Backend,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Transport {
+    Udp,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Backend {
+    Auto,
+    Socket,
+}
+
+/// A list of cores.
+#[derive(Clone, Debug)]
+pub struct Cpus(pub Vec<usize>);
+
+pub fn rate(text: &str) -> Result<f64, String> {
+    match units::number(text)? {
+        rate if rate > 0.0 => Ok(rate),
+        _ => Err("a rate must be more than zero".into()),
+    }
+}
+
+pub fn positive(text: &str) -> Result<Nanos, String> {
+    match units::duration(text)? {
+        0 => Err("it must be more than zero".into()),
+        n => Ok(n),
+    }
+}
+
+pub fn cpu_list(text: &str) -> Result<Cpus, String> {
+    let wrong = || format!("'{text}' is not a list of cores: give numbers and ranges, such as 0,2-3");
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let from: usize = from.parse().map_err(|_| wrong())?;
+        let to: usize = to.parse().map_err(|_| wrong())?;
+        if from > to || to > 4095 {
+            return Err(wrong());
+        }
+        cpus.extend(from..=to);
+    }
+    Ok(Cpus(cpus))
+}
+
+impl Flags {
+    fn source(&self) -> Result<SourceSpec, Failure> {
+        if let Some(path) = &self.queries {
+            if !self.shape.changes().is_empty() {
+                let flags = "--nonexistent, --types, --below and --order change a profile";
+                return Err(Failure::usage(format!("{flags}: they do nothing to the queries of --queries")));
+            }
+            let edns = self.edns.map(|udp_size| EdnsSpec { udp_size, do_bit: self.do_bit });
+            return Ok(SourceSpec::Queries(QueriesSpec { path: path.clone(), edns, cycle: true }));
+        }
+        let profile = self.profile.clone().expect("clap wants one of the two");
+        let names = self.zone.as_ref().or(self.names.as_ref());
+        let names = names.ok_or_else(|| Failure::usage("--profile needs names: give --zone or --names"))?;
+        let changes = self.shape.changes();
+        Ok(SourceSpec::Profile(ProfileSpec { profile, names: names.clone(), seed: Seed(self.seed), changes }))
+    }
+
+    /// The load that these flags ask for, with a pace.
+    pub fn spec(&self, pace: Pace) -> Result<LoadSpec, Failure> {
+        let (Transport::Udp, Backend::Auto | Backend::Socket) = (self.transport, self.backend);
+        Ok(LoadSpec {
+            deadline: self.deadline,
+            flows: self.flows,
+            sources: self.source.clone(),
+            workers: self.workers,
+            cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
+            burst: self.burst,
+            recv_buffer: self.recv_buffer as usize,
+            seed: Seed(self.seed),
+            allow_external: self.allow_external,
+            ..LoadSpec::new(self.targets.clone(), self.source()?, pace, DURATION)
+        })
+    }
+}

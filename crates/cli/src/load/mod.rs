@@ -1,0 +1,55 @@
+//! `dnsrack load`: queries at servers, and what came back. One file a verb.
+
+mod calibrate;
+mod echo;
+mod flags;
+mod run;
+mod search;
+mod show;
+
+use crate::output::{self, Common, Failure};
+use ::load::Error;
+use clap::Subcommand;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What `dnsrack load` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Offer queries at a rate (or by a window, or as a flood) and time every answer
+    Run(run::Run),
+    /// Find the peak query rate by RFC 9971
+    Search(search::Search),
+    /// What this machine can claim: send and echo rates, clock, jitter, drops
+    Calibrate(calibrate::Calibrate),
+    /// Answer every query with itself, as the other end of a calibration
+    Echo(echo::Echo),
+}
+
+/// Wrong flags are wrong usage; everything else failed.
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Spec(_) | Error::External { .. } => Failure::usage(error.to_string()),
+        other => other.into(),
+    }
+}
+
+/// Set by Ctrl-C and SIGTERM; a second one ends the program at once.
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// Runs the command.
+pub fn run(command: Command, common: &Common) -> output::Result {
+    match command {
+        Command::Run(args) => run::run(&args, common),
+        Command::Search(args) => search::run(&args, common),
+        Command::Calibrate(args) => calibrate::run(&args, common),
+        Command::Echo(args) => echo::run(&args, common),
+    }
+}
