@@ -217,6 +217,7 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
     let mut clients = Clients::new(&profile, seed);
     let mut progress = common.progress("queries", queries);
     let start = args.at.unwrap_or(AT) * SECOND;
+    let mut times = arrivals.times();
     let (tally, bytes) = output::write_output(&args.output, |out| {
         let mut tally = Tally::default();
         let mut query = Query::default();
@@ -237,7 +238,7 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
                     let (from, id) = clients.get(query.index);
                     let server: IpAddr = if from.is_ipv4() { SERVER_V4.into() } else { SERVER_V6.into() };
                     let route = Route { from, to: (server, 53).into(), id };
-                    capture.write(start + arrivals.deadline(query.index), route, &query)?;
+                    capture.write(start + times.next().expect("times have no end"), route, &query)?;
                 }
                 capture.octets()
             }

@@ -8,8 +8,10 @@ pub mod calibrate;
 pub mod echo;
 mod error;
 mod health;
+mod lane;
 mod recorder;
 mod result;
+mod retry;
 mod run;
 mod schedule;
 pub mod search;
@@ -21,11 +23,11 @@ mod verdict;
 mod worker;
 
 pub use error::Error;
-pub use recorder::{Received, Recorder, Tally, Unsent, Verdict};
-pub use result::{Bytes, Histograms, Latency, LoadResult, PacingError};
+pub use recorder::{Class, Received, Recorder, Tally, Unsent, Verdict};
+pub use result::{Bytes, Histograms, Latency, LoadResult, PacingError, Part, TcpResult};
 pub use run::run;
 pub use schedule::LATE_LIMIT;
-pub use spec::{LONGEST, LoadSpec};
+pub use spec::{Backend, Connections, LONGEST, LoadSpec, Transport};
 pub use targets::{Prefix, parse_target};
 pub use verdict::{
     CLOCK_LIMIT, PACING_COUNT, PACING_LIMIT, PREEMPTED_LIMIT, STALL_LIMIT, STEAL_LIMIT, UNSENT_LIMIT,

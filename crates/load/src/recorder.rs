@@ -7,7 +7,7 @@
 //! right answer may still come.
 
 use crate::second::Second;
-use crate::table::{State, Window};
+use crate::table::{Entry, State, Window};
 use measure::{Histogram, Nanos, Seed};
 use wire::header::Header;
 use wire::question;
@@ -15,6 +15,24 @@ use wire::question;
 /// Response codes by which a server may answer without repeating the question (it could not read it, or would not):
 /// FORMERR, SERVFAIL, NOTIMP, REFUSED.
 const WITHOUT_QUESTION: [u8; 4] = [1, 2, 4, 5];
+
+/// Which traffic a query belongs to: each is counted by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// The traffic that is measured.
+    #[default]
+    Measured,
+    /// What is offered beside it: an attack.
+    Background,
+    /// A truncated answer's query, asked again over TCP.
+    Retry,
+}
+
+impl Class {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+}
 
 /// What was counted. Tallies add.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -138,7 +156,9 @@ pub struct Recorder {
     paced: bool,
     in_flight: u64,
     measuring: bool,
-    tally: Tally,
+    /// By [`Class`].
+    tallies: Box<[Tally; Class::COUNT]>,
+    /// Of the measured traffic alone.
     second: Second,
 }
 
@@ -154,7 +174,7 @@ impl Recorder {
             paced,
             in_flight: 0,
             measuring: false,
-            tally: Tally::default(),
+            tallies: Box::default(),
             second: Second::default(),
         }
     }
@@ -176,20 +196,19 @@ impl Recorder {
 
     /// Takes an id on a flow for a query whose message hashes to `hash`; `None` where all are in use. After it comes
     /// [`Self::sent`] or [`Self::refused`]. A `quiet` query is part of the warm-up and not counted.
-    pub fn claim(&mut self, flow: u32, intended: Nanos, hash: u64, quiet: bool) -> Option<u16> {
+    pub fn claim(&mut self, flow: u32, intended: Nanos, hash: u64, quiet: bool, class: Class) -> Option<u16> {
         let hash = hash as u32;
         let window = &mut self.windows[flow as usize];
-        if let Some(id) = window.take(intended, hash, quiet) {
+        if let Some(id) = window.take(intended, hash, quiet, class) {
             return Some(id);
         }
         // What the answered and the lost ones leave is collected only when it is needed.
-        let (tally, second, in_flight) = (&mut self.tally, &mut self.second, &mut self.in_flight);
+        let (tallies, second, in_flight) = (&mut self.tallies, &mut self.second, &mut self.in_flight);
         window.advance(intended.checked_sub(self.deadline + 1), &mut |entry| {
             *in_flight -= 1;
-            tally.lost += u64::from(!entry.quiet);
-            second.lost += u64::from(!entry.quiet);
+            lose(entry, tallies, second);
         });
-        window.take(intended, hash, quiet)
+        window.take(intended, hash, quiet, class)
     }
 
     /// The query was handed to the kernel at `at`, `len` octets long.
@@ -201,12 +220,17 @@ impl Recorder {
         if entry.quiet {
             return;
         }
-        self.tally.sent += 1;
-        self.tally.bytes_sent += len as u64;
-        self.second.sent += 1;
+        let tally = &mut self.tallies[entry.class as usize];
+        tally.sent += 1;
+        tally.bytes_sent += len as u64;
         if self.paced {
-            self.tally.pacing_error.record(behind);
-            self.second.pacing.record(behind);
+            tally.pacing_error.record(behind);
+        }
+        if entry.class == Class::Measured {
+            self.second.sent += 1;
+            if self.paced {
+                self.second.pacing.record(behind);
+            }
         }
     }
 
@@ -215,19 +239,21 @@ impl Recorder {
         let Some(entry) = self.windows[flow as usize].get(id) else { return };
         entry.state = State::Refused;
         if !entry.quiet {
-            self.unsent(Unsent::Refused, 1);
+            let class = entry.class;
+            self.unsent(Unsent::Refused, 1, class);
         }
     }
 
     /// Queries that were due but not sent.
-    pub fn unsent(&mut self, why: Unsent, count: u64) {
+    pub fn unsent(&mut self, why: Unsent, count: u64, class: Class) {
+        let tally = &mut self.tallies[class as usize];
         let counter = match why {
-            Unsent::Overdue => &mut self.tally.unsent_overdue,
-            Unsent::Ids => &mut self.tally.unsent_ids,
-            Unsent::Refused => &mut self.tally.unsent_refused,
+            Unsent::Overdue => &mut tally.unsent_overdue,
+            Unsent::Ids => &mut tally.unsent_ids,
+            Unsent::Refused => &mut tally.unsent_refused,
         };
         *counter += count;
-        self.second.unsent += count;
+        self.second.unsent += if class == Class::Measured { count } else { 0 };
     }
 
     /// A datagram arrived.
@@ -237,15 +263,22 @@ impl Recorder {
             None => None,
         };
         let Some(entry) = entry else {
-            self.tally.unexpected += u64::from(self.measuring);
-            self.tally.bytes_received += if self.measuring { r.len as u64 } else { 0 };
+            if self.measuring {
+                let tally = &mut self.tallies[0];
+                tally.unexpected += 1;
+                tally.bytes_received += r.len as u64;
+                self.second.wrong += 1;
+            }
             return Verdict::Unexpected;
         };
         let loud = u64::from(!entry.quiet);
-        self.tally.bytes_received += loud * r.len as u64;
+        let measured = !entry.quiet && entry.class == Class::Measured;
+        let tally = &mut self.tallies[entry.class as usize];
+        tally.bytes_received += loud * r.len as u64;
         let Some(header) = Header::new(r.bytes).filter(|h| r.from_target && answers(*h, r.bytes, entry.hash))
         else {
-            self.tally.mismatched += loud;
+            tally.mismatched += loud;
+            self.second.wrong += u64::from(measured);
             return Verdict::Mismatched;
         };
         let service = r.at.saturating_sub(entry.sent);
@@ -255,32 +288,36 @@ impl Recorder {
                 self.in_flight -= 1;
                 if !entry.quiet {
                     let latency = service + Nanos::from(entry.behind);
-                    self.tally.answered += 1;
-                    self.tally.truncated += u64::from(header.tc());
-                    self.tally.rcodes[usize::from(header.rcode())] += 1;
-                    self.tally.latency.record(latency);
-                    self.tally.service_latency.record(service);
-                    self.second.answered += 1;
-                    self.second.latency.record(latency);
+                    tally.answered += 1;
+                    tally.truncated += u64::from(header.tc());
+                    tally.rcodes[usize::from(header.rcode())] += 1;
+                    tally.latency.record(latency);
+                    tally.service_latency.record(service);
+                    if measured {
+                        self.second.answered += 1;
+                        self.second.truncated += u64::from(header.tc());
+                        self.second.latency.record(latency);
+                    }
                 }
                 Verdict::Answered
             }
             State::Flight | State::Lost => {
                 if entry.state == State::Flight {
                     self.in_flight -= 1;
-                    self.tally.lost += loud;
-                    self.second.lost += loud;
+                    lose(entry, &mut self.tallies, &mut self.second);
                 }
                 entry.state = State::Late;
-                self.tally.late += loud;
+                self.tallies[entry.class as usize].late += loud;
                 Verdict::Late
             }
             State::Answered | State::Late => {
-                self.tally.duplicates += loud;
+                tally.duplicates += loud;
+                self.second.wrong += u64::from(measured);
                 Verdict::Duplicate
             }
             State::Free | State::Refused => {
-                self.tally.unexpected += loud;
+                tally.unexpected += loud;
+                self.second.wrong += u64::from(measured);
                 Verdict::Unexpected
             }
         }
@@ -290,12 +327,11 @@ impl Recorder {
     /// first query that may still be answered.
     pub fn expire(&mut self, now: Nanos) {
         let Some(expired) = now.checked_sub(self.deadline + 1) else { return };
-        let (tally, second, in_flight) = (&mut self.tally, &mut self.second, &mut self.in_flight);
+        let (tallies, second, in_flight) = (&mut self.tallies, &mut self.second, &mut self.in_flight);
         for window in &mut self.windows {
             window.advance(Some(expired), &mut |entry| {
                 *in_flight -= 1;
-                tally.lost += u64::from(!entry.quiet);
-                second.lost += u64::from(!entry.quiet);
+                lose(entry, tallies, second);
             });
         }
     }
@@ -305,16 +341,25 @@ impl Recorder {
         std::mem::take(&mut self.second)
     }
 
-    /// Ends at `now`: what waits within its deadline is in flight, the rest lost.
-    pub fn finish(mut self, now: Nanos) -> Tally {
+    /// Ends at `now`: what waits within its deadline is in flight, the rest lost. The tallies are by [`Class`].
+    pub fn finish(mut self, now: Nanos) -> [Tally; Class::COUNT] {
         for entry in self.windows.iter().flat_map(Window::in_flight).filter(|e| !e.quiet) {
+            let tally = &mut self.tallies[entry.class as usize];
             if now.saturating_sub(entry.sent) > self.deadline {
-                self.tally.lost += 1;
+                tally.lost += 1;
             } else {
-                self.tally.in_flight += 1;
+                tally.in_flight += 1;
             }
         }
-        self.tally
+        *self.tallies
+    }
+}
+
+/// Counts a query that is given up.
+fn lose(entry: &Entry, tallies: &mut [Tally; Class::COUNT], second: &mut Second) {
+    if !entry.quiet {
+        tallies[entry.class as usize].lost += 1;
+        second.lost += u64::from(entry.class == Class::Measured);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Tally;
 use measure::{Histogram, Metric, Named, Nanos, Outcome, Validity};
+use net::transport::Connections;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -53,6 +54,126 @@ pub struct Histograms {
     pub service_latency: Histogram,
     /// From the intended time to the send.
     pub pacing_error: Histogram,
+}
+
+/// Traffic beside the measured one: an attack, or retries over TCP. Counted like [`LoadResult`]'s, by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Offered queries per second.
+    pub offered_qps: f64,
+    /// Sent queries per second.
+    pub sent_qps: f64,
+    /// Answered queries per second.
+    pub answered_qps: f64,
+    /// Due in the measured part.
+    pub offered: u64,
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Due but not sent.
+    pub unsent: u64,
+    /// Answered within the deadline.
+    pub answered: u64,
+    /// Not answered within the deadline, late ones included.
+    pub lost: u64,
+    /// Answered after the deadline.
+    pub late: u64,
+    /// Still waiting when the run was cut short.
+    pub in_flight: u64,
+    /// Answers with TC.
+    pub truncated: u64,
+    /// Answers by response code.
+    pub rcodes: BTreeMap<String, u64>,
+    /// Payload.
+    pub bytes: Bytes,
+    /// From the intended time (of a retry: when the truncated answer came) to the answer.
+    pub latency_us: Latency,
+    /// From the send to the answer.
+    pub service_latency_us: Latency,
+    /// The distribution behind `latency_us`, nanoseconds.
+    pub latency: Histogram,
+    /// The distribution behind `service_latency_us`, nanoseconds.
+    pub service_latency: Histogram,
+}
+
+impl Part {
+    /// The counts of a tally over `length`.
+    pub(crate) fn new(tally: &Tally, offered: u64, length: Nanos) -> Self {
+        let rate = |count: u64| if length == 0 { 0.0 } else { count as f64 * 1e9 / length as f64 };
+        Self {
+            offered_qps: rate(offered),
+            sent_qps: rate(tally.sent),
+            answered_qps: rate(tally.answered),
+            offered,
+            sent: tally.sent,
+            unsent: tally.unsent(),
+            answered: tally.answered,
+            lost: tally.lost,
+            late: tally.late,
+            in_flight: tally.in_flight,
+            truncated: tally.truncated,
+            rcodes: rcodes(tally),
+            bytes: Bytes { sent: tally.bytes_sent, received: tally.bytes_received },
+            latency_us: Latency::of(&tally.latency),
+            service_latency_us: Latency::of(&tally.service_latency),
+            latency: tally.latency.clone(),
+            service_latency: tally.service_latency.clone(),
+        }
+    }
+}
+
+fn rcodes(tally: &Tally) -> BTreeMap<String, u64> {
+    let counted = tally.rcodes.iter().enumerate().filter(|(_, n)| **n > 0);
+    counted.map(|(code, n)| (wire::rcode::to_text(code as u8).into(), *n)).collect()
+}
+
+/// What became of the TCP connections, those of the warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpResult {
+    /// SYNs.
+    pub begun: u64,
+    /// Handshakes that ended well.
+    pub established: u64,
+    /// Answered with RST instead of SYN and ACK.
+    pub refused: u64,
+    /// No answer to the SYN in time, or unreachable by ICMP.
+    pub unreachable: u64,
+    /// Reset by the server.
+    pub reset: u64,
+    /// Closed by the server first.
+    pub closed_by_server: u64,
+    /// Closed by us: their queries were spent, or they were idle for too long.
+    pub closed_by_us: u64,
+    /// Queries whose connection was reset or closed before their answer came; they are among the lost.
+    pub queries_cut_off: u64,
+    /// Not opened for want of local ports, descriptors or memory.
+    pub local_failures: u64,
+    /// The most that were open at once, added over the workers.
+    pub open_max: u64,
+    /// From the SYN to the end of the handshake.
+    pub handshake_us: Latency,
+    /// The distribution behind it, nanoseconds.
+    pub handshake: Histogram,
+}
+
+impl TcpResult {
+    pub(crate) fn new(c: &Connections, handshakes: &Histogram) -> Self {
+        Self {
+            begun: c.begun,
+            established: c.established,
+            refused: c.refused,
+            unreachable: c.unreachable,
+            reset: c.reset,
+            closed_by_server: c.closed_by_server,
+            closed_by_us: c.closed_by_us,
+            queries_cut_off: c.queries_cut_off,
+            local_failures: c.local_failures,
+            open_max: c.open_max,
+            handshake_us: Latency::of(handshakes),
+            handshake: handshakes.clone(),
+        }
+    }
 }
 
 /// The result of a load. `sent + unsent = offered` and `sent = answered + lost + in_flight` hold exactly.
@@ -112,12 +233,22 @@ pub struct LoadResult {
     pub deadline_s: f64,
     /// The most queries sent at once by a worker.
     pub burst: u32,
+    /// Queries due together.
+    pub group: u32,
     /// Flows.
     pub flows: u32,
     /// Sending threads.
     pub workers: u32,
-    /// How datagrams went: `socket`.
+    /// `udp`, `tcp` or `udp+tcp`.
+    pub transport: String,
+    /// How packets went: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `tcp`.
     pub backend: String,
+    /// TCP connections, where there were any.
+    pub tcp: Option<TcpResult>,
+    /// What was offered beside the measured traffic.
+    pub background: Option<Part>,
+    /// Truncated answers asked again over TCP.
+    pub tcp_retries: Option<Part>,
     /// The receive buffer of each flow as granted, in bytes of the kernel's accounting.
     pub recv_buffer: u64,
     /// Memory of the tables of queries in flight, in bytes.
@@ -154,7 +285,6 @@ impl LoadResult {
     pub(crate) fn new(tally: Tally, offered: u64, duration: Nanos, deadline: Nanos) -> Self {
         let duration_s = duration as f64 / 1e9;
         let rate = |count: u64| if duration == 0 { 0.0 } else { count as f64 / duration_s };
-        let rcodes = tally.rcodes.iter().enumerate().filter(|(_, n)| **n > 0);
         let mut with_lost = tally.latency.clone();
         with_lost.record_n(deadline, tally.lost);
         Self {
@@ -171,7 +301,7 @@ impl LoadResult {
             mismatched: tally.mismatched,
             duplicates: tally.duplicates,
             unexpected: tally.unexpected,
-            rcodes: rcodes.map(|(code, n)| (wire::rcode::to_text(code as u8).into(), *n)).collect(),
+            rcodes: rcodes(&tally),
             truncated: tally.truncated,
             latency_us: Latency::of(&tally.latency),
             service_latency_us: Latency::of(&tally.service_latency),
@@ -184,7 +314,6 @@ impl LoadResult {
             bytes: Bytes { sent: tally.bytes_sent, received: tally.bytes_received },
             duration_s,
             deadline_s: deadline as f64 / 1e9,
-            backend: "socket".into(),
             histograms: Histograms {
                 latency: tally.latency,
                 service_latency: tally.service_latency,
@@ -237,6 +366,34 @@ impl LoadResult {
             Named::new("service_latency", self.histograms.service_latency.clone()),
             Named::new("pacing_error", self.histograms.pacing_error.clone()),
         ];
+        for (name, part) in [("background", &self.background), ("tcp_retries", &self.tcp_retries)] {
+            let Some(p) = part else { continue };
+            for (what, value) in [
+                ("offered", p.offered),
+                ("sent", p.sent),
+                ("answered", p.answered),
+                ("lost", p.lost),
+                ("truncated", p.truncated),
+            ] {
+                metrics.push(Metric::new(format!("{name}_{what}"), "1", value as f64));
+            }
+            metrics.extend(
+                p.latency_us.named().map(|(q, v)| Metric::new(format!("{name}_latency_{q}"), "us", v)),
+            );
+        }
+        if let Some(tcp) = &self.tcp {
+            for (what, value) in [
+                ("begun", tcp.begun),
+                ("established", tcp.established),
+                ("refused", tcp.refused),
+                ("reset", tcp.reset),
+                ("closed_by_server", tcp.closed_by_server),
+                ("queries_cut_off", tcp.queries_cut_off),
+                ("open_max", tcp.open_max),
+            ] {
+                metrics.push(Metric::new(format!("tcp_{what}"), "1", value as f64));
+            }
+        }
         Outcome { metrics, histograms, validity: self.validity.clone() }
     }
 }

@@ -1,14 +1,16 @@
 //! A load from its specification to its result: prepare everything, start all workers at one instant, add up.
 
 use crate::health::Machine;
-use crate::recorder::{Recorder, Tally};
+use crate::lane::Lane;
+use crate::recorder::{Class, Recorder, Tally};
+use crate::result::{Part, TcpResult};
 use crate::second::Second;
 use crate::spec::Plan;
 use crate::verdict::{self, Evidence};
 use crate::worker::{Report, Stall, Worker, settle};
 use crate::{Error, LoadResult, LoadSpec};
 use measure::clock::{self, SECOND, Wall};
-use measure::{Event, Nanos, Pace, Seed};
+use measure::{Event, Histogram, Nanos, Pace, Seed};
 use net::transport::Troubles;
 use net::udp::{Flow, UdpFlows};
 use std::collections::BTreeMap;
@@ -23,8 +25,10 @@ use traffic::QuerySource;
 ///
 /// Everything is checked, opened and allocated first; then `start` is called, which may wait, and names the instant
 /// (monotonic) at which the first query is due. `stop` ends the run early: the result is then marked as cut short.
-/// `events` gets `Started` and, once a second, `Progress` with that second's `sent_qps`, `answered_qps`, `unsent`, `lost`
-/// (those given up in it), `latency_p50`, `latency_p99`, `latency_max` and `pacing_error_p99` (microseconds, to 1.6 %).
+/// `events` gets `Started` and, once a second, `Progress` with that second's `offered_qps`, `sent_qps`, `answered_qps`,
+/// `unsent`, `lost` (those given up in it), `truncated`, `wrong` (mismatched, duplicate and unexpected), `drops` (on our
+/// side), `latency_p50`, `latency_p99`, `latency_max`, `pacing_error_p99` and `stall_max` (microseconds, to 1.6 %),
+/// and, at its end, `in_flight` and `open` (TCP connections).
 ///
 /// # Errors
 /// Before `start` is called: whatever is wrong with the specification, its queries, targets, sockets and cores. After
@@ -35,12 +39,12 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
-    let plan = spec.plan()?;
+    let plan = spec.plan(None)?;
     crate::targets::check(spec)?;
     if let traffic::SourceSpec::Queries(_) = &spec.source {
         spec.source.check()?;
     }
-    run_from(spec, spec.source.open_all(plan.workers)?, start, stop, events)
+    go(spec, plan, spec.source.open_all(plan.workers)?, start, stop, events)
 }
 
 /// As [`run`], with a source for each worker instead of the specification's.
@@ -51,13 +55,22 @@ pub(crate) fn run_from(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
-    let plan = spec.plan()?;
+    go(spec, spec.plan(None)?, sources, start, stop, events)
+}
+
+fn go(
+    spec: &LoadSpec,
+    plan: Plan,
+    sources: Vec<Box<dyn QuerySource + Send>>,
+    start: impl FnOnce() -> Nanos,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(Event),
+) -> Result<LoadResult, Error> {
     crate::targets::check(spec)?;
-    let mut transports = Vec::new();
+    let mut lanes = Vec::new();
     for worker in 0..plan.workers {
-        transports.push(open(spec, &plan, worker)?);
+        lanes.push(open(spec, &plan, worker)?);
     }
-    let paced = matches!(spec.pace, Pace::Open(_));
     let abort = AtomicBool::new(false);
     let seconds = Mutex::new(Vec::new());
     let seconds = &seconds;
@@ -66,15 +79,15 @@ pub(crate) fn run_from(
         let (ready_in, ready) = channel();
         let (done_in, done) = channel();
         let mut starters = Vec::new();
-        for (number, (transport, source)) in (0..).zip(transports.into_iter().zip(sources)) {
-            let seed = Seed(spec.seed.0.wrapping_add(u64::from(number) << 32));
+        for (number, ((main, tcp), source)) in (0..).zip(lanes.into_iter().zip(sources)) {
             let worker = Worker {
                 number,
                 workers: plan.workers,
                 spec,
                 burst: plan.burst,
-                transport,
-                recorder: Recorder::new(plan.flows_per_worker, plan.slots, spec.deadline, paced, seed),
+                span: plan.span,
+                main,
+                tcp,
                 source,
                 stop,
                 abort: &abort,
@@ -90,7 +103,7 @@ pub(crate) fn run_from(
                 let _ = ready.send(settled);
                 // Without an instant to start at, the run was given up.
                 if let (true, Ok(start)) = (usable, started.recv()) {
-                    let result = worker.run(start, plan.total, plan.first_counted);
+                    let result = worker.run(start);
                     if result.is_err() {
                         abort.store(true, Ordering::Relaxed);
                     }
@@ -130,30 +143,41 @@ pub(crate) fn run_from(
     })
 }
 
-/// The flows of one worker, spread over targets and sources.
-fn open(spec: &LoadSpec, plan: &Plan, worker: u32) -> Result<UdpFlows, Error> {
-    let first = worker * plan.flows_per_worker;
-    let flows: Vec<Flow> = (first..first + plan.flows_per_worker)
-        .map(|n| {
-            let target = spec.targets[n as usize % spec.targets.len()];
-            let sources: Vec<_> = spec.sources.iter().filter(|s| s.is_ipv4() == target.is_ipv4()).collect();
-            match sources.is_empty() {
-                true => Flow::to(target),
-                // Each source serves every target before the next one's turn.
-                false => {
-                    let source = sources[n as usize / spec.targets.len() % sources.len()];
-                    Flow { source: SocketAddr::new(*source, 0), target }
-                }
-            }
-        })
-        .collect();
-    more_descriptors(u64::from(plan.flows_per_worker * plan.workers) + 64);
-    UdpFlows::open(&flows, spec.recv_buffer).map_err(|error| Error::Open {
-        flows: plan.flows_per_worker,
+/// The lanes of one worker: its main one, and the one over TCP beside it.
+fn open(spec: &LoadSpec, plan: &Plan, worker: u32) -> Result<(Lane, Option<Lane>), Error> {
+    let connections = plan.connections.map_or(0, |c| c.0);
+    more_descriptors(u64::from(plan.flows_per_worker + connections) * u64::from(plan.workers) + 64);
+    let paced = matches!(spec.pace, Pace::Open(_) | Pace::Recorded { .. });
+    let recorder = |flows, slots, salt: u64| {
+        let seed = Seed(spec.seed.0.wrapping_add(u64::from(worker) << 32 | salt << 56));
+        Recorder::new(flows, slots, spec.deadline, paced, seed)
+    };
+    let flows = flows(spec, worker, plan.flows_per_worker);
+    let refuse = |flows: &[Flow], error| Error::Open {
+        flows: flows.len() as u32,
         source_address: flows[0].source,
         target: flows[0].target,
         error,
-    })
+    };
+    let mut transport = UdpFlows::open(&flows, spec.recv_buffer).map_err(|e| refuse(&flows, e))?;
+    if spec.pace == Pace::Flood {
+        transport = transport.for_floods();
+    }
+    let main = Lane::new(Box::new(transport), recorder(plan.flows_per_worker, plan.slots, 0));
+    Ok((main, None))
+}
+
+/// The flows of one worker, spread over targets and sources.
+fn flows(spec: &LoadSpec, worker: u32, count: u32) -> Vec<Flow> {
+    let first = worker * count;
+    let flow = |n: u32| {
+        let target = spec.targets[n as usize % spec.targets.len()];
+        match spec.source_of(n, target) {
+            None => Flow::to(target),
+            Some(source) => Flow { source: SocketAddr::new(source, 0), target },
+        }
+    };
+    (first..first + count).map(flow).collect()
 }
 
 /// Raises the soft limit of open files towards the hard one; where that does not suffice, opening says so.
@@ -213,18 +237,22 @@ fn result(
     before: &Machine,
     after: &Machine,
 ) -> LoadResult {
-    let mut tally = Tally::default();
-    let (mut offered, mut last, mut id_waits, mut table_bytes) = (0, base, 0, 0);
+    let mut tallies: [Tally; Class::COUNT] = Default::default();
+    let mut offered = [0; Class::COUNT];
+    let (mut length, mut id_waits, mut table_bytes) = (0, 0, 0);
     let (mut stall, mut clock_step, mut recv_buffer) = (Stall::default(), 0i64, usize::MAX);
     let mut troubles = Troubles::default();
     let mut scheduling = crate::health::Scheduling::default();
-    let mut cut_short = false;
+    let (mut cut_short, mut backend) = (false, "");
+    let (mut connections, mut handshakes) = (None, Histogram::default());
     for r in reports {
-        tally.merge(&r.tally);
-        offered += r.offered;
+        for class in 0..Class::COUNT {
+            tallies[class].merge(&r.tallies[class]);
+            offered[class] += r.offered[class];
+        }
         id_waits += r.id_waits;
         table_bytes += r.table_bytes;
-        last = last.max(r.last);
+        length = length.max(r.length);
         cut_short |= r.cut_short;
         recv_buffer = recv_buffer.min(r.receive_buffer);
         scheduling.merge(r.scheduling);
@@ -234,29 +262,27 @@ fn result(
         if r.clock_step.abs() > clock_step.abs() {
             clock_step = r.clock_step;
         }
-        troubles.socket_drops += r.troubles.socket_drops;
-        troubles.send_no_buffers += r.troubles.send_no_buffers;
-        troubles.send_again += r.troubles.send_again;
-        troubles.send_other += r.troubles.send_other;
-        troubles.icmp += r.troubles.icmp;
-        troubles.send_errno = troubles.send_errno.max(r.troubles.send_errno);
+        troubles.merge(&r.troubles);
+        backend = r.backend;
+        if let Some(c) = r.connections {
+            connections.get_or_insert_with(net::transport::Connections::default).merge(&c);
+        }
+        handshakes.merge(&r.handshakes);
     }
-    let duration = match &spec.pace {
-        // What was offered fills this time, whenever the last query happened to be sent.
-        Pace::Open(arrivals) => (offered as f64 * SECOND as f64 / arrivals.rate()) as Nanos,
-        Pace::Closed { .. } | Pace::Flood => last - base,
-    };
     let flows = plan.flows_per_worker * plan.workers;
+    // What is offered beside the measured traffic must be sent on time as well.
+    let mut sent = tallies[Class::Measured as usize].clone();
+    sent.merge(&tallies[Class::Background as usize]);
     let validity = verdict::judge(&Evidence {
-        tally: &tally,
-        offered,
-        paced: matches!(spec.pace, Pace::Open(_)),
+        tally: &sent,
+        offered: offered[Class::Measured as usize] + offered[Class::Background as usize],
+        paced: matches!(spec.pace, Pace::Open(_) | Pace::Recorded { .. }),
         pacing_limit: spec.pacing_limit,
         troubles,
         stall,
         base,
         scheduling,
-        worked: (spec.warmup + duration) * Nanos::from(plan.workers),
+        worked: (spec.warmup + length) * Nanos::from(plan.workers),
         steal: after.stolen_since(before),
         clock_step,
         id_waits,
@@ -276,16 +302,25 @@ fn result(
         ("namespace_receive_buffers", receive_errors),
         ("namespace_send_buffers", send_errors),
     ];
+    let [measured, background, retries] = tallies;
+    let [offered, offered_background, offered_retries] = offered;
+    let beside = |tally, offered| (offered > 0).then(|| Part::new(&tally, offered, length));
     LoadResult {
         icmp: troubles.icmp,
         drops: drops.into_iter().map(|(k, v)| (k.into(), v)).collect::<BTreeMap<_, _>>(),
         validity,
+        transport: spec.transport.to_string(),
+        backend: backend.into(),
+        tcp: connections.map(|c| TcpResult::new(&c, &handshakes)),
+        background: beside(background, offered_background),
+        tcp_retries: beside(retries, offered_retries),
         burst: plan.burst,
+        group: spec.group.max(1),
         flows,
         workers: plan.workers,
         recv_buffer: recv_buffer as u64,
         table_bytes: table_bytes as u64,
         cut_short,
-        ..LoadResult::new(tally, offered, duration, spec.deadline)
+        ..LoadResult::new(measured, offered, length, spec.deadline)
     }
 }

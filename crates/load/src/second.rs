@@ -72,6 +72,18 @@ pub(crate) struct Second {
     pub answered: u64,
     pub unsent: u64,
     pub lost: u64,
+    pub truncated: u64,
+    /// Mismatched, duplicate and unexpected.
+    pub wrong: u64,
+    /// Due in it.
+    pub offered: u64,
+    /// Dropped on our side.
+    pub drops: u64,
+    /// The longest time that the loop stood still.
+    pub stall: Nanos,
+    /// At its end: waiting for an answer, and TCP connections open.
+    pub in_flight: u64,
+    pub open: u64,
     pub latency: Coarse,
     pub pacing: Coarse,
 }
@@ -82,6 +94,13 @@ impl Second {
         self.answered += other.answered;
         self.unsent += other.unsent;
         self.lost += other.lost;
+        self.truncated += other.truncated;
+        self.wrong += other.wrong;
+        self.offered += other.offered;
+        self.drops += other.drops;
+        self.stall = self.stall.max(other.stall);
+        self.in_flight += other.in_flight;
+        self.open += other.open;
         self.latency.merge(&other.latency);
         self.pacing.merge(&other.pacing);
     }
@@ -94,6 +113,13 @@ impl Second {
             "answered_qps": self.answered as f64,
             "unsent": self.unsent as f64,
             "lost": self.lost as f64,
+            "offered_qps": self.offered as f64,
+            "truncated": self.truncated as f64,
+            "wrong": self.wrong as f64,
+            "drops": self.drops as f64,
+            "stall_max": us(self.stall),
+            "in_flight": self.in_flight as f64,
+            "open": self.open as f64,
             "latency_p50": us(self.latency.quantile(0.5)),
             "latency_p99": us(self.latency.quantile(0.99)),
             "latency_max": us(self.latency.max),

@@ -1,10 +1,12 @@
 //! What a load is to be; travels as JSON to the role that sends it.
 
 use crate::Error;
+use crate::schedule::Span;
 use crate::targets::Prefix;
 use measure::clock::SECOND;
-use measure::{Arrivals, Nanos, Pace, Seed};
+use measure::{Nanos, Pace, Seed};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 /// No run sends for longer than this, whatever it was asked.
@@ -14,10 +16,80 @@ pub const LONGEST: Nanos = 24 * 3600 * SECOND;
 const MOST_WORKERS: u32 = 256;
 const MOST_FLOWS: u32 = 65_536;
 
-/// Queries per second and worker for which id windows are made where the pace does not say: nothing here sends
-/// more over sockets from one core.
+/// Queries per second and worker for which id windows are made where the pace does not say.
 const CLOSED_RATE: f64 = 250_000.0;
-const FLOOD_RATE: f64 = 1_500_000.0;
+const FLOOD_RATE: f64 = 2_000_000.0;
+
+/// Connections of a worker where nothing is said.
+const CONNECTIONS: u32 = 64;
+
+/// Queries in one flood batch over sockets: those of one size and flow go in one system call (UDP GSO).
+const FLOOD_BURST: u32 = net::udp::FLOOD_BATCH as u32;
+
+/// How queries travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Transport {
+    /// In UDP datagrams.
+    #[default]
+    #[serde(rename = "udp")]
+    Udp,
+    /// Over TCP connections (RFC 7766).
+    #[serde(rename = "tcp")]
+    Tcp,
+    /// In UDP datagrams; what is answered truncated is asked again over TCP.
+    #[serde(rename = "udp+tcp")]
+    UdpTcp,
+}
+
+impl Transport {
+    /// Whether truncated answers are asked again.
+    pub fn retries(self) -> bool {
+        self == Self::UdpTcp
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::UdpTcp => "udp+tcp",
+        })
+    }
+}
+
+/// How packets are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// AF_XDP for rates that sockets do not reach, where it can be had; otherwise sockets.
+    #[default]
+    Auto,
+    /// AF_XDP, or an error.
+    Xdp,
+    /// Sockets.
+    Socket,
+}
+
+/// The life of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Connections {
+    /// How many each worker may have open; 0: as many as there are flows, or 64.
+    pub most: u32,
+    /// Queries on each before we close it; 0: no limit.
+    pub queries: u32,
+    /// We close a connection that was idle for longer, in nanoseconds; 0: never.
+    pub idle: Nanos,
+    /// The most queries waiting for their answers on one connection; more wait on our side. 0: no limit.
+    pub pipeline: u32,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { most: 0, queries: 0, idle: 10 * SECOND, pipeline: 0 }
+    }
+}
 
 /// A load. Durations are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,18 +116,34 @@ pub struct LoadSpec {
     /// Flows (source addresses and ports); 0: as many as the ids in flight need, at least 16 for each worker.
     #[serde(default)]
     pub flows: u32,
-    /// Local addresses to send from, in turn; none: whichever the system takes.
+    /// Local addresses to send from, and networks of such, in turn; none: whichever the system takes.
     #[serde(default)]
-    pub sources: Vec<IpAddr>,
+    pub sources: Vec<Prefix>,
     /// Sending threads; 0: one for each of `cpus`, or one.
     #[serde(default)]
     pub workers: u32,
     /// Cores that the workers are pinned to, in turn; none: not pinned.
     #[serde(default)]
     pub cpus: Vec<usize>,
-    /// The most queries that a worker sends at once; 0: what is due in a millisecond, 1 to 32 (flood: 64).
+    /// The most queries that a worker sends at once; 0: what is due in a millisecond, 1 to 32, and at least `group`
+    /// (flood: 512).
     #[serde(default)]
     pub burst: u32,
+    /// So many queries are due together, at the same rate; 0 and 1: each by itself.
+    #[serde(default)]
+    pub group: u32,
+    /// How queries travel.
+    #[serde(default)]
+    pub transport: Transport,
+    /// The share (0 to 1) of truncated answers that is asked again, with [`Transport::UdpTcp`].
+    #[serde(default = "one")]
+    pub retry: f64,
+    /// How packets are sent.
+    #[serde(default)]
+    pub backend: Backend,
+    /// The life of TCP connections.
+    #[serde(default)]
+    pub connections: Connections,
     /// Receive buffer of each flow in bytes of the kernel's accounting; the result says what was granted.
     #[serde(default = "buffer")]
     pub recv_buffer: usize,
@@ -78,6 +166,10 @@ fn four_seconds() -> Nanos {
     4 * SECOND
 }
 
+fn one() -> f64 {
+    1.0
+}
+
 fn pacing_limit() -> Nanos {
     crate::PACING_LIMIT
 }
@@ -87,16 +179,18 @@ fn buffer() -> usize {
 }
 
 /// How a load is spread: derived from its specification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub workers: u32,
     pub flows_per_worker: u32,
     /// Ids of each flow's window.
     pub slots: usize,
+    /// TCP connections of each worker beside its UDP flows, and the ids of each.
+    pub connections: Option<(u32, usize)>,
     pub burst: u32,
-    /// Open loop: queries in all, the warm-up included, and the first that counts.
-    pub total: u64,
-    pub first_counted: u64,
+    pub span: Span,
+    /// What each worker must be able to send, in queries per second.
+    pub rate: f64,
 }
 
 impl LoadSpec {
@@ -116,6 +210,11 @@ impl LoadSpec {
             cpus: Vec::new(),
             burst: 0,
             recv_buffer: buffer(),
+            group: 0,
+            transport: Transport::default(),
+            retry: 1.0,
+            backend: Backend::default(),
+            connections: Connections::default(),
             pacing_limit: pacing_limit(),
             seed: Seed::default(),
             allowed: Vec::new(),
@@ -123,13 +222,97 @@ impl LoadSpec {
         }
     }
 
-    /// Checks all that can be checked without touching the world, and derives the plan.
-    pub(crate) fn plan(&self) -> Result<Plan, Error> {
+    /// Checks all that can be checked without touching the world, and derives the plan. `recorded` is what the source
+    /// says of itself: queries per second at its own speed.
+    pub(crate) fn plan(&self, recorded: Option<f64>) -> Result<Plan, Error> {
+        let refuse = |text: String| Err(Error::Spec(text));
+        self.check_numbers()?;
+        let workers = match self.workers {
+            0 => (self.cpus.len() as u32).max(1),
+            n => n,
+        };
+        if workers > MOST_WORKERS {
+            return refuse(format!("{workers} workers: at most {MOST_WORKERS}"));
+        }
+        let rate = match &self.pace {
+            Pace::Open(arrivals) => {
+                arrivals.check().map_err(Error::Spec)?;
+                if arrivals.count(self.warmup + self.duration.unwrap_or(LONGEST - self.warmup)) == 0 {
+                    return refuse(format!(
+                        "{} queries/s for {} s are no query at all",
+                        arrivals.peak(),
+                        secs(self.duration.unwrap_or(0))
+                    ));
+                }
+                arrivals.peak() / f64::from(workers)
+            }
+            Pace::Recorded { speed } if !(speed.is_finite() && *speed > 0.0) => {
+                return refuse(format!("a speed of {speed}: it must be above zero"));
+            }
+            Pace::Recorded { speed } => match recorded {
+                Some(rate) => rate * speed / f64::from(workers),
+                None => {
+                    return refuse(
+                        "only a capture has times of its own: give --rate for other queries".into(),
+                    );
+                }
+            },
+            Pace::Closed { window: 0 } => {
+                return refuse("a window of 0 sends nothing: give at least 1".into());
+            }
+            Pace::Closed { .. } => CLOSED_RATE,
+            Pace::Flood => FLOOD_RATE,
+        };
+        // Twice what is sent within a deadline, so that an id is never needed again too soon.
+        let ids = 2.0 * rate * self.deadline as f64 / SECOND as f64;
+        let tcp = self.transport == Transport::Tcp;
+        let flows_per_worker = match (self.flows, self.connections.most) {
+            (0, 0) if tcp => CONNECTIONS.max((ids / 65_536.0).ceil() as u32),
+            (0, most) if tcp => most,
+            (0, _) => ((ids / 65_536.0).ceil() as u32).max(16).next_multiple_of(self.targets.len() as u32),
+            (n, _) => n.div_ceil(workers),
+        };
+        let slots =
+            |flows: u32| ((ids / f64::from(flows)).ceil().min(65_536.0) as usize).next_power_of_two().max(64);
+        let connections = match self.connections.most {
+            _ if !self.transport.retries() => None,
+            0 => Some((CONNECTIONS, slots(CONNECTIONS))),
+            most => Some((most, slots(most))),
+        };
+        for flows in [Some(flows_per_worker), connections.map(|c| c.0)].into_iter().flatten() {
+            if flows > MOST_FLOWS {
+                return refuse(format!(
+                    "{flows} flows for each worker, where {MOST_FLOWS} are the most: give a shorter --deadline, a lower \
+                     rate, or more --workers"
+                ));
+            }
+        }
+        let burst = match (self.burst, &self.pace) {
+            (0, Pace::Open(_) | Pace::Recorded { .. }) => {
+                ((rate / 1000.0).clamp(1.0, 32.0) as u32).max(self.group)
+            }
+            (0, Pace::Closed { .. }) => 32,
+            (0, Pace::Flood) => FLOOD_BURST,
+            (n, _) if n < self.group => {
+                return refuse(format!(
+                    "{} queries due together, but at most {n} sent at once: give a greater --burst",
+                    self.group
+                ));
+            }
+            (n, _) => n,
+        };
+        let until = (self.warmup + self.duration.unwrap_or(LONGEST)).min(LONGEST);
+        let span = Span { warmup: self.warmup, until, most: self.count.unwrap_or(u64::MAX) };
+        Ok(Plan { workers, flows_per_worker, slots: slots(flows_per_worker), connections, burst, span, rate })
+    }
+
+    /// Refuses what cannot be by itself.
+    fn check_numbers(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Spec(text));
         if self.targets.is_empty() {
             return refuse("a load needs a target: give an address such as 127.0.0.1:53".into());
         }
-        if self.duration.is_none() && self.count.is_none() {
+        if self.duration.is_none() && self.count.is_none() && !matches!(self.pace, Pace::Recorded { .. }) {
             return refuse("a load must end: give --duration or --count".into());
         }
         if self.duration == Some(0) || self.count == Some(0) {
@@ -146,72 +329,41 @@ impl LoadSpec {
                 secs(self.deadline)
             ));
         }
+        if !(0.0..=1.0).contains(&self.retry) {
+            return refuse(format!(
+                "{} of the truncated answers asked again: give a share from 0 to 1",
+                self.retry
+            ));
+        }
+        if self.transport == Transport::Tcp && self.backend == Backend::Xdp {
+            return refuse("TCP goes over sockets only: leave --backend out".into());
+        }
         for target in &self.targets {
-            if !self.sources.is_empty() && !self.sources.iter().any(|s| s.is_ipv4() == target.is_ipv4()) {
+            if !self.sources.is_empty() && !self.sources.iter().any(|s| s.ip.is_ipv4() == target.is_ipv4()) {
                 return refuse(format!(
                     "no source address of {target}'s family: add one or leave sources out"
                 ));
             }
         }
-        let workers = match self.workers {
-            0 => (self.cpus.len() as u32).max(1),
-            n => n,
-        };
-        if workers > MOST_WORKERS {
-            return refuse(format!("{workers} workers: at most {MOST_WORKERS}"));
-        }
-        let (rate, total, first_counted) = match &self.pace {
-            Pace::Open(arrivals) => {
-                let rate = arrivals.rate();
-                if !(rate.is_finite() && rate > 0.0) {
-                    return refuse(format!("a rate of {rate} queries/s: it must be above zero"));
-                }
-                let (first, total) = self.counts(arrivals);
-                if total == first {
-                    return refuse(format!(
-                        "{rate} queries/s for {} s are no query at all",
-                        secs(self.duration.unwrap_or(0))
-                    ));
-                }
-                (rate / f64::from(workers), total, first)
-            }
-            Pace::Closed { window: 0 } => {
-                return refuse("a window of 0 sends nothing: give at least 1".into());
-            }
-            Pace::Closed { .. } => (CLOSED_RATE, 0, 0),
-            Pace::Flood => (FLOOD_RATE, 0, 0),
-        };
-        // Twice what is sent within a deadline, so that an id is never needed again too soon.
-        let ids = 2.0 * rate * self.deadline as f64 / SECOND as f64;
-        let flows_per_worker = match self.flows {
-            0 => ((ids / 65_536.0).ceil() as u32).max(16).next_multiple_of(self.targets.len() as u32),
-            n => n.div_ceil(workers),
-        };
-        if flows_per_worker > MOST_FLOWS {
-            return refuse(format!(
-                "{flows_per_worker} flows for each worker, where {MOST_FLOWS} are the most: give a shorter --deadline, a \
-                 lower rate, or more --workers"
-            ));
-        }
-        let slots =
-            ((ids / f64::from(flows_per_worker)).ceil().min(65_536.0) as usize).next_power_of_two().max(64);
-        let burst = match (self.burst, &self.pace) {
-            (0, Pace::Open(_)) => (rate / 1000.0).clamp(1.0, 32.0) as u32,
-            (0, Pace::Closed { .. }) => 32,
-            (0, Pace::Flood) => net::udp::BATCH as u32,
-            (n, _) => n,
-        };
-        Ok(Plan { workers, flows_per_worker, slots, burst, total, first_counted })
+        Ok(())
     }
 
-    /// The first query that counts and the number of all, in an open loop.
-    fn counts(&self, arrivals: &Arrivals) -> (u64, u64) {
-        let first = arrivals.count(self.warmup);
-        let by_time = self.duration.map(|d| arrivals.count(self.warmup + d));
-        let by_count = self.count.map(|c| first.saturating_add(c));
-        // Both bound it, and the hard cap in any case.
-        let cap = arrivals.count(LONGEST);
-        (first.min(cap), by_time.unwrap_or(cap).min(by_count.unwrap_or(cap)).min(cap))
+    /// The local address of flow `n`, in the family of its target; none: whichever the system takes.
+    pub(crate) fn source_of(&self, n: u32, target: SocketAddr) -> Option<IpAddr> {
+        let fitting = || self.sources.iter().filter(|s| s.ip.is_ipv4() == target.is_ipv4());
+        let all: u64 = fitting().fold(0, |sum, s| sum.saturating_add(s.hosts()));
+        if all == 0 {
+            return None;
+        }
+        // Each source serves every target before the next one's turn.
+        let mut at = u64::from(n) / self.targets.len() as u64 % all;
+        for source in fitting() {
+            match at.checked_sub(source.hosts()) {
+                Some(rest) => at = rest,
+                None => return Some(source.host(at)),
+            }
+        }
+        unreachable!("the place is below the sum")
     }
 }
 
@@ -222,6 +374,7 @@ fn secs(n: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use measure::Arrivals;
 
     fn spec(rate: f64) -> LoadSpec {
         let source = serde_json::from_str(r#"{"queries": {"path": "q"}}"#).unwrap();
@@ -233,24 +386,33 @@ mod tests {
     fn ids_suffice_for_any_rate() {
         for rate in [1.0, 5000.0, 100_000.0, 1_000_000.0] {
             for workers in [1, 3] {
-                let plan = LoadSpec { workers, ..spec(rate) }.plan().unwrap();
+                let plan = LoadSpec { workers, ..spec(rate) }.plan(None).unwrap();
                 let ids = plan.slots as f64 * f64::from(plan.flows_per_worker * plan.workers);
                 assert!(ids >= 2.0 * rate * 4.0, "{rate}: {plan:?}");
                 assert!(plan.flows_per_worker >= 16 && plan.slots <= 65_536);
             }
         }
-        assert_eq!(spec(5000.0).plan().unwrap().burst, 5);
-        assert_eq!(spec(5.0).plan().unwrap().burst, 1);
+        assert_eq!(spec(5000.0).plan(None).unwrap().burst, 5);
+        assert_eq!(spec(5.0).plan(None).unwrap().burst, 1);
     }
 
     #[test]
     fn the_warm_up_comes_before_the_duration() {
-        let plan = LoadSpec { warmup: SECOND, ..spec(100.0) }.plan().unwrap();
-        assert_eq!((plan.first_counted, plan.total), (100, 6100));
-        let plan = LoadSpec { warmup: SECOND, count: Some(50), ..spec(100.0) }.plan().unwrap();
-        assert_eq!((plan.first_counted, plan.total), (100, 150));
-        let plan = LoadSpec { duration: None, count: Some(u64::MAX), ..spec(100.0) }.plan().unwrap();
-        assert_eq!(plan.total, 100 * 24 * 3600, "the hard cap");
+        let plan = LoadSpec { warmup: SECOND, ..spec(100.0) }.plan(None).unwrap();
+        assert_eq!(plan.span, Span { warmup: SECOND, until: 61 * SECOND, most: u64::MAX });
+        let plan = LoadSpec { duration: None, count: Some(u64::MAX), ..spec(100.0) }.plan(None).unwrap();
+        assert_eq!(plan.span.until, LONGEST, "the hard cap");
+    }
+
+    #[test]
+    fn sources_take_turns_behind_the_targets() {
+        let targets = vec!["127.0.0.1:53".parse().unwrap(), "[::1]:53".parse().unwrap()];
+        let sources = ["127.0.1.0/30", "::2", "127.0.9.9"].map(|s| s.parse().unwrap()).into();
+        let spec = LoadSpec { targets, sources, ..spec(1.0) };
+        let got: Vec<_> =
+            (0..8).map(|n| spec.source_of(n, spec.targets[n as usize % 2]).unwrap().to_string()).collect();
+        assert_eq!(got, ["127.0.1.1", "::2", "127.0.1.2", "::2", "127.0.9.9", "::2", "127.0.1.1", "::2"]);
+        assert_eq!(LoadSpec { sources: vec![], ..spec.clone() }.source_of(0, spec.targets[0]), None);
     }
 
     #[test]
@@ -266,10 +428,14 @@ mod tests {
             (LoadSpec { pace: Pace::Closed { window: 0 }, ..spec(1.0) }, "window"),
             (spec(0.0), "rate"),
             (spec(f64::NAN), "rate"),
-            (spec(0.001), "no query"),
+            (LoadSpec { duration: Some(1), ..spec(0.001) }, "no query"),
+            (LoadSpec { pace: Pace::Recorded { speed: 1.0 }, ..spec(1.0) }, "--rate"),
+            (LoadSpec { pace: Pace::Recorded { speed: 0.0 }, ..spec(1.0) }, "speed"),
+            (LoadSpec { group: 9, burst: 8, ..spec(1.0) }, "--burst"),
+            (LoadSpec { retry: 1.5, ..spec(1.0) }, "share"),
             (LoadSpec { deadline: 3600 * SECOND, ..spec(1e6) }, "--deadline"),
         ] {
-            let error = bad.plan().unwrap_err().to_string();
+            let error = bad.plan(None).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

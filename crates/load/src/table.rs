@@ -4,6 +4,7 @@
 //! search or hashing is needed. An id is free again only when all older ones are answered or lost; a window that
 //! holds twice what a flow sends within the deadline therefore never runs full at the planned rate.
 
+use crate::recorder::Class;
 use measure::Nanos;
 
 /// What is known of the query in one place of the window.
@@ -38,6 +39,7 @@ pub(crate) struct Entry {
     pub state: State,
     /// Part of the warm-up: not counted.
     pub quiet: bool,
+    pub class: Class,
 }
 
 /// The window of one flow.
@@ -62,13 +64,14 @@ impl Window {
     }
 
     /// Takes the next id, where there is a free one.
-    pub(crate) fn take(&mut self, intended: Nanos, hash: u32, quiet: bool) -> Option<u16> {
+    pub(crate) fn take(&mut self, intended: Nanos, hash: u32, quiet: bool, class: Class) -> Option<u16> {
         if self.head - self.tail == self.entries.len() as u64 {
             return None;
         }
         let id = self.start.wrapping_add(self.head as u16);
         let place = self.place(self.head);
-        self.entries[place] = Entry { sent: intended, behind: 0, hash, id, state: State::Flight, quiet };
+        self.entries[place] =
+            Entry { sent: intended, behind: 0, hash, id, state: State::Flight, quiet, class };
         self.head += 1;
         Some(id)
     }
@@ -114,12 +117,16 @@ mod tests {
     #[test]
     fn ids_wrap_and_a_full_window_gives_none() {
         let mut w = Window::new(4, 65_534);
-        let ids: Vec<_> = (0..5).map(|n| w.take(n, 0, false)).collect();
+        let ids: Vec<_> = (0..5).map(|n| w.take(n, 0, false, Class::Measured)).collect();
         assert_eq!(ids, [Some(65_534), Some(65_535), Some(0), Some(1), None]);
         w.get(65_534).unwrap().state = State::Answered;
         w.get(0).unwrap().state = State::Answered;
         w.advance(None, &mut |_| ());
-        assert_eq!([w.take(9, 0, false), w.take(9, 0, false)], [Some(2), None], "an older id still waits");
+        assert_eq!(
+            [w.take(9, 0, false, Class::Measured), w.take(9, 0, false, Class::Measured)],
+            [Some(2), None],
+            "an older id still waits"
+        );
         assert!(w.get(65_534).is_none(), "its place belongs to another id now");
         assert!(w.get(7).is_none());
     }
@@ -128,7 +135,7 @@ mod tests {
     fn what_waits_too_long_is_lost_once() {
         let mut w = Window::new(8, 0);
         for n in 0..6 {
-            w.take(n * 10, 0, false).unwrap();
+            w.take(n * 10, 0, false, Class::Measured).unwrap();
         }
         w.get(1).unwrap().state = State::Answered;
         let mut lost = Vec::new();

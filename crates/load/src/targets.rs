@@ -20,14 +20,50 @@ pub struct Prefix {
 impl FromStr for Prefix {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text.split_once('/').and_then(|(ip, bits)| {
-            let ip: IpAddr = ip.parse().ok()?;
-            let bits: u8 = bits.parse().ok()?;
-            (bits <= if ip.is_ipv4() { 32 } else { 128 }).then_some(Self { ip, bits })
+        let (ip, bits) = text.split_once('/').map_or((text, None), |(ip, bits)| (ip, Some(bits)));
+        let parsed = ip.parse().ok().and_then(|ip: IpAddr| {
+            let width = if ip.is_ipv4() { 32 } else { 128 };
+            let bits = bits.map_or(Some(width), |bits| bits.parse().ok())?;
+            (bits <= width).then_some(Self { ip, bits })
         });
         parsed.ok_or_else(|| {
-            format!("'{text}' is not a network: give an address and its bits, as in 10.53.0.0/24")
+            format!("'{text}' is not a network: give an address, or one with its bits as in 10.53.0.0/24")
         })
+    }
+}
+
+impl From<IpAddr> for Prefix {
+    fn from(ip: IpAddr) -> Self {
+        Self { ip, bits: if ip.is_ipv4() { 32 } else { 128 } }
+    }
+}
+
+impl Prefix {
+    /// How many addresses a host of this network can have: all of them, but not IPv4's first and last where there are more than
+    /// two.
+    pub fn hosts(&self) -> u64 {
+        match self.ip {
+            IpAddr::V4(_) if self.bits >= 31 => 1 << (32 - self.bits),
+            IpAddr::V4(_) => (1 << (32 - self.bits)) - 2,
+            IpAddr::V6(_) => 1u64.checked_shl(128 - u32::from(self.bits)).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Host address `n`, from 0; beyond [`Self::hosts`] from the beginning again. An address with all of its bits is itself.
+    pub fn host(&self, n: u64) -> IpAddr {
+        let n = n % self.hosts();
+        match self.ip {
+            IpAddr::V4(_) if self.bits == 32 => self.ip,
+            IpAddr::V4(ip) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
+                let first = (ip.to_bits() & mask) + u32::from(self.bits < 31);
+                IpAddr::V4((first + n as u32).into())
+            }
+            IpAddr::V6(ip) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
+                IpAddr::V6(((ip.to_bits() & mask) + u128::from(n)).into())
+            }
+        }
     }
 }
 
@@ -131,8 +167,26 @@ mod tests {
             assert!(parse_target(bad).is_err(), "{bad}");
         }
         assert_eq!("fd53::/64".parse::<Prefix>().unwrap().to_string(), "fd53::/64");
-        for bad in ["10.0.0.0", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/"] {
+        assert_eq!("10.0.0.7".parse::<Prefix>().unwrap().to_string(), "10.0.0.7/32");
+        for bad in ["10.0.0.0/", "10.0.0.0/33", "::/129", "x/8", "10.0.0.0/"] {
             assert!(bad.parse::<Prefix>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn networks_have_hosts() {
+        let net = |text: &str| text.parse::<Prefix>().unwrap();
+        assert_eq!(
+            (net("10.1.2.77/24").hosts(), net("10.1.2.77").hosts(), net("::/0").hosts()),
+            (254, 1, u64::MAX)
+        );
+        assert_eq!(net("10.1.2.77/24").host(0).to_string(), "10.1.2.1");
+        assert_eq!(net("10.1.2.77/24").host(253).to_string(), "10.1.2.254");
+        assert_eq!(net("10.1.2.77/24").host(254).to_string(), "10.1.2.1");
+        assert_eq!(net("10.1.2.77").host(5).to_string(), "10.1.2.77");
+        assert_eq!(net("10.1.2.76/31").host(1).to_string(), "10.1.2.77");
+        assert_eq!(net("fd00::5/112").host(16).to_string(), "fd00::10");
+        assert_eq!(net("fd00::5").host(16).to_string(), "fd00::5");
+        assert_eq!(net("0.0.0.0/0").host(1).to_string(), "0.0.0.2");
     }
 }

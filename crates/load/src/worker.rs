@@ -5,14 +5,15 @@
 //! sleeping thread wakes tens of microseconds late. Answers may wait meanwhile: the kernel has stamped them.
 
 use crate::health::Scheduling;
-use crate::recorder::{Received, Recorder, Tally, Unsent};
-use crate::schedule::{Due, Schedule, Turn};
+use crate::lane::Lane;
+use crate::recorder::{Class, Tally, Unsent, Verdict};
+use crate::retry::Retries;
+use crate::schedule::{Due, Schedule, Span, Step};
 use crate::second::Second;
 use crate::{Error, LoadSpec};
 use measure::clock::{self, SECOND, Wall};
-use measure::{Nanos, Pace};
-use net::transport::{Stamp, Transport, Troubles};
-use std::net::SocketAddr;
+use measure::{Histogram, Nanos, Pace};
+use net::transport::{Connections, Troubles};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use traffic::{Query, QuerySource};
@@ -28,8 +29,8 @@ const LONGEST_SLEEP: Nanos = 20_000_000;
 const LINGER: Nanos = 50_000_000;
 const LAST_CHANCE: Nanos = 200_000_000;
 
-/// Datagrams looked at in one turn, so that a flood of answers cannot keep us from sending.
-const RECEIVE_MAX: usize = 256;
+/// Flows whose drop counters are read once a second; with more of them only at the end.
+const WATCHED_FLOWS: u32 = 256;
 
 /// Where the loop stood still for the longest time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,30 +42,37 @@ pub(crate) struct Stall {
 
 /// What one worker did.
 pub(crate) struct Report {
-    pub tally: Tally,
-    pub offered: u64,
+    /// By [`Class`].
+    pub tallies: [Tally; Class::COUNT],
+    /// By [`Class`]; retries are offered by the answers.
+    pub offered: [u64; Class::COUNT],
     pub scheduling: Scheduling,
     pub stall: Stall,
     /// The greatest step of the wall clock between two readings, in nanoseconds.
     pub clock_step: i64,
     pub troubles: Troubles,
+    pub connections: Option<Connections>,
+    pub handshakes: Histogram,
     /// How often an unpaced load had to wait for an id.
     pub id_waits: u64,
     pub cut_short: bool,
-    /// When the last query was sent.
-    pub last: Nanos,
+    /// How long the measured part of the schedule was; without a pace until the last query was sent.
+    pub length: Nanos,
+    pub backend: &'static str,
     pub receive_buffer: usize,
     pub table_bytes: usize,
 }
 
 /// All that a worker works with.
-pub(crate) struct Worker<'a, T> {
+pub(crate) struct Worker<'a> {
     pub number: u32,
     pub workers: u32,
     pub spec: &'a LoadSpec,
     pub burst: u32,
-    pub transport: T,
-    pub recorder: Recorder,
+    pub span: Span,
+    pub main: Lane,
+    /// Over TCP beside UDP.
+    pub tcp: Option<Lane>,
     pub source: Box<dyn QuerySource + Send>,
     pub stop: &'a AtomicBool,
     pub abort: &'a AtomicBool,
@@ -72,27 +80,28 @@ pub(crate) struct Worker<'a, T> {
 }
 
 /// A worker at work.
-struct Work<'a, T> {
-    w: Worker<'a, T>,
-    targets: Vec<SocketAddr>,
-    flow: u32,
+struct Work<'a> {
+    w: Worker<'a>,
     /// The next query, made ready while there is time.
     query: Query,
     hash: u64,
     ready: bool,
-    pending: Vec<(u16, usize)>,
+    retries: Retries,
+    handshakes: Histogram,
     /// When the measured part begins.
     base: Nanos,
     next_second: u64,
+    /// What of the second that runs is not the recorder's.
+    second: Second,
+    drops: u64,
     wall: Wall,
     wall_at: Nanos,
     clock_step: i64,
     /// When the next turn is expected at the earliest.
     expected: Nanos,
     stall: Stall,
-    offered: u64,
+    offered: [u64; Class::COUNT],
     id_waits: u64,
-    last: Nanos,
     cut_short: bool,
 }
 
@@ -112,29 +121,27 @@ pub(crate) fn settle(cpu: Option<usize>) -> Result<(), Error> {
     Ok(())
 }
 
-impl<'a, T: Transport> Worker<'a, T> {
-    /// Sends the whole share, `total` queries of which those before `first_counted` are the warm-up where the loop is
-    /// open, from the instant `start` on.
-    pub(crate) fn run(self, start: Nanos, total: u64, first_counted: u64) -> Result<Report, Error> {
-        let targets = (0..self.transport.flows()).map(|f| self.transport.target(f)).collect();
+impl Worker<'_> {
+    /// Sends the whole share from the instant `start` on.
+    pub(crate) fn run(self, start: Nanos) -> Result<Report, Error> {
         let base = start + self.spec.warmup;
         let mut work = Work {
-            targets,
-            flow: 0,
             query: Query::default(),
             hash: 0,
             ready: false,
-            pending: Vec::with_capacity(self.burst as usize),
+            retries: Retries::new(self.spec, self.number),
+            handshakes: Histogram::default(),
             base,
             next_second: 0,
+            second: Second::default(),
+            drops: 0,
             wall: Wall::read(),
             wall_at: start,
             clock_step: 0,
             expected: start,
             stall: Stall::default(),
-            offered: 0,
+            offered: [0; Class::COUNT],
             id_waits: 0,
-            last: base,
             cut_short: false,
             w: self,
         };
@@ -144,26 +151,30 @@ impl<'a, T: Transport> Worker<'a, T> {
             std::thread::sleep(std::time::Duration::from_nanos(sleep));
         }
         let before = Scheduling::read();
-        match work.w.spec.pace.clone() {
+        let (share, span, burst) = ((work.w.number, work.w.workers), work.w.span, work.w.burst);
+        let length = match work.w.spec.pace.clone() {
             Pace::Open(arrivals) => {
-                let share = (work.w.number, work.w.workers);
-                work.open(Schedule::new(arrivals, start, total, first_counted, share, work.w.burst))?;
+                let group = work.w.spec.group;
+                work.open(Schedule::arrivals(&arrivals, group, start, span, share, burst))?
             }
-            Pace::Closed { window } => {
-                let (number, workers) = (work.w.number, work.w.workers);
-                let share = window / workers + u32::from(number < window % workers);
-                work.unpaced(share)?;
-            }
+            Pace::Recorded { speed } => work.open(Schedule::recording(speed, start, span, burst))?,
+            Pace::Closed { window } => work.unpaced(part(window.into(), share) as u32)?,
             Pace::Flood => work.unpaced(u32::MAX)?,
-        }
+        };
         let scheduling = Scheduling::read().since(before);
         work.drain()?;
-        Ok(work.report(scheduling))
+        Ok(work.report(scheduling, length))
     }
 }
 
-impl<T: Transport> Work<'_, T> {
-    fn broken(&self) -> impl Fn(std::io::Error) -> Error + use<T> {
+/// The part of worker `share.0` of `share.1`.
+pub(crate) fn part(count: u64, share: (u32, u32)) -> u64 {
+    let (worker, workers) = (u64::from(share.0), u64::from(share.1));
+    count / workers + u64::from(worker < count % workers)
+}
+
+impl Work<'_> {
+    fn broken(&self) -> impl Fn(std::io::Error) -> Error + use<> {
         let worker = self.w.number;
         move |error| Error::Transport { worker, error }
     }
@@ -172,16 +183,20 @@ impl<T: Transport> Work<'_, T> {
         self.w.stop.load(Ordering::Relaxed) || self.w.abort.load(Ordering::Relaxed)
     }
 
-    /// Begins a turn: notices stalls, looks after the clock and the seconds, receives.
-    fn begin(&mut self) -> Result<(), Error> {
+    /// Begins a turn: notices stalls, looks after the clock and the seconds, receives. The time of its begin.
+    fn begin(&mut self) -> Result<Nanos, Error> {
         let now = clock::now();
         let stood = now.saturating_sub(self.expected);
-        if stood > self.stall.length {
-            self.stall = Stall { at: self.expected, length: stood };
+        if stood > self.second.stall {
+            self.second.stall = stood;
+            if stood > self.stall.length {
+                self.stall = Stall { at: self.expected, length: stood };
+            }
         }
         self.expected = now;
         self.tick(now);
-        self.receive()
+        self.receive()?;
+        Ok(now)
     }
 
     fn tick(&mut self, now: Nanos) {
@@ -196,41 +211,61 @@ impl<T: Transport> Work<'_, T> {
         if now < self.base {
             return;
         }
-        self.w.recorder.start_measuring();
+        let lanes = std::iter::once(&mut self.w.main).chain(&mut self.w.tcp);
+        lanes.for_each(|lane| lane.recorder.start_measuring());
         while now >= self.base + (self.next_second + 1) * SECOND {
-            self.w.recorder.expire(now);
-            let second = self.w.recorder.take_second();
-            self.w.seconds.lock().expect("no one panics with it").push((self.next_second, second));
-            self.next_second += 1;
+            self.end_second(now);
         }
     }
 
+    /// Hands over what happened in the second that ends.
+    fn end_second(&mut self, now: Nanos) {
+        let mut second = std::mem::take(&mut self.second);
+        let mut drops = 0;
+        for lane in std::iter::once(&mut self.w.main).chain(&mut self.w.tcp) {
+            lane.recorder.expire(now);
+            second.merge(&lane.recorder.take_second());
+            second.in_flight += lane.recorder.in_flight();
+            second.open += lane.transport.connections().map_or(0, |c| c.open);
+            lane.transport.handshakes(&mut |t| self.handshakes.record(t));
+            if lane.transport.flows() <= WATCHED_FLOWS {
+                drops += lane.transport.troubles().socket_drops;
+            }
+        }
+        second.drops = drops.saturating_sub(self.drops);
+        self.drops = drops;
+        self.w.seconds.lock().expect("no one panics with it").push((self.next_second, second));
+        self.next_second += 1;
+    }
+
     fn receive(&mut self) -> Result<(), Error> {
-        let (recorder, targets, wall) = (&mut self.w.recorder, &self.targets, self.wall);
+        let broken = self.broken();
+        let (retries, wall) = (&mut self.retries, self.wall);
         self.w
-            .transport
-            .receive(RECEIVE_MAX, &mut |m| {
-                let target = targets[m.flow as usize];
-                recorder.received(Received {
-                    flow: m.flow,
-                    from_target: m.from.ip() == target.ip() && m.from.port() == target.port(),
-                    bytes: m.bytes,
-                    len: m.len,
-                    at: match m.stamp {
-                        Stamp::Wall(at) => wall.to_monotonic(at),
-                        Stamp::Monotonic(at) => at,
-                    },
-                });
+            .main
+            .receive(wall, &mut |m, _target, at, verdict| {
+                if verdict == Verdict::Answered {
+                    retries.offer(m.bytes, at);
+                }
             })
-            .map(drop)
-            .map_err(self.broken())
+            .map_err(&broken)?;
+        if let Some(tcp) = &mut self.w.tcp {
+            tcp.receive(wall, &mut |_, _, _, _| ()).map_err(&broken)?;
+            let quiet = self.expected < self.base;
+            self.offered[Class::Retry as usize] += retries.send(tcp, quiet).map_err(&broken)?;
+        }
+        Ok(())
     }
 
     /// Sleeps until `until` or a datagram.
     fn sleep(&mut self, now: Nanos, until: Nanos) -> Result<(), Error> {
-        let until = until.min(now + LONGEST_SLEEP);
+        let mut until = until.min(now + LONGEST_SLEEP);
+        if self.w.tcp.is_some() {
+            // Only one of the two transports can be waited for.
+            until = until.min(now + SPIN);
+        }
         self.expected = until;
-        self.w.transport.wait(until.saturating_sub(now)).map_err(self.broken())
+        self.w.main.transport.wait(until.saturating_sub(now)).map_err(self.broken())
     }
 
     /// Makes the next query ready; false where there are no more.
@@ -242,150 +277,141 @@ impl<T: Transport> Work<'_, T> {
         Ok(self.ready)
     }
 
-    /// Takes an id on this flow, or on the next that has one; what was lent for another flow is sent first.
-    fn claim(&mut self, due: Due) -> Result<Option<u16>, Error> {
-        for _ in 0..self.targets.len() {
-            if let Some(id) = self.w.recorder.claim(self.flow, due.intended, self.hash, due.quiet) {
-                return Ok(Some(id));
-            }
-            self.flush()?;
-        }
-        Ok(None)
+    /// Counts the query that is ready as offered, and puts it on its lane; false where no id was free.
+    fn put(&mut self, due: Due) -> Result<bool, Error> {
+        let class = class(&self.query);
+        let lane = match &mut self.w.tcp {
+            Some(tcp) if self.query.tcp => tcp,
+            _ => &mut self.w.main,
+        };
+        let put = lane.put(&self.query, self.hash, due, class);
+        put.map_err(self.broken())
     }
 
-    /// Sends what was lent, and goes on to the next flow.
     fn flush(&mut self) -> Result<(), Error> {
-        let (recorder, pending, flow) = (&mut self.w.recorder, &self.pending, self.flow);
-        if !pending.is_empty() {
-            let last = &mut self.last;
-            let done = &mut |i: usize, at: Option<Nanos>| {
-                let (id, len) = pending[i];
-                match at {
-                    Some(at) => {
-                        *last = at;
-                        recorder.sent(flow, id, at, len);
-                    }
-                    None => recorder.refused(flow, id),
-                }
-            };
-            let flushed = self.w.transport.flush(done);
-            flushed.map_err(self.broken())?;
-            self.pending.clear();
+        let broken = self.broken();
+        self.w.main.flush().map_err(&broken)?;
+        match &mut self.w.tcp {
+            Some(tcp) => tcp.flush().map_err(broken),
+            None => Ok(()),
         }
-        self.flow = (flow + 1) % self.targets.len() as u32;
-        Ok(())
     }
 
-    /// Puts the query that is ready into the batch.
-    fn put(&mut self, id: u16) -> Result<(), Error> {
-        if self.pending.len() == net::udp::BATCH {
-            // The id is of this flow; come back to it for the rest.
-            let flow = self.flow;
-            self.flush()?;
-            self.flow = flow;
-        }
-        let frame = self.w.transport.lend(self.flow).expect("the batch is flushed when it is full");
-        frame.bytes.extend_from_slice(&self.query.bytes);
-        wire::header::set_id(&mut frame.bytes, id);
-        frame.df = self.query.df;
-        self.pending.push((id, self.query.bytes.len()));
-        self.ready = false;
-        Ok(())
+    fn count_offered(&mut self, due: Due, class: Class) {
+        self.offered[class as usize] += u64::from(!due.quiet);
+        self.second.offered += u64::from(!due.quiet && class == Class::Measured);
     }
 
-    /// Open loop: what the schedule says, when it says it.
-    fn open(&mut self, mut schedule: Schedule) -> Result<(), Error> {
+    /// Open loop: what the schedule says, when it says it. How long the schedule was.
+    fn open(&mut self, mut schedule: Schedule) -> Result<Nanos, Error> {
         loop {
             self.begin()?;
             if self.stopped() {
                 self.cut_short = true;
-                return Ok(());
+                return Ok(schedule.length());
             }
             let now = clock::now();
-            let (recorder, offered) = (&mut self.w.recorder, &mut self.offered);
-            let turn = schedule.turn(now, &mut |quiet| {
-                if !quiet {
-                    *offered += 1;
-                    recorder.unsent(Unsent::Overdue, 1);
-                }
-            });
-            match turn {
-                Turn::End => return Ok(()),
-                Turn::Send(count) => {
-                    for _ in 0..count {
+            let mut put = 0;
+            let wait = loop {
+                match schedule.step(now) {
+                    Step::Tell => match self.prepare()? {
+                        true => schedule.recorded(self.query.at.unwrap_or(0)),
+                        false => schedule.end(),
+                    },
+                    Step::Skip => {
+                        let due = schedule.take(false);
+                        // A recorded query goes with its time; one of a stream without times is not used up.
+                        let class = if schedule.is_recorded() { class(&self.query) } else { Class::Measured };
+                        self.ready &= !schedule.is_recorded();
+                        self.count_offered(due, class);
+                        if !due.quiet {
+                            self.w.main.unsent(Unsent::Overdue, class);
+                        }
+                    }
+                    Step::Send => {
                         if !self.prepare()? {
                             schedule.end();
-                            break;
+                            continue;
                         }
-                        let due = schedule.take();
-                        self.offered += u64::from(!due.quiet);
-                        match self.claim(due)? {
-                            Some(id) => self.put(id)?,
-                            // The query is spent: the stream does not wait for ids.
-                            None => {
-                                self.ready = false;
-                                self.w.recorder.unsent(Unsent::Ids, u64::from(!due.quiet));
-                            }
+                        let due = schedule.take(true);
+                        let class = class(&self.query);
+                        self.count_offered(due, class);
+                        // Where no id is free the query is spent: the stream does not wait for ids.
+                        if !self.put(due)? && !due.quiet {
+                            self.w.main.unsent(Unsent::Ids, class);
+                        }
+                        self.ready = false;
+                        put += 1;
+                        if put >= self.w.burst {
+                            break None;
                         }
                     }
-                    self.flush()?;
-                }
-                Turn::Wait(until) => {
-                    self.prepare()?;
-                    let now = clock::now();
-                    if until > now + SPIN {
-                        self.sleep(now, until - SPIN)?;
-                    } else {
-                        std::hint::spin_loop();
+                    Step::Wait(until) => break Some(until),
+                    Step::End => {
+                        self.flush()?;
+                        return Ok(schedule.length());
                     }
                 }
+            };
+            if put > 0 {
+                self.flush()?;
+                continue;
+            }
+            let Some(until) = wait else { continue };
+            self.prepare()?;
+            let now = clock::now();
+            if until > now + SPIN {
+                self.sleep(now, until - SPIN)?;
+            } else {
+                std::hint::spin_loop();
             }
         }
     }
 
-    /// Closed window or flood: as much as fits into `window`, until the time or the count is over.
-    fn unpaced(&mut self, window: u32) -> Result<(), Error> {
-        let spec = self.w.spec;
-        let end = self.base + spec.duration.unwrap_or(crate::spec::LONGEST - spec.warmup);
-        let share = |count: u64| {
-            let (number, workers) = (u64::from(self.w.number), u64::from(self.w.workers));
-            count / workers + u64::from(number < count % workers)
+    /// Closed window or flood: as much as fits into `window`, until the time or the count is over. How long it took.
+    fn unpaced(&mut self, window: u32) -> Result<Nanos, Error> {
+        let end = self.base - self.w.span.warmup + self.w.span.until;
+        let count = match self.w.span.most {
+            u64::MAX => u64::MAX,
+            most => part(most, (self.w.number, self.w.workers)),
         };
-        let count = spec.count.map_or(u64::MAX, share);
         let mut next_expiry = 0;
         loop {
-            self.begin()?;
+            let now = self.begin()?;
+            let length = now.max(self.base) - self.base;
             if self.stopped() {
                 self.cut_short = true;
-                return Ok(());
+                return Ok(length);
             }
-            let now = clock::now();
-            if now >= end || self.offered >= count {
-                return Ok(());
+            let offered: u64 = self.offered[..=Class::Background as usize].iter().sum();
+            if now >= end || offered >= count {
+                return Ok(self.w.main.last.max(self.base) - self.base);
             }
             let quiet = now < self.base;
-            let room = u64::from(window).saturating_sub(self.w.recorder.in_flight());
+            let room = u64::from(window).saturating_sub(self.w.main.recorder.in_flight());
             let mut want = room.min(self.w.burst.into());
             if !quiet {
-                want = want.min(count - self.offered);
+                want = want.min(count - offered);
             }
             let mut blocked = want == 0;
             for _ in 0..want {
                 if !self.prepare()? {
-                    return self.flush();
+                    self.flush()?;
+                    return Ok(length);
                 }
-                let Some(id) = self.claim(Due { intended: now, quiet })? else {
+                let due = Due { intended: now, quiet };
+                if !self.put(due)? {
                     self.id_waits += 1;
                     blocked = true;
                     break;
-                };
-                self.put(id)?;
-                self.offered += u64::from(!quiet);
+                }
+                self.count_offered(due, class(&self.query));
+                self.ready = false;
             }
             self.flush()?;
             if blocked {
                 if now >= next_expiry {
-                    self.w.recorder.expire(now);
+                    self.w.main.recorder.expire(now);
                     next_expiry = now + SECOND / 1000;
                 }
                 self.prepare()?;
@@ -394,18 +420,26 @@ impl<T: Transport> Work<'_, T> {
         }
     }
 
+    fn in_flight(&self) -> u64 {
+        let tcp = self.w.tcp.as_ref().map_or(0, |lane| lane.recorder.in_flight());
+        self.w.main.recorder.in_flight() + tcp + self.retries.waiting()
+    }
+
     /// Receives until every query is answered or past its deadline.
     fn drain(&mut self) -> Result<(), Error> {
-        let mut end = self.last.max(self.base) + self.w.spec.deadline + LINGER;
-        let mut told = self.cut_short;
-        if told {
-            end = end.min(clock::now() + LAST_CHANCE);
+        let last = |work: &Self| {
+            work.w.main.last.max(work.w.tcp.as_ref().map_or(0, |lane| lane.last)).max(work.base)
+        };
+        let mut chance = Nanos::MAX;
+        if self.cut_short {
+            chance = clock::now() + LAST_CHANCE;
         }
         let mut quiet_since = None;
         loop {
-            self.begin()?;
-            let now = clock::now();
-            if self.w.recorder.in_flight() == 0 {
+            let now = self.begin()?;
+            // A retry may go out late.
+            let end = (last(self) + self.w.spec.deadline + LINGER).min(chance);
+            if self.in_flight() == 0 {
                 let since = *quiet_since.get_or_insert(now);
                 if now >= since + LINGER {
                     return Ok(());
@@ -414,30 +448,47 @@ impl<T: Transport> Work<'_, T> {
             if now >= end {
                 return Ok(());
             }
-            if !told && self.stopped() {
-                (told, end) = (true, end.min(now + LAST_CHANCE));
+            if chance == Nanos::MAX && self.stopped() {
+                chance = now + LAST_CHANCE;
             }
             self.sleep(now, end)?;
         }
     }
 
-    fn report(mut self, scheduling: Scheduling) -> Report {
+    fn report(mut self, scheduling: Scheduling, length: Nanos) -> Report {
+        let now = clock::now();
         // The last, incomplete second; its answers may have come after the last query.
-        let second = self.w.recorder.take_second();
-        self.w.seconds.lock().expect("no one panics with it").push((self.next_second, second));
-        let table_bytes = self.w.recorder.table_bytes();
-        Report {
-            tally: self.w.recorder.finish(clock::now()),
+        self.end_second(now);
+        let mut report = Report {
+            tallies: Default::default(),
             offered: self.offered,
             scheduling,
             stall: self.stall,
             clock_step: self.clock_step,
-            troubles: self.w.transport.troubles(),
+            troubles: Troubles::default(),
+            connections: None,
+            handshakes: self.handshakes,
             id_waits: self.id_waits,
             cut_short: self.cut_short,
-            last: self.last,
-            receive_buffer: self.w.transport.receive_buffer(),
-            table_bytes,
+            length,
+            backend: self.w.main.transport.backend(),
+            receive_buffer: self.w.main.transport.receive_buffer(),
+            table_bytes: 0,
+        };
+        for mut lane in std::iter::once(self.w.main).chain(self.w.tcp) {
+            report.table_bytes += lane.recorder.table_bytes();
+            report.troubles.merge(&lane.transport.troubles());
+            if let Some(connections) = lane.transport.connections() {
+                report.connections.get_or_insert_default().merge(&connections);
+            }
+            for (sum, tally) in report.tallies.iter_mut().zip(lane.recorder.finish(now)) {
+                sum.merge(&tally);
+            }
         }
+        report
     }
+}
+
+fn class(query: &Query) -> Class {
+    if query.background { Class::Background } else { Class::Measured }
 }

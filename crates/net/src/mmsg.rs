@@ -22,6 +22,21 @@ fn empty_header() -> libc::mmsghdr {
 pub(crate) struct Sender {
     vectors: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
+    /// The segment size of each header.
+    segments: Box<[Segment]>,
+}
+
+/// Datagrams that the kernel cuts out of one (`UDP_MAX_SEGMENTS` was 64 until Linux 6.9), and what all of them may hold
+/// together with their header.
+const SEGMENTS_MAX: usize = 64;
+const SEGMENTED_MAX: usize = 65_000;
+
+/// A control message `UDP_SEGMENT`: its header (16 octets) and the size of a segment, aligned.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Segment {
+    header: libc::cmsghdr,
+    size: u16,
 }
 
 // SAFETY: the pointers in the headers are written anew in each call, from borrows that outlive it, and are not
@@ -31,7 +46,61 @@ unsafe impl Send for Sender {}
 impl Sender {
     pub(crate) fn new(size: usize) -> Self {
         let vector = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
-        Self { vectors: vec![vector; size].into(), headers: vec![empty_header(); size].into() }
+        let header = libc::cmsghdr {
+            cmsg_len: size_of::<libc::cmsghdr>() + size_of::<u16>(),
+            cmsg_level: libc::SOL_UDP,
+            cmsg_type: libc::UDP_SEGMENT,
+        };
+        Self {
+            vectors: vec![vector; size].into(),
+            headers: vec![empty_header(); size].into(),
+            segments: vec![Segment { header, size: 0 }; size].into(),
+        }
+    }
+
+    /// As [`Self::send`], with neighbours in `order` that are equally long handed over as one datagram to be cut up.
+    pub(crate) fn send_segmented(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        to: &RawAddr,
+        frames: &[Outgoing],
+        order: &[u16],
+    ) -> io::Result<usize> {
+        let length = |i: usize| frames[usize::from(order[i])].bytes.len();
+        let all = order.len().min(self.headers.len());
+        let (mut at, mut messages) = (0, 0);
+        while at < all {
+            let size = length(at).max(1);
+            let most = (SEGMENTED_MAX / size).clamp(1, SEGMENTS_MAX);
+            let count = (at..all).take(most).take_while(|&i| length(i) == size).count().max(1);
+            for i in at..at + count {
+                let bytes = &frames[usize::from(order[i])].bytes;
+                self.vectors[i] =
+                    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            }
+            let header = &mut self.headers[messages].msg_hdr;
+            header.msg_name = (&raw const to.storage).cast_mut().cast();
+            header.msg_namelen = to.len;
+            header.msg_iov = &raw mut self.vectors[at];
+            header.msg_iovlen = count;
+            self.segments[messages].size = size as u16;
+            header.msg_control = (&raw mut self.segments[messages]).cast();
+            // One datagram needs no cutting.
+            header.msg_controllen = if count > 1 { size_of::<Segment>() } else { 0 };
+            at += count;
+            messages += 1;
+        }
+        // SAFETY: the first `messages` headers point at consecutive parts of the io vectors written above (at the frames'
+        // bytes), at `to`, and at a control message of the length stated; all outlive the call, and the kernel only reads.
+        let sent = check(unsafe {
+            libc::sendmmsg(
+                fd.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                messages as libc::c_uint,
+                libc::MSG_DONTWAIT,
+            )
+        })?;
+        Ok(self.headers[..sent as usize].iter().map(|h| h.msg_hdr.msg_iovlen).sum())
     }
 
     pub(crate) fn send(
@@ -50,6 +119,7 @@ impl Sender {
             header.msg_hdr.msg_namelen = to.len;
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_controllen = 0;
         }
         // SAFETY: the first `n` headers point at one io vector each, these at the frames' bytes, and at `to`; all
         // outlive the call, and the kernel only reads them (sendmsg does not write through name and vectors).

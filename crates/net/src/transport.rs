@@ -77,6 +77,16 @@ pub struct Troubles {
 }
 
 impl Troubles {
+    /// Adds what went wrong elsewhere on our side.
+    pub fn merge(&mut self, other: &Self) {
+        self.socket_drops += other.socket_drops;
+        self.send_no_buffers += other.send_no_buffers;
+        self.send_again += other.send_again;
+        self.send_other += other.send_other;
+        self.icmp += other.icmp;
+        self.send_errno = self.send_errno.max(other.send_errno);
+    }
+
     /// How many datagrams the kernel refused to send.
     pub fn refused(&self) -> u64 {
         self.send_no_buffers + self.send_again + self.send_other
@@ -176,4 +186,21 @@ pub struct Connections {
     pub open: u64,
     /// The most that were open at once.
     pub open_max: u64,
+}
+
+impl Connections {
+    /// Adds those of another transport; both were open at once as far as is known.
+    pub fn merge(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.established += other.established;
+        self.refused += other.refused;
+        self.unreachable += other.unreachable;
+        self.reset += other.reset;
+        self.closed_by_server += other.closed_by_server;
+        self.closed_by_us += other.closed_by_us;
+        self.queries_cut_off += other.queries_cut_off;
+        self.local_failures += other.local_failures;
+        self.open += other.open;
+        self.open_max += other.open_max;
+    }
 }

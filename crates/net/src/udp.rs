@@ -16,6 +16,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 /// Datagrams in one batch.
 pub const BATCH: usize = 64;
 
+/// Datagrams in one batch of a flood.
+pub const FLOOD_BATCH: usize = 512;
+
 /// `SO_MEMINFO` (Linux 4.12) and its place of the drop counter (linux/sock_diag.h).
 const SO_MEMINFO: libc::c_int = 55;
 const MEMINFO_DROPS: usize = 8;
@@ -91,6 +94,8 @@ pub struct UdpFlows {
     lent: Vec<u32>,
     order: Vec<u16>,
     sender: Sender,
+    /// Datagrams of one size on one flow go as one (UDP GSO).
+    segmenting: bool,
     receiver: Receiver,
     events: Box<[libc::epoll_event]>,
     troubles: Troubles,
@@ -134,11 +139,22 @@ impl UdpFlows {
             lent: Vec::with_capacity(BATCH),
             order: Vec::with_capacity(BATCH),
             sender: Sender::new(BATCH),
+            segmenting: false,
             receiver: Receiver::new(BATCH),
             events: vec![libc::epoll_event { events: 0, u64: 0 }; BATCH].into(),
             troubles: Troubles::default(),
             receive_buffer: least,
         })
+    }
+
+    /// For floods: larger batches, in which datagrams of one size and flow are handed to the kernel as one, which cuts it up
+    /// again (UDP GSO, Linux 4.18). They leave in one burst, so a paced load has no use for it.
+    #[must_use]
+    pub fn for_floods(mut self) -> Self {
+        self.frames = (0..FLOOD_BATCH).map(|_| empty_frame()).collect();
+        self.sender = Sender::new(FLOOD_BATCH);
+        self.segmenting = true;
+        self
     }
 
     /// Sends frames of a batch that go on one flow.
@@ -155,6 +171,10 @@ impl UdpFlows {
             let wanted = |i: &usize| if v6 { df == now } else { self.frames[*i].df == df };
             self.order.clear();
             self.order.extend(frames.clone().filter(wanted).map(|i| i as u16));
+            if self.segmenting {
+                let frames = &self.frames;
+                self.order.sort_unstable_by_key(|&i| frames[usize::from(i)].bytes.len());
+            }
             self.send(flow, df, done)?;
         }
         Ok(())
@@ -171,10 +191,19 @@ impl UdpFlows {
         while from < self.order.len() {
             let rest = &self.order[from..];
             let at = monotonic();
-            match self.sender.send(socket.fd.as_fd(), &socket.raw_target, &self.frames, rest) {
+            let (fd, to) = (socket.fd.as_fd(), &socket.raw_target);
+            let sent = match self.segmenting {
+                true => self.sender.send_segmented(fd, to, &self.frames, rest),
+                false => self.sender.send(fd, to, &self.frames, rest),
+            };
+            match sent {
                 Ok(sent) => {
                     rest[..sent].iter().for_each(|&i| done(usize::from(i), Some(at)));
                     (from, tries) = (from + sent, 0);
+                }
+                // The device of the route cannot have its datagrams cut up.
+                Err(e) if self.segmenting && matches!(e.raw_os_error(), Some(libc::EIO | libc::EINVAL)) => {
+                    self.segmenting = false;
                 }
                 // A send may report an ICMP error that an earlier one caused, and by that clears it.
                 Err(e) if tries < 3 && reports_the_past(&e) => tries += 1,
@@ -321,7 +350,7 @@ impl Transport for UdpFlows {
     }
 
     fn backend(&self) -> &'static str {
-        "socket"
+        if self.segmenting { "socket+gso" } else { "socket" }
     }
 }
 
@@ -471,6 +500,34 @@ mod tests {
         let mut flows = UdpFlows::open(&[Flow::to("127.0.0.1:9".parse().unwrap())], BUFFER).unwrap();
         (0..BATCH).for_each(|_| assert!(flows.lend(0).is_some()));
         assert!(flows.lend(0).is_none());
+    }
+
+    #[test]
+    fn a_flood_of_mixed_sizes_arrives_whole() {
+        let responder = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        responder.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+        let target = responder.local_addr().unwrap();
+        let flows = UdpFlows::open(&[Flow::to(target), Flow::to(target)], BUFFER).unwrap();
+        let mut flows = flows.for_floods();
+        assert_eq!((flows.batch(), flows.backend()), (FLOOD_BATCH, "socket+gso"));
+        let message = |n: usize| vec![n as u8; 20 + n * 7 % 31];
+        for n in 0..200 {
+            flows.lend(n as u32 / 150).unwrap().bytes.extend_from_slice(&message(n));
+        }
+        let mut sent = [false; 200];
+        flows.flush(&mut |i, at| sent[i] = at.is_some()).unwrap();
+        assert_eq!(sent, [true; 200]);
+        let mut got = Vec::new();
+        for _ in 0..200 {
+            let mut bytes = [0; 100];
+            let len = responder.recv(&mut bytes).expect("every datagram arrives");
+            got.push(bytes[..len].to_vec());
+        }
+        got.sort();
+        let mut want: Vec<_> = (0..200).map(message).collect();
+        want.sort();
+        assert_eq!(got, want);
+        assert_eq!(flows.troubles(), Troubles::default());
     }
 
     #[test]

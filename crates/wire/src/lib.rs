@@ -2,6 +2,7 @@
 
 pub mod header;
 pub mod name;
+pub mod opt;
 pub mod query;
 pub mod question;
 pub mod ranges;

@@ -2,11 +2,11 @@
 
 use crate::output::Failure;
 use crate::traffic::Shape;
-use ::load::{LoadSpec, parse_target};
+use ::load::{Connections, LoadSpec, Prefix, parse_target};
 use clap::{Args, ValueEnum};
 use measure::clock::SECOND;
 use measure::{Nanos, Pace, Seed, units};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use traffic::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};
 
@@ -45,12 +45,15 @@ pub struct Flags {
     /// Source ports [default: as many as the ids in flight need, at least 16]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     flows: u32,
-    /// Send from these local addresses in turn
-    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
-    source: Vec<IpAddr>,
-    /// The most queries sent at once by a worker [default: what is due in a millisecond, 1 to 32]
+    /// Send from these local addresses, and all of such networks, in turn
+    #[arg(long, value_name = "ADDR|NET", value_delimiter = ',')]
+    source: Vec<Prefix>,
+    /// The most queries sent at once by a worker [default: what is due in a millisecond, 1 to 32; flood: 512]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     burst: u32,
+    /// So many queries are due together, at the same rate
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    group: u32,
     /// Sending threads [default: one for each of --cpus, or one]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     workers: u32,
@@ -69,20 +72,60 @@ pub struct Flags {
     /// How queries travel
     #[arg(long, value_enum, default_value_t = Transport::Udp)]
     transport: Transport,
-    /// How packets are sent
+    /// The share of truncated answers that is asked again over TCP [with udp+tcp]
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
+    retry: f64,
+    /// How packets are sent: auto takes AF_XDP for rates that sockets do not reach, where it can
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,
+    /// The most TCP connections of a worker [default: 64]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    connections: u32,
+    /// Close a TCP connection after so many queries [default: no limit]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    queries_per_connection: u32,
+    /// The most unanswered queries on a TCP connection [default: no limit]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pipeline: u32,
+    /// Close a TCP connection that was idle for so long; 0: never
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
+    idle: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Transport {
     Udp,
+    Tcp,
+    /// UDP, and truncated answers again over TCP
+    #[value(name = "udp+tcp")]
+    UdpTcp,
+}
+
+impl From<Transport> for ::load::Transport {
+    fn from(transport: Transport) -> Self {
+        match transport {
+            Transport::Udp => Self::Udp,
+            Transport::Tcp => Self::Tcp,
+            Transport::UdpTcp => Self::UdpTcp,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Backend {
     Auto,
+    Xdp,
     Socket,
+}
+
+impl From<Backend> for ::load::Backend {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Auto => Self::Auto,
+            Backend::Xdp => Self::Xdp,
+            Backend::Socket => Self::Socket,
+        }
+    }
 }
 
 /// A list of cores.
@@ -135,9 +178,12 @@ impl Flags {
         Ok(SourceSpec::Profile(ProfileSpec { profile, names: names.clone(), seed: Seed(self.seed), changes }))
     }
 
+    pub fn seed(&self) -> Seed {
+        Seed(self.seed)
+    }
+
     /// The load that these flags ask for, with a pace.
     pub fn spec(&self, pace: Pace) -> Result<LoadSpec, Failure> {
-        let (Transport::Udp, Backend::Auto | Backend::Socket) = (self.transport, self.backend);
         Ok(LoadSpec {
             deadline: self.deadline,
             flows: self.flows,
@@ -145,6 +191,16 @@ impl Flags {
             workers: self.workers,
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             burst: self.burst,
+            group: self.group,
+            transport: self.transport.into(),
+            retry: self.retry,
+            backend: self.backend.into(),
+            connections: Connections {
+                most: self.connections,
+                queries: self.queries_per_connection,
+                idle: self.idle,
+                pipeline: self.pipeline,
+            },
             recv_buffer: self.recv_buffer as usize,
             seed: Seed(self.seed),
             allow_external: self.allow_external,

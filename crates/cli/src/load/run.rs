@@ -2,20 +2,29 @@
 
 use super::flags::{DURATION, Flags, positive, rate};
 use super::{failure, show, stop_flag};
-use crate::output::{self, Common, Status};
+use crate::output::{self, Common, Failure, Status};
 use clap::Args;
 use measure::clock::{self, SECOND};
-use measure::{Arrivals, Event, Nanos, Pace, units};
+use measure::{Arrivals, Event, Nanos, Pace, Seed, units};
 
 /// The flags of `load run`.
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("pace").required(true).args(["rate", "window", "flood"]))]
+#[command(group = clap::ArgGroup::new("pace").required(true).args(["rate", "ramp", "steps", "window", "flood"]))]
 pub struct Run {
     #[command(flatten)]
     common: Flags,
     /// Queries per second, whatever the answers
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
+    /// From one rate to another evenly, over the duration
+    #[arg(long, value_name = "FROM:TO", value_parser = ramp)]
+    ramp: Option<(f64, f64)>,
+    /// One rate after the other, each for an equal part of the duration
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = rate)]
+    steps: Vec<f64>,
+    /// With --rate: even, poisson, or a file of quantiles of the gaps between queries, one a line
+    #[arg(long, value_name = "LAW", default_value = "even", requires = "rate")]
+    arrivals: String,
     /// So many queries in flight: a closed loop, only to compare with dnsperf
     #[arg(long, value_name = "W")]
     window: Option<u32>,
@@ -33,16 +42,56 @@ pub struct Run {
     warmup: Nanos,
 }
 
+fn ramp(text: &str) -> Result<(f64, f64), String> {
+    let (from, to) = text.split_once(':').ok_or("give two rates, as in 1K:20K")?;
+    Ok((rate(from)?, rate(to)?))
+}
+
+/// The pace that the flags ask for.
+fn pace(args: &Run, duration: Option<Nanos>) -> Result<Pace, Failure> {
+    let timed = |flag: &str| {
+        let what = format!("{flag} needs to know how long it is: give --duration");
+        duration.map(|d| d + args.warmup).ok_or_else(|| Failure::usage(what))
+    };
+    Ok(match (args.rate, args.ramp, args.window) {
+        (Some(rate), ..) => Pace::Open(arrivals(&args.arrivals, rate, args.common.seed())?),
+        (_, Some((from, to)), _) => Pace::Open(Arrivals::Ramp { from, to, over: timed("--ramp")? }),
+        (.., Some(window)) => Pace::Closed { window },
+        _ if !args.steps.is_empty() => {
+            let each = timed("--steps")? / args.steps.len() as u64;
+            Pace::Open(Arrivals::Steps { rates: args.steps.clone(), each })
+        }
+        _ => Pace::Flood,
+    })
+}
+
+/// The law of --arrivals at a rate.
+fn arrivals(law: &str, rate: f64, seed: Seed) -> Result<Arrivals, Failure> {
+    Ok(match law {
+        "even" => Arrivals::Fixed { rate },
+        "poisson" => Arrivals::Poisson { rate, seed },
+        path => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|e| Failure::usage(format!("--arrivals: even, poisson or a file; {path}: {e}")))?;
+            let mut quantiles = Vec::new();
+            for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
+                let gap: f64 = line.trim().parse().map_err(|_| {
+                    Failure::usage(format!("{path}:{}:1: '{}' is not a number", n + 1, line.trim()))
+                })?;
+                quantiles.push(gap);
+            }
+            let arrivals = Arrivals::Gaps { rate, quantiles, seed };
+            arrivals.check().map_err(|what| Failure::usage(format!("{path}: {what}")))?;
+            arrivals
+        }
+    })
+}
+
 /// Runs the load and tells what came of it.
 pub fn run(args: &Run, common: &Common) -> output::Result {
-    let pace = match (args.rate, args.window) {
-        (Some(rate), _) => Pace::Open(Arrivals::Fixed { rate }),
-        (None, Some(window)) => Pace::Closed { window },
-        (None, None) => Pace::Flood,
-    };
-    let mut spec = args.common.spec(pace)?;
-    spec.duration = args.duration.or(args.count.is_none().then_some(DURATION));
-    (spec.count, spec.warmup) = (args.count, args.warmup);
+    let duration = args.duration.or(args.count.is_none().then_some(DURATION));
+    let mut spec = args.common.spec(pace(args, duration)?)?;
+    (spec.duration, spec.count, spec.warmup) = (duration, args.count, args.warmup);
     let stop = stop_flag()?;
     let result = ::load::run(&spec, || clock::now() + SECOND / 100, &stop, &mut |happened| {
         if common.events {

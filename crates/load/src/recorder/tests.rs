@@ -25,7 +25,8 @@ fn recorder(slots: usize) -> Recorder {
 
 fn send(r: &mut Recorder, flow: u32, n: u16, intended: Nanos, at: Nanos) -> (u16, Vec<u8>) {
     let q = query(n);
-    let id = r.claim(flow, intended, question::hash(&q).unwrap(), false).expect("an id is free");
+    let id =
+        r.claim(flow, intended, question::hash(&q).unwrap(), false, Class::Measured).expect("an id is free");
     r.sent(flow, id, at, q.len());
     (id, q)
 }
@@ -39,7 +40,7 @@ fn an_answer_is_timed_from_both_ends() {
     let mut r = recorder(16);
     let (id, q) = send(&mut r, 0, 1, 100, 150);
     assert_eq!(receive(&mut r, 0, &answer(&q, id), 400), Verdict::Answered);
-    let t = r.finish(2000);
+    let [t, ..] = r.finish(2000);
     assert_eq!((t.sent, t.answered, t.lost, t.rcodes[0]), (1, 1, 0, 1));
     assert_eq!((t.latency.max(), t.service_latency.max(), t.pacing_error.max()), (300, 250, 50));
     assert_eq!((t.bytes_sent, t.bytes_received), (q.len() as u64, q.len() as u64));
@@ -50,7 +51,7 @@ fn without_a_pace_the_intended_time_is_the_send() {
     let mut r = Recorder::new(1, 16, DEADLINE, false, Seed(1));
     let (id, q) = send(&mut r, 0, 1, 100, 150);
     receive(&mut r, 0, &answer(&q, id), 400);
-    let t = r.finish(400);
+    let [t, ..] = r.finish(400);
     assert_eq!((t.latency.max(), t.service_latency.max(), t.pacing_error.count()), (250, 250, 0));
 }
 
@@ -77,7 +78,7 @@ fn what_is_not_the_answer_leaves_the_query_waiting() {
     assert_eq!(receive(&mut r, 0, &answer(&q, id.wrapping_add(1)), 10), Verdict::Unexpected);
     assert_eq!(receive(&mut r, 0, &[], 10), Verdict::Unexpected);
     assert_eq!(receive(&mut r, 0, &refused, 10), Verdict::Answered, "a refusal may leave the question out");
-    let t = r.finish(20);
+    let [t, ..] = r.finish(20);
     assert_eq!((t.mismatched, t.unexpected, t.answered, t.rcodes[5]), (6, 3, 1, 1));
 }
 
@@ -91,7 +92,7 @@ fn late_answers_are_late_and_lost() {
     assert_eq!(r.in_flight(), 0);
     assert_eq!(receive(&mut r, 0, &answer(&qb, b), DEADLINE + 3), Verdict::Late, "given up before");
     assert_eq!(receive(&mut r, 0, &answer(&qb, b), DEADLINE + 4), Verdict::Duplicate);
-    let t = r.finish(DEADLINE + 5);
+    let [t, ..] = r.finish(DEADLINE + 5);
     assert_eq!((t.sent, t.answered, t.lost, t.late, t.duplicates), (2, 0, 2, 2, 1));
     assert_eq!(t.latency.count(), 0, "percentiles are of answers in time");
 }
@@ -100,13 +101,13 @@ fn late_answers_are_late_and_lost() {
 fn the_warm_up_is_not_counted() {
     let mut r = Recorder::new(1, 16, DEADLINE, true, Seed(1));
     let q = query(1);
-    let id = r.claim(0, 0, question::hash(&q).unwrap(), true).unwrap();
+    let id = r.claim(0, 0, question::hash(&q).unwrap(), true, Class::Measured).unwrap();
     r.sent(0, id, 5, q.len());
     assert_eq!(r.in_flight(), 1);
     assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), Verdict::Answered);
     assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), Verdict::Duplicate);
     assert_eq!(receive(&mut r, 0, &[9; 2], 10), Verdict::Unexpected);
-    assert_eq!(r.finish(10), Tally::default());
+    assert_eq!(r.finish(10), <[Tally; Class::COUNT]>::default());
 }
 
 #[test]
@@ -114,9 +115,12 @@ fn a_black_hole_uses_up_the_ids_until_the_deadline() {
     let mut r = recorder(64);
     (0..64).for_each(|n| drop(send(&mut r, 0, n, 0, u64::from(n))));
     let hash = question::hash(&query(99)).unwrap();
-    assert_eq!(r.claim(0, 100, hash, false), None);
+    assert_eq!(r.claim(0, 100, hash, false, Class::Measured), None);
     r.expire(DEADLINE + 10);
-    assert!(r.claim(0, DEADLINE + 10, hash, false).is_some(), "those sent up to 9 are given up");
+    assert!(
+        r.claim(0, DEADLINE + 10, hash, false, Class::Measured).is_some(),
+        "those sent up to 9 are given up"
+    );
     assert_eq!(r.in_flight(), 54);
 }
 
@@ -153,8 +157,9 @@ proptest! {
                     Step::Send { flow, refused } => {
                         let q = query(i as u16);
                         claimed += 1;
-                        match r.claim(*flow, now, question::hash(&q).unwrap(), false) {
-                            None => r.unsent(Unsent::Ids, 1),
+                        let class = [Class::Measured, Class::Background, Class::Retry][i % 3];
+                        match r.claim(*flow, now, question::hash(&q).unwrap(), false, class) {
+                            None => r.unsent(Unsent::Ids, 1, class),
                             Some(id) if *refused => r.refused(*flow, id),
                             Some(id) => {
                                 r.sent(*flow, id, now + 1, q.len());
@@ -183,8 +188,11 @@ proptest! {
             }
             tallies.push(r.finish(now));
         }
-        let mut t = tallies[0].clone();
-        t.merge(&tallies[1]);
+        let mut t = Tally::default();
+        for class in tallies.iter().flatten() {
+            prop_assert_eq!(class.sent, class.answered + class.lost + class.in_flight);
+            t.merge(class);
+        }
         prop_assert_eq!(t.sent + t.unsent(), claimed);
         prop_assert_eq!(t.sent, t.answered + t.lost + t.in_flight);
         prop_assert!(t.late <= t.lost);

@@ -38,13 +38,13 @@ fn capture(path: &Path, profile: &Profile) -> Tally {
     let mut clients = Clients::new(profile, Seed(1));
     let mut writer = Writer::new(BufWriter::new(File::create(path).unwrap())).unwrap();
     let (mut query, mut tally) = (Query::default(), Tally::default());
-    let arrivals = Arrivals::Fixed { rate: 5000.0 };
+    let mut times = Arrivals::Fixed { rate: 5000.0 }.times();
     for n in 0..COUNT {
         assert!(source.next(&mut query).unwrap());
         tally.add(&query);
         let (from, id) = clients.get(n);
         let to = if from.is_ipv4() { (SERVER_V4, 53).into() } else { (SERVER_V6, 53).into() };
-        writer.write(1_000_000_000 * SECOND + arrivals.deadline(n), Route { from, to, id }, &query).unwrap();
+        writer.write(1_000_000_000 * SECOND + times.next().unwrap(), Route { from, to, id }, &query).unwrap();
     }
     tally
 }

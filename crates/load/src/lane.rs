@@ -1,0 +1,152 @@
+//! A lane: one transport, and the recorder of all that goes over it.
+
+use crate::recorder::{Class, Received, Recorder, Unsent, Verdict};
+use crate::schedule::Due;
+use measure::Nanos;
+use measure::clock::Wall;
+use net::transport::{Checksum, Incoming, Stamp, Transport};
+use std::io;
+use std::net::SocketAddr;
+use traffic::Query;
+
+/// Datagrams looked at in one turn, so that a flood of answers cannot keep us from sending.
+const RECEIVE_MAX: usize = 256;
+
+/// A query in the batch that is not flushed yet.
+struct Pending {
+    flow: u32,
+    id: u16,
+    len: u32,
+}
+
+/// One transport with its recorder.
+pub(crate) struct Lane {
+    pub transport: Box<dyn Transport + Send>,
+    pub recorder: Recorder,
+    targets: Vec<SocketAddr>,
+    /// The flows over IPv4 and those over IPv6.
+    families: [Vec<u32>; 2],
+    /// Where queries of no client in particular go, until the batch is flushed.
+    flow: u32,
+    pending: Vec<Pending>,
+    /// When the last query of the measured traffic was sent.
+    pub last: Nanos,
+}
+
+impl Lane {
+    pub(crate) fn new(transport: Box<dyn Transport + Send>, recorder: Recorder) -> Self {
+        let targets: Vec<_> = (0..transport.flows()).map(|f| transport.target(f)).collect();
+        let family =
+            |v6: bool| (0..transport.flows()).filter(|&f| targets[f as usize].is_ipv6() == v6).collect();
+        let families = [family(false), family(true)];
+        let pending = Vec::with_capacity(transport.batch());
+        Self { transport, recorder, targets, families, flow: 0, pending, last: 0 }
+    }
+
+    fn flows(&self) -> u32 {
+        self.targets.len() as u32
+    }
+
+    /// Which flow a query takes by itself; none where any will do.
+    fn own_flow(&self, query: &Query) -> Option<u32> {
+        let family = |v6: bool| &self.families[usize::from(v6)];
+        let list = query.ipv6.map(family).filter(|l| !l.is_empty());
+        match (query.client, list) {
+            (Some(client), Some(list)) => Some(list[client as usize % list.len()]),
+            (Some(client), None) => Some(client % self.flows()),
+            (None, Some(list)) => Some(list[self.flow as usize % list.len()]),
+            (None, None) => None,
+        }
+    }
+
+    /// Takes an id: on the query's own flow, or on this one or the next that has a free one.
+    fn claim(&mut self, query: &Query, hash: u64, due: Due, class: Class) -> Option<(u32, u16)> {
+        if let Some(flow) = self.own_flow(query) {
+            return self.recorder.claim(flow, due.intended, hash, due.quiet, class).map(|id| (flow, id));
+        }
+        for _ in 0..self.flows() {
+            if let Some(id) = self.recorder.claim(self.flow, due.intended, hash, due.quiet, class) {
+                return Some((self.flow, id));
+            }
+            self.next_flow();
+        }
+        None
+    }
+
+    fn next_flow(&mut self) {
+        self.flow += 1;
+        if self.flow == self.flows() {
+            self.flow = 0;
+        }
+    }
+
+    /// Puts a query into the batch, which is flushed where it is full; false where no id is free.
+    pub(crate) fn put(&mut self, query: &Query, hash: u64, due: Due, class: Class) -> io::Result<bool> {
+        let Some((flow, id)) = self.claim(query, hash, due, class) else { return Ok(false) };
+        if self.pending.len() == self.transport.batch() {
+            let at = self.flow;
+            self.flush()?;
+            self.flow = at;
+        }
+        let frame = self.transport.lend(flow).expect("the batch is flushed when it is full");
+        frame.bytes.extend_from_slice(&query.bytes);
+        wire::header::set_id(&mut frame.bytes, id);
+        frame.df = query.df;
+        frame.checksum = match query.checksum {
+            traffic::Checksum::Right => Checksum::Right,
+            traffic::Checksum::Absent => Checksum::Absent,
+            traffic::Checksum::Bad => Checksum::Bad,
+        };
+        self.pending.push(Pending { flow, id, len: query.bytes.len() as u32 });
+        Ok(true)
+    }
+
+    /// Sends the batch, and goes on to the next flow.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let (recorder, pending, last) = (&mut self.recorder, &self.pending, &mut self.last);
+        if !pending.is_empty() {
+            self.transport.flush(&mut |i, at| {
+                let p = &pending[i];
+                match at {
+                    Some(at) => {
+                        *last = at;
+                        recorder.sent(p.flow, p.id, at, p.len as usize);
+                    }
+                    None => recorder.refused(p.flow, p.id),
+                }
+            })?;
+            self.pending.clear();
+        }
+        self.next_flow();
+        Ok(())
+    }
+
+    /// Receives what is there; `each` sees every datagram and what it turned out to be.
+    pub(crate) fn receive(
+        &mut self,
+        wall: Wall,
+        each: &mut dyn FnMut(&Incoming<'_>, SocketAddr, Nanos, Verdict),
+    ) -> io::Result<usize> {
+        let (recorder, targets) = (&mut self.recorder, &self.targets);
+        self.transport.receive(RECEIVE_MAX, &mut |m| {
+            let target = targets[m.flow as usize];
+            let at = match m.stamp {
+                Stamp::Wall(at) => wall.to_monotonic(at),
+                Stamp::Monotonic(at) => at,
+            };
+            let verdict = recorder.received(Received {
+                flow: m.flow,
+                from_target: m.from.ip() == target.ip() && m.from.port() == target.port(),
+                bytes: m.bytes,
+                len: m.len,
+                at,
+            });
+            each(m, target, at, verdict);
+        })
+    }
+
+    /// Notes queries that were due but not sent.
+    pub(crate) fn unsent(&mut self, why: Unsent, class: Class) {
+        self.recorder.unsent(why, 1, class);
+    }
+}
