@@ -1,3 +1,11 @@
 //! Captures in and out.
+//!
+//! [`Reader`] turns captures into a trace: the DNS messages in order, over UDP and TCP, with everything that was
+//! skipped counted by reason. [`Replay`] gives a trace's queries to a load with their times.
 
+pub mod read;
+mod replay;
 pub mod write;
+
+pub use read::{Counts, Message, Options, Reader, Skipped, fuzz_capture, fuzz_packets};
+pub use replay::{LOADED_MAX, Replay, ReplaySpec, Survey};

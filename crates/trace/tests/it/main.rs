@@ -1,4 +1,7 @@
-//! Captures that we write, as tshark and capinfos read them.
+//! Captures that we write, as tshark and capinfos read them; those that we read, beside tshark; replays.
+
+mod captures;
+mod replay;
 
 use measure::clock::SECOND;
 use measure::{Arrivals, Seed};

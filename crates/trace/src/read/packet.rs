@@ -1,0 +1,236 @@
+//! Headers of a packet, from its link to its transport: where things are, nothing copied.
+
+use super::Skip;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
+
+/// Tags before the EtherType: QinQ has two.
+const TAGS_MAX: usize = 4;
+/// Extension headers of an IPv6 packet.
+const EXTENSIONS_MAX: usize = 16;
+
+pub(super) const UDP: u8 = 17;
+pub(super) const TCP: u8 = 6;
+
+/// An IP packet, or a fragment of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ip {
+    pub from: IpAddr,
+    pub to: IpAddr,
+    /// What the payload is: a protocol number of IANA's.
+    pub protocol: u8,
+    /// "Don't fragment" (IPv4).
+    pub df: bool,
+    /// Where the payload is in the packet, as far as it was captured.
+    pub payload: Range<usize>,
+    /// How long the payload was.
+    pub length: usize,
+    pub fragment: Option<Fragment>,
+}
+
+/// Which part of a packet a fragment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fragment {
+    pub id: u32,
+    /// In octets.
+    pub offset: usize,
+    /// It is not the last.
+    pub more: bool,
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Where the IP header of a packet begins.
+pub(super) fn ip_at(link: u16, bytes: &[u8]) -> Result<usize, Skip> {
+    let ether = |mut at: usize| {
+        for _ in 0..=TAGS_MAX {
+            match be16(bytes, at).ok_or(Skip::CutPacket)? {
+                0x0800 | 0x86dd => return Ok(at + 2),
+                // IEEE 802.1Q, 802.1ad, and what was in use before that.
+                0x8100 | 0x88a8 | 0x9100 => at += 4,
+                _ => return Err(Skip::NotIp),
+            }
+        }
+        Err(Skip::NotIp)
+    };
+    match link {
+        1 => ether(12),
+        // Raw IP: LINKTYPE_RAW, what some systems call DLT_RAW, LINKTYPE_IPV4, LINKTYPE_IPV6.
+        101 | 12 | 14 | 228 | 229 => Ok(0),
+        // Linux cooked capture v1, v2.
+        113 => ether(14),
+        276 => match ether(0)? {
+            2 => Ok(20),
+            tagged => Ok(tagged + 18),
+        },
+        // BSD loopback: an address family in some byte order, all of which leave three octets zero.
+        0 | 108 => match bytes.first_chunk::<4>().ok_or(Skip::CutPacket)? {
+            [2 | 10 | 24 | 28 | 30, 0, 0, 0] | [0, 0, 0, 2 | 10 | 24 | 28 | 30] => Ok(4),
+            _ => Err(Skip::NotIp),
+        },
+        _ => Err(Skip::Link),
+    }
+}
+
+/// Reads the IP header at `at` and its extensions.
+pub(super) fn ip(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
+    match bytes.get(at).ok_or(Skip::CutPacket)? >> 4 {
+        4 => ipv4(bytes, at),
+        6 => ipv6(bytes, at),
+        _ => Err(Skip::BadIp),
+    }
+}
+
+fn ipv4(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
+    let header = bytes.get(at..at + 20).ok_or(Skip::CutPacket)?;
+    let own = usize::from(header[0] & 15) * 4;
+    let total = match usize::from(u16::from_be_bytes([header[2], header[3]])) {
+        // Captured before the network card cut it to pieces: as long as it is.
+        0 => bytes.len() - at,
+        n => n,
+    };
+    if own < 20 || total < own {
+        return Err(Skip::BadIp);
+    }
+    let flags = u16::from_be_bytes([header[6], header[7]]);
+    let (more, offset) = (flags & 0x2000 != 0, usize::from(flags & 0x1fff) * 8);
+    let id = u16::from_be_bytes([header[4], header[5]]);
+    let octets = |at: usize| -> [u8; 4] { header[at..at + 4].try_into().expect("four octets") };
+    Ok(Ip {
+        from: Ipv4Addr::from(octets(12)).into(),
+        to: Ipv4Addr::from(octets(16)).into(),
+        protocol: header[9],
+        df: flags & 0x4000 != 0,
+        payload: (at + own).min(bytes.len())..(at + total).min(bytes.len()),
+        length: total - own,
+        fragment: (more || offset > 0).then_some(Fragment { id: id.into(), offset, more }),
+    })
+}
+
+fn ipv6(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
+    let header = bytes.get(at..at + 40).ok_or(Skip::CutPacket)?;
+    let end = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+        0 => bytes.len(),
+        n => at + 40 + n,
+    };
+    let octets = |at: usize| -> [u8; 16] { header[at..at + 16].try_into().expect("sixteen octets") };
+    let (mut next, mut at, mut fragment) = (header[6], at + 40, None);
+    for _ in 0..EXTENSIONS_MAX {
+        let length = match next {
+            // Hop-by-hop options, routing, destination options, mobility, HIP, shim6 (RFC 8200, RFC 7045).
+            0 | 43 | 60 | 135 | 139 | 140 => 8 + 8 * usize::from(*bytes.get(at + 1).ok_or(Skip::CutPacket)?),
+            // Authentication (RFC 4302).
+            51 => 8 + 4 * usize::from(*bytes.get(at + 1).ok_or(Skip::CutPacket)?),
+            44 => {
+                let flags = be16(bytes, at + 2).ok_or(Skip::CutPacket)?;
+                let id = be32(bytes, at + 4).ok_or(Skip::CutPacket)?;
+                let (offset, more) = (usize::from(flags & !7), flags & 1 != 0);
+                // An atomic fragment is a whole packet (RFC 6946).
+                fragment = (more || offset > 0).then_some(Fragment { id, offset, more });
+                8
+            }
+            _ => break,
+        };
+        next = *bytes.get(at).ok_or(Skip::CutPacket)?;
+        at += length;
+        // What follows the fragment header is in pieces.
+        if fragment.is_some() {
+            break;
+        }
+    }
+    if at > end {
+        return Err(Skip::BadIp);
+    }
+    Ok(Ip {
+        from: Ipv6Addr::from(octets(8)).into(),
+        to: Ipv6Addr::from(octets(24)).into(),
+        protocol: next,
+        df: false,
+        payload: at.min(bytes.len())..end.min(bytes.len()),
+        length: end - at,
+        fragment,
+    })
+}
+
+/// A datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Udp {
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    /// The field is not zero.
+    pub checksum: bool,
+    /// Where the payload is, as far as it was captured.
+    pub payload: Range<usize>,
+    /// How long it was.
+    pub length: usize,
+}
+
+/// Reads the UDP header of a whole packet (RFC 768).
+pub(super) fn udp(bytes: &[u8], ip: &Ip) -> Result<Udp, Skip> {
+    let at = ip.payload.start;
+    let header = bytes[..ip.payload.end].get(at..at + 8);
+    let header = header.ok_or(if ip.length < 8 { Skip::BadUdp } else { Skip::CutPacket })?;
+    let field = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let length = match usize::from(field(4)) {
+        // Captured before the network card cut it to pieces.
+        0 => ip.length,
+        n => n,
+    };
+    if length < 8 || length > ip.length {
+        return Err(Skip::BadUdp);
+    }
+    Ok(Udp {
+        from: SocketAddr::new(ip.from, field(0)),
+        to: SocketAddr::new(ip.to, field(2)),
+        checksum: field(6) != 0,
+        payload: at + 8..(at + length).min(ip.payload.end),
+        length: length - 8,
+    })
+}
+
+/// A segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tcp {
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub seq: u32,
+    pub ack: Option<u32>,
+    pub syn: bool,
+    pub fin: bool,
+    pub rst: bool,
+    /// Where the data are, as far as they were captured.
+    pub data: Range<usize>,
+    /// How long they were.
+    pub length: usize,
+}
+
+/// Reads the TCP header of a whole packet (RFC 9293, section 3.1).
+pub(super) fn tcp(bytes: &[u8], ip: &Ip) -> Result<Tcp, Skip> {
+    let at = ip.payload.start;
+    let header = bytes[..ip.payload.end].get(at..at + 20);
+    let header = header.ok_or(if ip.length < 20 { Skip::BadTcp } else { Skip::CutPacket })?;
+    let own = usize::from(header[12] >> 4) * 4;
+    if own < 20 || own > ip.length {
+        return Err(Skip::BadTcp);
+    }
+    let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let number = |at: usize| be32(header, at).expect("within twenty octets");
+    let flag = |bit: u8| header[13] & bit != 0;
+    Ok(Tcp {
+        from: SocketAddr::new(ip.from, port(0)),
+        to: SocketAddr::new(ip.to, port(2)),
+        seq: number(4),
+        ack: flag(0x10).then(|| number(8)),
+        syn: flag(0x02),
+        fin: flag(0x01),
+        rst: flag(0x04),
+        data: (at + own).min(ip.payload.end)..ip.payload.end,
+        length: ip.length - own,
+    })
+}
