@@ -4,5 +4,6 @@ pub mod link;
 mod mmsg;
 pub mod ns;
 mod sys;
+pub mod tcp;
 pub mod transport;
 pub mod udp;

@@ -216,19 +216,8 @@ impl Receiver {
 
     /// When the kernel received datagram `i` of the last batch: wall nanoseconds; now where it did not say.
     pub(crate) fn stamp(&self, i: usize) -> u64 {
-        let header = &self.headers[i].msg_hdr;
-        // SAFETY: the kernel has filled the control buffer and set its length; the CMSG macros stay inside that
-        // length, and a control message of this type holds a timespec, read wherever it is aligned.
-        unsafe {
-            let mut cmsg = libc::CMSG_FIRSTHDR(header);
-            while !cmsg.is_null() {
-                if (*cmsg).cmsg_level == libc::SOL_SOCKET && (*cmsg).cmsg_type == libc::SCM_TIMESTAMPNS {
-                    return nanos(libc::CMSG_DATA(cmsg).cast::<libc::timespec>().read_unaligned());
-                }
-                cmsg = libc::CMSG_NXTHDR(header, cmsg);
-            }
-        }
-        wall()
+        // SAFETY: the kernel has filled the control buffer, which this structure holds, and set its length.
+        unsafe { stamp_of(&self.headers[i].msg_hdr) }.unwrap_or_else(wall)
     }
 
     /// Sends those datagrams of the last batch of `n` back to where they came from for which `keep` holds: how many
@@ -264,6 +253,25 @@ impl Receiver {
         }
         Ok(done)
     }
+}
+
+/// The kernel's stamp among the control messages of a header: wall nanoseconds.
+///
+/// # Safety
+/// The header's control buffer and its length are as the kernel left them, and the buffer is still there.
+pub(crate) unsafe fn stamp_of(header: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the CMSG macros stay inside the length that the kernel stated, and a control message of this type holds
+    // a timespec, read wherever it is aligned.
+    unsafe {
+        let mut cmsg = libc::CMSG_FIRSTHDR(header);
+        while !cmsg.is_null() {
+            if (*cmsg).cmsg_level == libc::SOL_SOCKET && (*cmsg).cmsg_type == libc::SCM_TIMESTAMPNS {
+                return Some(nanos(libc::CMSG_DATA(cmsg).cast::<libc::timespec>().read_unaligned()));
+            }
+            cmsg = libc::CMSG_NXTHDR(header, cmsg);
+        }
+    }
+    None
 }
 
 /// Takes one message off the error queue of a socket; false where it is empty.

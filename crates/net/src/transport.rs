@@ -176,9 +176,10 @@ pub struct Connections {
     pub reset: u64,
     /// Established ones that the server closed first (FIN).
     pub closed_by_server: u64,
-    /// Established ones that we closed: their queries were spent, or they were idle for too long.
+    /// Established ones that we closed: their queries were spent, or they were idle or silent for too long.
     pub closed_by_us: u64,
-    /// Queries that were waiting for an answer when their connection was reset or closed by the server.
+    /// Queries that were waiting for an answer when their connection was reset or closed by the server, or for a
+    /// connection that could not be opened.
     pub queries_cut_off: u64,
     /// Connections that could not be opened for want of local ports, descriptors or memory.
     pub local_failures: u64,
