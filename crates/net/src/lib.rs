@@ -1,9 +1,13 @@
 //! Every unsafe packet and namespace call of dnsrack, behind safe functions.
 
+#[allow(dead_code)] // the echo program, which follows, needs what the redirect program does not
+mod bpf;
 pub mod link;
 mod mmsg;
 pub mod ns;
+pub mod route;
 mod sys;
 pub mod tcp;
 pub mod transport;
 pub mod udp;
+pub mod xdp;

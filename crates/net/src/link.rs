@@ -106,18 +106,35 @@ fn driver(name: &str) -> io::Result<String> {
         driver: [u8; 32],
         rest: [u8; 160],
     }
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     let mut info = Info { command: GDRVINFO, driver: [0; 32], rest: [0; 160] };
+    ethtool(name, (&raw mut info).cast())?;
+    let end = info.driver.iter().position(|&b| b == 0).unwrap_or(info.driver.len());
+    Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
+}
+
+/// How many queues an interface receives on; an error where the driver does not tell (it then has one).
+///
+/// # Errors
+/// From the system.
+pub fn receive_queues(name: &str) -> io::Result<u32> {
+    const GCHANNELS: u32 = 0x3c;
+    // `struct ethtool_channels`: command, then most receive, send, other and combined ones, then as many as there are.
+    let mut channels = [GCHANNELS, 0, 0, 0, 0, 0, 0, 0, 0];
+    ethtool(name, (&raw mut channels).cast())?;
+    Ok((channels[5] + channels[8]).max(1))
+}
+
+/// Asks `SIOCETHTOOL` about an interface; `data` must point at the structure that its command wants.
+fn ethtool(name: &str, data: *mut libc::c_char) -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     // SAFETY: ifreq is a plain C structure for which all zeroes is valid.
     let mut request: libc::ifreq = unsafe { std::mem::MaybeUninit::zeroed().assume_init() };
     for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_data = (&raw mut info).cast();
-    // SAFETY: the request and the structure that it points to (196 bytes, as the kernel's) outlive the call.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })?;
-    let end = info.driver.iter().position(|&b| b == 0).unwrap_or(info.driver.len());
-    Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
+    request.ifr_ifru.ifru_data = data;
+    // SAFETY: the request outlives the call; the two callers, above and below, pass whole structures that do so too.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) }).map(drop)
 }
 
 #[cfg(test)]

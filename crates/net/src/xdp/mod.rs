@@ -1,0 +1,470 @@
+//! Packets written by ourselves and handed over through AF_XDP, past the host's IP stack: the fast transport.
+//!
+//! Sending: Ethernet, IP and UDP headers come from templates, checksums are computed here; a batch costs one system
+//! call. Receiving: an XDP program takes UDP datagrams to our ports (those of the flows, no others), stamps them, and
+//! puts them into a ring that is read without system calls. Copy mode, which every driver has.
+//!
+//! What differs from sockets: fragmented answers and such with IPv4 options or IPv6 extension headers go to the
+//! host's stack and are lost to us; UDP checksums of answers are not verified (between virtual interfaces there are
+//! none); a capture on the same interface does not see what is sent; one socket per interface, which must have one
+//! receive queue. Needs root.
+#![allow(unsafe_code)] // in `ring`; each block says why it is sound
+
+mod flows;
+mod packet;
+mod program;
+mod ring;
+
+use crate::bpf::{Attach, Link};
+use crate::route;
+use crate::sys::{monotonic, wait_readable};
+use crate::transport::{Checksum, Incoming, Outgoing, Stamp, Transport, Troubles};
+use crate::udp::Flow;
+use flows::Table;
+use ring::{Desc, HEADROOM, Socket};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Where in the receive path our program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver where it can, otherwise behind it.
+    #[default]
+    Auto,
+    /// In the driver only.
+    Native,
+    /// Behind the driver only, on socket buffers.
+    Generic,
+}
+
+/// How to open the transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Queries in a batch, 1 to 1024.
+    pub batch: usize,
+    /// Packets that can wait to be read, and half as many that can be on their way out; rounded up to a power of two.
+    /// Each takes 2,048 octets (4,096 where the interface's packets are large) of memory that cannot be swapped out.
+    pub frames: usize,
+    /// Where the program runs.
+    pub mode: Mode,
+    /// Source ports for flows that do not say one.
+    pub ports: Range<u16>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { batch: 64, frames: 8192, mode: Mode::Auto, ports: 20_000..60_000 }
+    }
+}
+
+/// Why there is no AF_XDP transport.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpError {
+    /// No flows were asked for.
+    #[error("no flows: give at least one target")]
+    NoFlows,
+    /// No way to a target.
+    #[error("{0}; use sockets instead")]
+    Route(#[from] route::Error),
+    /// Flows that leave by two interfaces.
+    #[error("targets are reached by two interfaces, {0} and {1}: AF_XDP sends by one; use sockets instead")]
+    Interfaces(String, String),
+    /// An IPv4 source for an IPv6 target, or the other way round.
+    #[error("source {0} and target {1} are of two families")]
+    Families(IpAddr, SocketAddr),
+    /// Two flows with one source address and port, whose answers could not be told apart.
+    #[error("two flows have the source {0}")]
+    Twice(SocketAddr),
+    /// More flows than ports.
+    #[error("{address} has no source ports left from {} to {}; add source addresses", ports.start, ports.end.saturating_sub(1))]
+    Ports {
+        /// The source address.
+        address: IpAddr,
+        /// The ports that there are.
+        ports: Range<u16>,
+    },
+    /// The interface spreads what it receives over several queues.
+    #[error(
+        "interface {interface} has {queues} receive queues and an AF_XDP socket serves one: \
+         'ethtool -L {interface} combined 1' (or 'rx 1'), or use sockets"
+    )]
+    Queues {
+        /// Its name.
+        interface: String,
+        /// How many.
+        queues: u32,
+    },
+    /// Somebody else has an AF_XDP socket or an XDP program there.
+    #[error(
+        "interface {interface} is in use by another AF_XDP socket or XDP program; \
+         one worker to an interface: use one core, or sockets"
+    )]
+    Busy {
+        /// Its name.
+        interface: String,
+    },
+    /// No privilege.
+    #[error(
+        "{doing}: {source}; AF_XDP needs root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF): use sockets instead"
+    )]
+    Privilege {
+        /// What was refused.
+        doing: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The kernel or the driver refuses for another reason.
+    #[error("{doing} on interface {interface}: {source}; use sockets instead")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// The interface.
+        interface: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+/// Flows over one AF_XDP socket.
+pub struct XdpFlows {
+    /// Detached before the socket closes.
+    _link: Link,
+    _program: program::Redirect,
+    socket: Socket,
+    table: Table,
+    attach: Attach,
+    mtu: usize,
+    /// Chunks that can be filled, the warmest last.
+    free: Vec<u32>,
+    frames: Box<[Outgoing]>,
+    /// The flow of each frame of the batch: as many as were lent.
+    lent: Vec<u32>,
+    /// The frames of the batch that are in the ring now, in its order.
+    put: Vec<u16>,
+    /// Where the kernel has to stop being waited for: descriptors made void, with their chunks.
+    void: Vec<(u32, u32)>,
+    number: u16,
+    troubles: Troubles,
+    unstamped: u64,
+}
+
+/// How often the kernel is asked again when it takes nothing.
+const TRIES: u32 = 16;
+
+/// For how long an interface may still be busy with who used it last: the kernel takes it apart in the background.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl XdpFlows {
+    /// Opens one socket for all flows, on the interface that leads to their targets. A flow without source address gets
+    /// the route's, one without source port gets one of `options.ports` that no other flow and no local socket has.
+    ///
+    /// # Errors
+    /// As [`XdpError`] says.
+    pub fn open(flows: &[Flow], options: &Options) -> Result<Self, XdpError> {
+        let (table, way) =
+            Table::new(flows, options.ports.clone(), &flows::busy_ports(), &mut flows::paths())?;
+        let interface = || way.interface.clone();
+        let failed = |doing| {
+            let interface = interface();
+            move |source: io::Error| match source.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => XdpError::Privilege { doing, source },
+                Some(libc::EBUSY | libc::EEXIST) => XdpError::Busy { interface },
+                _ => XdpError::System { doing, interface, source },
+            }
+        };
+        let queues = crate::link::receive_queues(&way.interface).unwrap_or(1);
+        if queues > 1 {
+            return Err(XdpError::Queues { interface: interface(), queues });
+        }
+        let receiving = options.frames.clamp(64, 1 << 20).next_power_of_two() as u32;
+        let sending = receiving / 2;
+        let mtu = way.mtu as usize;
+        let chunk = if mtu + packet::ETHERNET + HEADROOM <= 2048 { 2048 } else { 4096 };
+        let socket = Socket::open(sending, receiving, chunk).map_err(failed("open an AF_XDP socket"))?;
+        patiently(|| socket.bind(way.index, 0)).map_err(failed("bind an AF_XDP socket"))?;
+        let program = program::Redirect::new(table.rows.iter().map(|row| row.port))
+            .and_then(|program| program.set_socket(0, socket.as_fd()).map(|()| program))
+            .map_err(failed("load an XDP program"))?;
+        let (link, attach) =
+            attach(&program.program, way.index, options.mode).map_err(failed("attach an XDP program"))?;
+        let batch = options.batch.clamp(1, 1024.min(sending as usize));
+        Ok(Self {
+            _link: link,
+            _program: program,
+            socket,
+            table,
+            attach,
+            mtu,
+            free: (0..sending).rev().collect(),
+            frames: (0..batch)
+                .map(|_| Outgoing { bytes: Vec::with_capacity(512), ..Outgoing::default() })
+                .collect(),
+            lent: Vec::with_capacity(batch),
+            put: Vec::with_capacity(batch),
+            void: Vec::with_capacity(sending as usize),
+            number: 0,
+            troubles: Troubles::default(),
+            unstamped: 0,
+        })
+    }
+
+    /// The source address and port of a flow.
+    ///
+    /// # Panics
+    /// Where there is no such flow.
+    pub fn source(&self, flow: u32) -> SocketAddr {
+        self.table.source(flow)
+    }
+
+    /// How many datagrams came without the kernel's stamp and were stamped when they were read.
+    pub fn unstamped(&self) -> u64 {
+        self.unstamped
+    }
+
+    /// Octets of memory that it keeps: packets and flows.
+    pub fn memory(&self) -> usize {
+        let rings = self.socket.received.size() + self.socket.to_send.size();
+        rings as usize * self.socket.umem.chunk + self.table.bytes()
+    }
+
+    /// Takes back the chunks of packets that have left.
+    fn reclaim(&mut self) {
+        let produced = self.socket.sent.produced();
+        let sent = &mut self.socket.sent;
+        while sent.at != produced {
+            self.free.push((sent.get(sent.at) / self.socket.umem.chunk as u64) as u32);
+            sent.at = sent.at.wrapping_add(1);
+        }
+        sent.release();
+        let taken = self.socket.to_send.consumed();
+        let free = &mut self.free;
+        self.void.retain(|&(at, chunk)| {
+            let passed = (taken.wrapping_sub(at) as i32) > 0;
+            if passed {
+                free.push(chunk);
+            }
+            !passed
+        });
+    }
+
+    /// Writes frame `i` of the batch into a chunk and into the ring; false where it cannot be sent.
+    fn put(&mut self, i: usize) -> bool {
+        let frame = &self.frames[i];
+        let row = self.table.rows[self.lent[i] as usize];
+        let template = &self.table.templates[row.template as usize];
+        let len = template.len() + frame.bytes.len();
+        if len - packet::ETHERNET > self.mtu {
+            (self.troubles.send_other, self.troubles.send_errno) =
+                (self.troubles.send_other + 1, libc::EMSGSIZE);
+            return false;
+        }
+        let Some(chunk) = self.free.pop() else {
+            self.troubles.send_no_buffers += 1;
+            return false;
+        };
+        self.number = self.number.wrapping_add(1);
+        let addr = u64::from(chunk) * self.socket.umem.chunk as u64;
+        let to = self.socket.umem.bytes_mut(addr, len);
+        template.write(to, row.port, self.number, &frame.bytes, frame.df, frame.checksum);
+        self.socket.to_send.push(Desc { addr, len: len as u32, options: 0 });
+        true
+    }
+
+    /// Has the kernel take what is in the ring from `from` on, and tells of each.
+    fn hand_over(&mut self, from: u32, done: &mut dyn FnMut(usize, Option<u64>)) {
+        let end = self.socket.to_send.at;
+        self.socket.to_send.publish();
+        let (mut taken, mut tries, mut next) = (from, 0, 0);
+        let mut refusal = 0;
+        while taken != end && tries < TRIES {
+            let at = monotonic();
+            let result = self.socket.kick();
+            let before = taken;
+            let seen = self.socket.to_send.consumed();
+            if (seen.wrapping_sub(taken) as i32) > 0 {
+                taken = seen;
+            }
+            let errno = result.err().and_then(|e| e.raw_os_error()).unwrap_or(0);
+            // EBUSY: the last that was taken was dropped by the driver, and the ring may not yet show it.
+            let dropped = errno == libc::EBUSY;
+            if dropped && taken == before {
+                taken = taken.wrapping_add(1);
+            }
+            for i in 0..taken.wrapping_sub(before) {
+                let last = before.wrapping_add(i + 1) == taken;
+                let refused = dropped && last;
+                self.troubles.send_again += u64::from(refused);
+                done(usize::from(self.put[next]), (!refused).then_some(at));
+                next += 1;
+            }
+            if taken == before {
+                (tries, refusal) = (tries + 1, errno);
+                self.reclaim();
+            } else {
+                tries = 0;
+            }
+        }
+        // What is left is made void: the kernel passes over it when it comes to it.
+        while taken != end {
+            let mut desc = self.socket.to_send.get(taken);
+            self.void.push((taken, (desc.addr / self.socket.umem.chunk as u64) as u32));
+            desc.options = u32::MAX;
+            self.socket.to_send.set(taken, desc);
+            match refusal {
+                libc::ENOBUFS | libc::ENOMEM => self.troubles.send_no_buffers += 1,
+                0 | libc::EAGAIN => self.troubles.send_again += 1,
+                errno => {
+                    (self.troubles.send_other, self.troubles.send_errno) =
+                        (self.troubles.send_other + 1, errno);
+                }
+            }
+            done(usize::from(self.put[next]), None);
+            (taken, next) = (taken.wrapping_add(1), next + 1);
+        }
+    }
+}
+
+/// Tries again while the last user's things are being taken apart.
+fn patiently<T>(mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begun = Instant::now();
+    loop {
+        match f() {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn attach(program: &crate::bpf::Program, interface: u32, mode: Mode) -> io::Result<(Link, Attach)> {
+    let try_one = |attach| patiently(|| Link::attach(program, interface, attach)).map(|link| (link, attach));
+    match mode {
+        Mode::Native => try_one(Attach::Native),
+        Mode::Generic => try_one(Attach::Generic),
+        Mode::Auto => try_one(Attach::Native).or_else(|_| try_one(Attach::Generic)),
+    }
+}
+
+impl Transport for XdpFlows {
+    fn flows(&self) -> u32 {
+        self.table.rows.len() as u32
+    }
+
+    fn target(&self, flow: u32) -> SocketAddr {
+        self.table.template(flow).target
+    }
+
+    fn lend(&mut self, flow: u32) -> Option<&mut Outgoing> {
+        assert!(flow < self.flows(), "no flow {flow}");
+        let frame = self.frames.get_mut(self.lent.len())?;
+        self.lent.push(flow);
+        frame.bytes.clear();
+        (frame.df, frame.checksum) = (false, Checksum::Right);
+        Some(frame)
+    }
+
+    fn batch(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn mixes_flows(&self) -> bool {
+        true
+    }
+
+    fn checksums(&self) -> (bool, bool) {
+        (true, true)
+    }
+
+    fn flush(&mut self, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()> {
+        if self.lent.is_empty() {
+            return Ok(());
+        }
+        if self.free.len() < self.socket.to_send.size() as usize / 2 {
+            self.reclaim();
+        }
+        // Void descriptors may still be in the ring.
+        let room =
+            self.socket.to_send.size() - self.socket.to_send.at.wrapping_sub(self.socket.to_send.consumed());
+        let from = self.socket.to_send.at;
+        self.put.clear();
+        for i in 0..self.lent.len() {
+            if self.put.len() < room as usize && self.put(i) {
+                self.put.push(i as u16);
+            } else {
+                done(i, None);
+            }
+        }
+        self.hand_over(from, done);
+        self.lent.clear();
+        Ok(())
+    }
+
+    fn receive(&mut self, max: usize, each: &mut dyn FnMut(&Incoming<'_>)) -> io::Result<usize> {
+        let ready = self.socket.received.produced().wrapping_sub(self.socket.received.at);
+        let n = (ready as usize).min(max);
+        if n == 0 {
+            return Ok(0);
+        }
+        let mut now = None;
+        let mask = !(self.socket.umem.chunk as u64 - 1);
+        for i in 0..n as u32 {
+            let at = self.socket.received.at.wrapping_add(i);
+            let desc = self.socket.received.get(at);
+            let chunk = desc.addr & mask;
+            let before = (desc.addr - chunk) as usize;
+            let data = self.socket.umem.bytes(chunk, before + desc.len as usize);
+            let (room, frame) = data.split_at(before);
+            let stamp = room.last_chunk::<8>().map_or(0, |s| u64::from_ne_bytes(*s));
+            if let Some(d) = packet::parse(frame)
+                && let Some(flow) = self.table.find(d.to)
+            {
+                let stamp = if stamp == 0 {
+                    self.unstamped += 1;
+                    *now.get_or_insert_with(monotonic)
+                } else {
+                    stamp
+                };
+                each(&Incoming {
+                    flow,
+                    from: d.from,
+                    bytes: &d.payload[..d.len.min(Incoming::MAX)],
+                    len: d.len,
+                    stamp: Stamp::Monotonic(stamp),
+                });
+            }
+            if before >= 8 {
+                // A packet that comes without a stamp must not inherit this one.
+                self.socket.umem.bytes_mut(desc.addr - 8, 8).fill(0);
+            }
+            self.socket.fill.push(chunk);
+        }
+        self.socket.received.at = self.socket.received.at.wrapping_add(n as u32);
+        self.socket.received.release();
+        self.socket.fill.publish();
+        Ok(n)
+    }
+
+    fn wait(&mut self, timeout: u64) -> io::Result<()> {
+        wait_readable(self.socket.as_fd(), timeout)
+    }
+
+    fn troubles(&mut self) -> Troubles {
+        self.troubles.socket_drops = self.socket.statistics().dropped;
+        self.troubles
+    }
+
+    fn receive_buffer(&self) -> usize {
+        self.socket.received.size() as usize * self.socket.umem.chunk
+    }
+
+    fn backend(&self) -> &'static str {
+        match self.attach {
+            Attach::Native => "xdp-native",
+            Attach::Generic => "xdp-generic",
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! An AF_XDP socket: packet memory (UMEM) and the four rings that it shares with the kernel.
+//!
+//! The kernel only takes from the transmission ring inside our own system calls (copy mode), so that what it has left
+//! there can be made void again. Reference: Documentation/networking/af_xdp.rst.
+#![allow(unsafe_code)] // each block says why it is sound
+
+use crate::sys::{check, set_option};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The kernel leaves this much room before a received packet (`XDP_PACKET_HEADROOM`).
+pub(super) const HEADROOM: usize = 256;
+/// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.18): how many descriptors one system call may take; 32 without.
+const MAX_TX_SKB_BUDGET: libc::c_int = 9;
+
+/// A packet in the UMEM.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Desc {
+    pub addr: u64,
+    pub len: u32,
+    pub options: u32,
+}
+
+/// Memory shared with the kernel.
+struct Mapping {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+impl Mapping {
+    fn new(len: usize, flags: libc::c_int, fd: libc::c_int, offset: libc::off_t) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let at = unsafe {
+            libc::mmap(std::ptr::null_mut(), len, protection, flags | libc::MAP_POPULATE, fd, offset)
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { at: NonNull::new(at.cast()).expect("mmap does not give address 0"), len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and everything that points into it goes with its owner.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
+/// One ring of `T`, of which we are the producer or the consumer.
+pub(super) struct Ring<T> {
+    _memory: Mapping,
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    entries: NonNull<T>,
+    mask: u32,
+    /// Our own position: what is not yet shown to the kernel.
+    pub at: u32,
+}
+
+impl<T: Copy> Ring<T> {
+    fn map(fd: BorrowedFd<'_>, size: u32, page: libc::off_t, offsets: &[u64; 4]) -> io::Result<Self> {
+        let len = offsets[2] as usize + size as usize * size_of::<T>();
+        let memory = Mapping::new(len, libc::MAP_SHARED, fd.as_raw_fd(), page)?;
+        // SAFETY: the kernel says where in the mapping its counters and entries lie, aligned for their types.
+        let (producer, consumer, entries) = unsafe {
+            (
+                memory.at.add(offsets[0] as usize).cast(),
+                memory.at.add(offsets[1] as usize).cast(),
+                memory.at.add(offsets[2] as usize).cast(),
+            )
+        };
+        Ok(Self { _memory: memory, producer, consumer, entries, mask: size - 1, at: 0 })
+    }
+
+    fn counter(&self, of: NonNull<AtomicU32>) -> &AtomicU32 {
+        // SAFETY: inside the mapping, which lives as long as `self`; shared with the kernel by atomic accesses only.
+        unsafe { of.as_ref() }
+    }
+
+    /// How far the producer has come.
+    pub fn produced(&self) -> u32 {
+        self.counter(self.producer).load(Ordering::Acquire)
+    }
+
+    /// How far the consumer has come.
+    pub fn consumed(&self) -> u32 {
+        self.counter(self.consumer).load(Ordering::Acquire)
+    }
+
+    /// Shows the kernel what was written up to here.
+    pub fn publish(&self) {
+        self.counter(self.producer).store(self.at, Ordering::Release);
+    }
+
+    /// Gives back to the kernel what was read up to here.
+    pub fn release(&self) {
+        self.counter(self.consumer).store(self.at, Ordering::Release);
+    }
+
+    pub fn size(&self) -> u32 {
+        self.mask + 1
+    }
+
+    /// Reads an entry; only what the kernel has produced and we have not released has a meaning.
+    pub fn get(&self, at: u32) -> T {
+        // SAFETY: the mask keeps it inside the mapping; entries are plain integers, for which any bits are valid.
+        unsafe { self.entries.add((at & self.mask) as usize).read() }
+    }
+
+    /// Writes an entry that the kernel does not look at now.
+    pub fn set(&mut self, at: u32, value: T) {
+        // SAFETY: the mask keeps it inside the mapping; the kernel reads integers, whatever they are.
+        unsafe { self.entries.add((at & self.mask) as usize).write(value) };
+    }
+
+    /// Writes the next entry.
+    pub fn push(&mut self, value: T) {
+        self.set(self.at, value);
+        self.at = self.at.wrapping_add(1);
+    }
+}
+
+/// Packet memory: chunks of one size.
+pub(super) struct Umem {
+    memory: Mapping,
+    pub chunk: usize,
+}
+
+impl Umem {
+    fn new(chunks: usize, chunk: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        Ok(Self { memory: Mapping::new(chunks * chunk, flags, -1, 0)?, chunk })
+    }
+
+    fn inside(&self, addr: u64, len: usize) -> usize {
+        let at = addr as usize;
+        assert!(at <= self.memory.len && len <= self.memory.len - at, "outside the packet memory");
+        at
+    }
+
+    /// The octets of a packet, which the kernel has finished with.
+    pub fn bytes(&self, addr: u64, len: usize) -> &[u8] {
+        let at = self.inside(addr, len);
+        // SAFETY: inside the mapping; the kernel does not write to chunks that it has handed over.
+        unsafe { std::slice::from_raw_parts(self.memory.at.as_ptr().add(at), len) }
+    }
+
+    /// The octets of a chunk that is ours.
+    pub fn bytes_mut(&mut self, addr: u64, len: usize) -> &mut [u8] {
+        let at = self.inside(addr, len);
+        // SAFETY: inside the mapping; chunks that are ours the kernel neither reads nor writes.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.at.as_ptr().add(at), len) }
+    }
+}
+
+/// `struct xdp_umem_reg`
+#[repr(C)]
+struct UmemReg {
+    addr: u64,
+    len: u64,
+    chunk_size: u32,
+    headroom: u32,
+    flags: u32,
+    tx_metadata_len: u32,
+}
+
+/// `struct sockaddr_xdp`
+#[repr(C)]
+struct Address {
+    family: u16,
+    flags: u16,
+    interface: u32,
+    queue: u32,
+    shared_umem: u32,
+}
+
+/// What the kernel counted (`struct xdp_statistics`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Statistics {
+    /// Received packets that got lost on the way to us: no room in a ring, or too large for a chunk.
+    pub dropped: u64,
+}
+
+/// A socket with its memory, bound to one queue of an interface.
+pub(super) struct Socket {
+    // The rings go before the socket, the socket before the memory.
+    pub received: Ring<Desc>,
+    pub to_send: Ring<Desc>,
+    pub fill: Ring<u64>,
+    pub sent: Ring<u64>,
+    fd: OwnedFd,
+    pub umem: Umem,
+}
+
+// SAFETY: the pointers lead into mappings that the same structure owns and that do not move with it; no thread is
+// special to the kernel.
+unsafe impl Send for Socket {}
+
+impl Socket {
+    /// A socket with `sending` chunks for packets to be sent (from address 0) and `receiving` ones for received packets
+    /// (behind them, all given to the kernel), both powers of two.
+    pub fn open(sending: u32, receiving: u32, chunk: usize) -> io::Result<Self> {
+        // SAFETY: takes no pointers; the descriptor that it returns belongs to nobody else.
+        let fd = unsafe {
+            OwnedFd::from_raw_fd(check(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0))?)
+        };
+        let umem = Umem::new((sending + receiving) as usize, chunk)?;
+        let register = UmemReg {
+            addr: umem.memory.at.as_ptr().addr() as u64,
+            len: umem.memory.len as u64,
+            chunk_size: chunk as u32,
+            headroom: 0,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        // SAFETY: the structure outlives the call; the memory that it names lives as long as the socket (fields are
+        // dropped in the order of their declaration), and the kernel keeps the pages pinned anyway.
+        check(unsafe {
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_XDP,
+                libc::XDP_UMEM_REG,
+                (&raw const register).cast(),
+                size_of::<UmemReg>() as libc::socklen_t,
+            )
+        })?;
+        // Twice as many completions as packets: a completion that finds no room would stop sending.
+        let sizes = [
+            (libc::XDP_RX_RING, receiving),
+            (libc::XDP_TX_RING, sending),
+            (libc::XDP_UMEM_FILL_RING, receiving),
+            (libc::XDP_UMEM_COMPLETION_RING, sending * 2),
+        ];
+        for (ring, size) in sizes {
+            set_option(fd.as_fd(), libc::SOL_XDP, ring, size as libc::c_int)?;
+        }
+        // What is on its way to a slow receiver counts against the send buffer, a few hundred octets each.
+        let buffer = libc::c_int::try_from(u64::from(sending) * 2048).unwrap_or(libc::c_int::MAX / 2);
+        if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, buffer).is_err() {
+            set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, buffer)?;
+        }
+        // Newer kernels only; without it a larger batch takes a system call for each 32.
+        let _ = set_option(fd.as_fd(), libc::SOL_XDP, MAX_TX_SKB_BUDGET, sending as libc::c_int);
+        let mut offsets = [[0u64; 4]; 4];
+        let mut len = size_of_val(&offsets) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` octets of integers.
+        check(unsafe {
+            libc::getsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_XDP,
+                libc::XDP_MMAP_OFFSETS,
+                offsets.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        })?;
+        if len as usize != size_of_val(&offsets) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "AF_XDP of before Linux 5.4"));
+        }
+        let at = fd.as_fd();
+        let mut socket = Self {
+            received: Ring::map(at, receiving, libc::XDP_PGOFF_RX_RING, &offsets[0])?,
+            to_send: Ring::map(at, sending, libc::XDP_PGOFF_TX_RING, &offsets[1])?,
+            fill: Ring::map(at, receiving, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, &offsets[2])?,
+            sent: Ring::map(
+                at,
+                sending * 2,
+                libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t,
+                &offsets[3],
+            )?,
+            fd,
+            umem,
+        };
+        for i in 0..receiving {
+            socket.fill.push(u64::from(sending + i) * chunk as u64);
+        }
+        socket.fill.publish();
+        Ok(socket)
+    }
+
+    /// Binds it to a queue of an interface, in copy mode.
+    pub fn bind(&self, interface: u32, queue: u32) -> io::Result<()> {
+        let address = Address {
+            family: libc::AF_XDP as u16,
+            flags: libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP,
+            interface,
+            queue,
+            shared_umem: 0,
+        };
+        let len = size_of::<Address>() as libc::socklen_t;
+        // SAFETY: the address outlives the call and has the length stated.
+        check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
+    }
+
+    /// Has the kernel send what is in the ring.
+    pub fn kick(&self) -> io::Result<()> {
+        // SAFETY: no buffer and no address.
+        let sent = unsafe {
+            libc::sendto(self.fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        let mut counts = [0u64; 6];
+        let mut len = size_of_val(&counts) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` octets of integers.
+        let read = check(unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_XDP,
+                libc::XDP_STATISTICS,
+                counts.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        });
+        match (read, counts) {
+            // What found no chunk is among the dropped ones in copy mode; what found a full ring is not.
+            (Ok(_), [dropped, _, _, ring_full, _, _]) => Statistics { dropped: dropped + ring_full },
+            (Err(_), _) => Statistics::default(),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
