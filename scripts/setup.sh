@@ -46,6 +46,8 @@ need_to_test() {
     need tshark tshark "independent judge of captures"
     need ip iproute2 "looks for leftovers of a run"
     need xz xz-utils "reads compressed zones"
+    need zstd zstd "compressed captures"
+    need lz4 lz4 "compressed captures"
     need setpriv util-linux "tests without privileges"
 }
 

@@ -342,3 +342,47 @@ impl QuerySource for Replay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::{Route, Writer};
+
+    #[test]
+    fn a_long_trace_is_read_on_the_way_to_the_same_effect() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long.pcap");
+        let mut writer = Writer::new(std::fs::File::create(&path).unwrap()).unwrap();
+        for n in 0..2000u16 {
+            let mut query = Query { df: n % 2 == 0, ..Query::default() };
+            wire::query::write(&mut query.bytes, 0, b"\x03com\0", n, None);
+            let from = SocketAddr::new([10, 0, (n >> 8) as u8, n as u8].into(), n);
+            let route = Route { from, to: "192.0.2.53:53".parse().unwrap(), id: n };
+            writer.write(SECOND + 1000 * Nanos::from(n), route, &query).unwrap();
+        }
+        drop(writer);
+        let spec = ReplaySpec::new(vec![path]);
+        let all = |replays: Vec<Replay>| -> Vec<Vec<Query>> {
+            let all = |mut replay: Replay| {
+                let mut query = Query::default();
+                std::iter::from_fn(|| replay.next(&mut query).unwrap().then(|| query.clone())).collect()
+            };
+            replays.into_iter().map(all).collect()
+        };
+        let memory = spec.open_within(3, LOADED_MAX).unwrap();
+        let way = spec.open_within(3, 1000).unwrap();
+        assert!(memory.iter().all(|r| matches!(r.from, From::Memory(..))));
+        assert!(way.iter().all(|r| matches!(r.from, From::Captures(_))));
+        let (memory, way) = (all(memory), all(way));
+        assert!(memory == way && memory.iter().map(Vec::len).sum::<usize>() == 2000);
+    }
+
+    #[test]
+    fn clients_never_change() {
+        let numbers =
+            ["192.0.2.1:53", "192.0.2.1:54", "192.0.2.2:53", "[2001:db8::1]:53", "[2001:db8::1:0:0:0:1]:53"];
+        assert_eq!(numbers.map(|c| client(c.parse().unwrap())), GOLDEN);
+    }
+
+    const GOLDEN: [u32; 5] = [2_723_329_949, 3_920_014_572, 2_962_299_216, 1_901_073_890, 2_762_220_816];
+}

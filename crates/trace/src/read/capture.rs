@@ -70,8 +70,11 @@ impl Capture {
     pub fn open(mut input: Input) -> Result<Self, Error> {
         let not = |path: &Path, what: String| Error::NotACapture { path: path.to_owned(), what };
         if !input.need(24)? {
-            let what =
-                if input.bytes().is_empty() { "it is empty" } else { "it ends within its first 24 octets" };
+            let what = if input.bytes().is_empty() && !input.truncated {
+                "it is empty"
+            } else {
+                "it ends within its first 24 octets"
+            };
             return Err(not(&input.path, what.into()));
         }
         let bytes = input.bytes();

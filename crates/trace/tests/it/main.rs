@@ -1,7 +1,12 @@
 //! Captures that we write, as tshark and capinfos read them; those that we read, beside tshark; replays.
 
 mod captures;
+mod files;
+mod fragments;
+mod fuzz;
 mod replay;
+mod streams;
+mod support;
 
 use measure::clock::SECOND;
 use measure::{Arrivals, Seed};
