@@ -21,6 +21,9 @@ pub enum Error {
     /// The queries.
     #[error(transparent)]
     Source(#[from] traffic::Error),
+    /// The zone that answers are checked against.
+    #[error(transparent)]
+    Zone(#[from] zone::Error),
     /// The sockets could not be opened.
     #[error("cannot open {flows} sockets from {source_address} to {target}: {error}")]
     Open {

@@ -5,6 +5,7 @@
 //! Memory is sized before the start by rate and deadline (the ids in flight) and does not grow with the run.
 
 pub mod calibrate;
+pub mod check;
 pub mod echo;
 mod error;
 mod health;

@@ -57,7 +57,7 @@ pub(super) fn is_canonical(rtype: u16, rdatas: &[&[u8]]) -> bool {
 }
 
 /// Appends record data in canonical form: names in it as small letters.
-pub(crate) fn canonical_rdata(rtype: u16, rdata: &[u8], out: &mut Vec<u8>) {
+pub fn canonical_rdata(rtype: u16, rdata: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(rdata);
     let data = &mut out[start..];

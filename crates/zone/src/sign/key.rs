@@ -205,7 +205,7 @@ impl Key {
 }
 
 /// Key tag of DNSKEY data (RFC 4034 appendix B).
-fn key_tag(dnskey: &[u8]) -> u16 {
+pub(super) fn key_tag(dnskey: &[u8]) -> u16 {
     let sum: u32 =
         dnskey.iter().enumerate().map(|(i, &b)| u32::from(b) << if i % 2 == 0 { 8 } else { 0 }).sum();
     (sum + (sum >> 16)) as u16

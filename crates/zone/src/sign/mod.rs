@@ -14,6 +14,7 @@ mod key;
 mod keys;
 mod node;
 mod nsec3;
+pub mod verify;
 mod worker;
 
 pub(crate) use canonical::canonical_rdata;

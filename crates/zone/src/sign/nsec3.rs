@@ -8,7 +8,7 @@ use serde::Serialize;
 use wire::name::{MAX_NAME, Name};
 
 /// Octets of a hash (SHA-1, the one algorithm there is).
-pub(super) const HASH: usize = 20;
+pub const HASH: usize = 20;
 /// Flag of an NSEC3 record whose span may cover unsigned delegations.
 const OPT_OUT: u8 = 1;
 
@@ -25,7 +25,7 @@ pub struct Nsec3 {
 
 impl Nsec3 {
     /// The hash of a name in canonical form (section 5).
-    pub(super) fn hash(&self, owner: &[u8]) -> [u8; HASH] {
+    pub fn hash(&self, owner: &[u8]) -> [u8; HASH] {
         let mut hash = [0; HASH];
         let mut digest = |data: &[u8]| {
             let mut context = Context::new(&SHA1);

@@ -1,0 +1,432 @@
+//! One answer against what the zone says: every fault by its name.
+
+use super::expect::{End, Expected, Step, expect};
+use super::facts::{Facts, serial};
+use super::message::{Answer, Kind, Set, find, same_data, show_name};
+use super::proof::{Claim, Proof};
+use super::signatures::Signatures;
+use wire::name;
+use wire::rtype;
+
+/// What is wrong with an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub name: &'static str,
+    pub expected: String,
+    pub got: String,
+}
+
+/// What came of one answer.
+#[derive(Debug, Default)]
+pub(super) struct Judgement {
+    /// What the zone has there; empty where it was not looked up.
+    pub kind: &'static str,
+    pub faults: Vec<Fault>,
+    /// Right, but not as it should be.
+    pub odd: Vec<&'static str>,
+    /// Why it could not be judged.
+    pub unchecked: Option<&'static str>,
+    /// It had to have signatures and proofs.
+    pub dnssec: bool,
+    pub serial: Option<u32>,
+}
+
+const NOERROR: u16 = 0;
+const NXDOMAIN: u16 = 3;
+const YXDOMAIN: u16 = 6;
+
+/// Judges an answer.
+pub(super) fn judge(facts: &Facts, answer: &Answer, signatures: &mut Signatures<'_>) -> Judgement {
+    let mut judgement = Judgement { unchecked: out_of_scope(facts, answer), ..Judgement::default() };
+    if judgement.unchecked.is_some() {
+        return judgement;
+    }
+    let soa = |set: &&Set| set.kind.rtype == rtype::SOA && set.owner == facts.apex;
+    judgement.serial = answer.sets().find(soa).map(|set| serial(&set.rdatas[0]));
+    // Serial number arithmetic (RFC 1982).
+    if judgement.serial.is_some_and(|s| (s.wrapping_sub(facts.serial) as i32) > 0) {
+        judgement.unchecked = Some("newer_serial");
+        return judgement;
+    }
+    let expected = expect(facts, &answer.qname, answer.qtype);
+    judgement.kind = match &expected.end {
+        End::Answer if expected.steps.len() > 1 => "alias",
+        End::Answer => "answer",
+        End::Some { .. } => "some",
+        End::NoData { .. } => "nodata",
+        End::NoName { .. } => "nxdomain",
+        End::Referral { .. } => "referral",
+        End::Outside | End::TooLong | End::Unknown("alias_not_shown") => "alias",
+        End::Unknown(why) => {
+            judgement.unchecked = Some(why);
+            return judgement;
+        }
+    };
+    let mut judge = Judge {
+        facts,
+        answer,
+        expected: &expected,
+        dnssec: answer.wants_dnssec && facts.is_signed(),
+        faults: Vec::new(),
+        odd: Vec::new(),
+    };
+    judge.whole(signatures);
+    Judgement { faults: judge.faults, odd: judge.odd, dnssec: judge.dnssec, ..judgement }
+}
+
+/// Why the zone cannot say what the answer must be.
+fn out_of_scope(facts: &Facts, answer: &Answer) -> Option<&'static str> {
+    if answer.opcode != 0 {
+        return Some("opcode");
+    }
+    if answer.qclass != facts.class {
+        return Some("class");
+    }
+    if !name::is_under(&answer.qname, &facts.apex) {
+        return Some("outside_zone");
+    }
+    // Meta types and transfers, ANY apart (RFC 6895 section 3.1).
+    if answer.qtype == rtype::OPT || (128..255).contains(&answer.qtype) {
+        return Some("question_type");
+    }
+    // BADVERS, BADCOOKIE and the like are about the query.
+    (answer.rcode > 15).then_some("extended_rcode")
+}
+
+/// An answer being judged.
+struct Judge<'a> {
+    facts: &'a Facts,
+    answer: &'a Answer,
+    expected: &'a Expected,
+    dnssec: bool,
+    faults: Vec<Fault>,
+    odd: Vec<&'static str>,
+}
+
+impl Judge<'_> {
+    fn fault(&mut self, name: &'static str, expected: impl ToString, got: impl ToString) {
+        self.faults.push(Fault { name, expected: expected.to_string(), got: got.to_string() });
+    }
+
+    fn whole(&mut self, signatures: &mut Signatures<'_>) {
+        self.header();
+        if matches!(self.answer.rcode, NOERROR | NXDOMAIN | YXDOMAIN) {
+            let answer = self.answer;
+            if let Some(record) = &answer.duplicate {
+                self.fault("duplicate_record", "each record once", record);
+            }
+            self.records();
+            self.answer_section();
+            self.authority_section();
+            self.without_dnssec();
+            if !answer.tc {
+                self.glue();
+            }
+            if self.dnssec {
+                self.signed();
+                if !answer.tc {
+                    self.proofs();
+                }
+                for set in [&answer.answer, &answer.authority, &answer.additional] {
+                    self.faults.extend(signatures.check(self.facts, set));
+                }
+            }
+        }
+    }
+
+    /// Response code and AA.
+    fn header(&mut self) {
+        let (answer, expected) = (self.answer, self.expected);
+        let rcode = match expected.end {
+            End::NoName { .. } => NXDOMAIN,
+            End::TooLong => YXDOMAIN,
+            // Another zone of the server may say more about it.
+            End::Outside | End::Unknown(_) if answer.rcode == NXDOMAIN => NXDOMAIN,
+            _ => NOERROR,
+        };
+        if answer.rcode != rcode {
+            let text = |code: u16| wire::rcode::to_text(code as u8);
+            self.fault("rcode", text(rcode), text(answer.rcode));
+        }
+        let referral = matches!(expected.end, End::Referral { .. }) && expected.steps.is_empty();
+        // AA is about the first name (RFC 1035 section 4.1.1). A server that refuses claims nothing.
+        if matches!(answer.rcode, NOERROR | NXDOMAIN) && answer.aa == referral {
+            match referral {
+                true => self.fault("aa", "AA clear: a referral", "AA set"),
+                false => self.fault("aa", "AA set: an authoritative answer", "AA clear"),
+            }
+        }
+    }
+
+    /// Every record must be the zone's, with its TTL, and in whole RRsets.
+    fn records(&mut self) {
+        let (facts, answer) = (self.facts, self.answer);
+        let negative = matches!(self.expected.end, End::NoData { .. } | End::NoName { .. });
+        for (number, section) in
+            [&answer.answer, &answer.authority, &answer.additional].into_iter().enumerate()
+        {
+            for set in section {
+                if !name::is_under(&set.owner, &facts.apex) {
+                    // Another zone of the server may have more about an alias, and addresses of names in the answer: data
+                    // of NS, MX and SRV end with a name.
+                    let names = |s: &Set| s.rdatas.iter().any(|rdata| rdata.ends_with(&set.owner));
+                    let named = || {
+                        [set.kind.rtype, set.kind.covered].iter().any(|t| [rtype::A, rtype::AAAA].contains(t))
+                            && answer.answer.iter().chain(&answer.authority).any(names)
+                    };
+                    if self.expected.end != End::Outside && !(number == 2 && named()) {
+                        self.fault("foreign_record", "records of the zone", shown(set));
+                    }
+                    continue;
+                }
+                // A question for the SOA has it in the answer section.
+                let negative =
+                    negative && number == 1 && [set.kind.rtype, set.kind.covered].contains(&rtype::SOA);
+                self.one_set(set, negative);
+            }
+        }
+    }
+
+    fn one_set(&mut self, set: &Set, negative: bool) {
+        let (facts, answer, expected) = (self.facts, self.answer, self.expected);
+        let steps = &expected.steps;
+        let made = |s: &&Step| s.owner == set.owner && s.made.is_some();
+        if let Some(step) = steps.iter().find(made)
+            && set.kind == Kind::plain(rtype::CNAME)
+        {
+            let target = step.made.clone().unwrap_or_default();
+            if set.rdatas[..] != [target.clone()] {
+                self.fault(
+                    "foreign_record",
+                    format!("CNAME {}, from the DNAME", show_name(&target)),
+                    shown(set),
+                );
+            }
+            // RFC 6672 section 3.1; RFC 2672 had zero.
+            let dname = facts.set(&step.source, Kind::plain(rtype::DNAME));
+            let right = |ttl: &u32| *ttl == 0 || dname.is_some_and(|d| d.ttls.contains(ttl));
+            if let Some(ttl) = set.ttls.iter().find(|ttl| !right(ttl)) {
+                self.fault("ttl", format!("{}: the DNAME's", shown(set)), ttl);
+            }
+            return;
+        }
+        let source = match &expected.end {
+            End::Some { source } if set.owner == expected.name => source,
+            _ => steps.iter().find(|s| s.owner == set.owner).map_or(&set.owner, |s| &s.source),
+        };
+        let Some(zone) = facts.set(source, set.kind) else {
+            // RFC 8482 section 4.2: servers may make up a HINFO record for ANY.
+            if !(answer.qtype == rtype::ANY && set.kind.rtype == rtype::HINFO) {
+                self.fault("foreign_record", format!("no {} at {}", set.kind, show_name(source)), shown(set));
+            }
+            return;
+        };
+        if let Some(odd) = set.rdatas.iter().find(|r| !zone.has(r)) {
+            let [wanted, odd] = [&zone.rdatas[0], odd].map(|r| show_data(set.kind.rtype, r));
+            let wanted = match &zone.rdatas[..] {
+                [_] => wanted,
+                all => format!("{wanted} and {} more", all.len() - 1),
+            };
+            let owner = show_name(&set.owner);
+            self.fault(
+                "foreign_record",
+                format!("{owner} {} {wanted}", set.kind),
+                format!("{owner} {} {odd}", set.kind),
+            );
+        } else if set.rdatas.len() < zone.rdatas.len() && !answer.tc {
+            self.fault(
+                "incomplete_rrset",
+                format!("{} records of {}", zone.rdatas.len(), shown(set)),
+                set.rdatas.len(),
+            );
+        }
+        let ttls = match negative {
+            // RFC 2308 section 3.
+            true => vec![zone.ttls.iter().copied().min().unwrap_or(0).min(self.minimum())],
+            false => zone.ttls.clone(),
+        };
+        if let Some(ttl) = set.ttls.iter().find(|ttl| !ttls.contains(ttl)) {
+            let name = if negative { "negative_ttl" } else { "ttl" };
+            self.fault(name, format!("{} {ttls:?}", shown(set)), ttl);
+        }
+    }
+
+    /// The SOA's last field.
+    fn minimum(&self) -> u32 {
+        let soa = self.facts.set(&self.facts.apex, Kind::plain(rtype::SOA));
+        let minimum = soa.and_then(|soa| soa.rdatas[0].last_chunk::<4>());
+        minimum.map_or(u32::MAX, |m| u32::from_be_bytes(*m))
+    }
+
+    /// The RRsets that answer, and no others.
+    fn answer_section(&mut self) {
+        let (answer, expected) = (self.answer, self.expected);
+        if !answer.tc {
+            for step in &expected.steps {
+                if find(&answer.answer, &step.owner, Kind::plain(step.rtype)).is_none() {
+                    let what = super::message::show(&step.owner, step.rtype);
+                    self.fault("answer_missing", what, "not in the answer section");
+                }
+            }
+        }
+        for set in &answer.answer {
+            let asked = |rtype| expected.steps.iter().any(|s| s.owner == set.owner && s.rtype == rtype);
+            let right = match &expected.end {
+                End::Some { .. } if set.owner == expected.name => true,
+                End::Outside if !name::is_under(&set.owner, &self.facts.apex) => true,
+                End::Unknown(_) => true,
+                _ => asked(if set.kind.rtype == rtype::RRSIG { set.kind.covered } else { set.kind.rtype }),
+            };
+            if !right {
+                self.fault("answer_extra", "only what was asked for", shown(set));
+            }
+        }
+    }
+
+    /// The name servers of a referral, the SOA of a negative answer, and nothing that does not belong there.
+    fn authority_section(&mut self) {
+        let (facts, answer, expected) = (self.facts, self.answer, self.expected);
+        let (needed, allowed): (Option<(&[u8], u16)>, &[u16]) = match &expected.end {
+            End::Referral { cut } => (Some((cut, rtype::NS)), &[rtype::NS, rtype::DS]),
+            End::NoData { .. } | End::NoName { .. } => (Some((&facts.apex, rtype::SOA)), &[rtype::SOA]),
+            End::Answer | End::TooLong => (None, &[rtype::NS]),
+            // A server may have nothing of what was asked for (RFC 8482 section 4.1), or leave signatures out.
+            End::Some { .. } => (None, &[rtype::NS, rtype::SOA]),
+            End::Outside | End::Unknown(_) => return,
+        };
+        let place = needed.map_or(&facts.apex[..], |(owner, _)| owner);
+        if let Some((owner, rtype)) = needed.filter(|_| !answer.tc)
+            && find(&answer.authority, owner, Kind::plain(rtype)).is_none()
+        {
+            let name = if rtype == rtype::NS { "referral_missing" } else { "soa_missing" };
+            self.fault(name, super::message::show(owner, rtype), "not in the authority section");
+        }
+        for set in &answer.authority {
+            let rtype = if set.kind.rtype == rtype::RRSIG { set.kind.covered } else { set.kind.rtype };
+            let proof = matches!(rtype, rtype::NSEC | rtype::NSEC3);
+            let belongs = proof || set.owner == place && allowed.contains(&rtype);
+            if !belongs {
+                let types: Vec<String> = allowed.iter().map(|t| wire::rtype::to_text(*t)).collect();
+                self.fault(
+                    "authority_extra",
+                    format!("{} of {}", types.join(", "), show_name(place)),
+                    shown(set),
+                );
+            }
+        }
+    }
+
+    /// Who does not ask for DNSSEC gets none (RFC 4035 section 3.1).
+    fn without_dnssec(&mut self) {
+        let answer = self.answer;
+        if answer.wants_dnssec {
+            return;
+        }
+        let asked = |rtype| answer.qtype == rtype || answer.qtype == rtype::ANY;
+        if let Some(set) = answer.sets().find(|set| set.kind.is_dnssec() && !asked(set.kind.rtype)) {
+            self.fault("dnssec_without_do", "none: the query has no DO", shown(set));
+        }
+        if answer.authority.iter().any(|set| set.kind.rtype == rtype::DS) {
+            self.odd.push("ds_without_do");
+        }
+    }
+
+    /// Every RRset of answer and authority with the signatures that the zone has for it.
+    fn signed(&mut self) {
+        let (facts, answer, expected) = (self.facts, self.answer, self.expected);
+        if answer.tc || matches!(expected.end, End::Some { .. }) {
+            return;
+        }
+        for section in [&answer.answer, &answer.authority] {
+            for set in section.iter().filter(|set| set.kind.rtype != rtype::RRSIG) {
+                let step = expected.steps.iter().find(|s| s.owner == set.owner);
+                let source = step.map_or(&set.owner, |s| &s.source);
+                let kind = Kind::rrsig(set.kind.rtype);
+                let Some(zone) = facts.set(source, kind) else { continue };
+                let here = find(section, &set.owner, kind);
+                let has = |r: &Vec<u8>| {
+                    here.is_some_and(|here| here.rdatas.iter().any(|h| same_data(rtype::RRSIG, h, r)))
+                };
+                let there = zone.rdatas.iter().filter(|r| has(r)).count();
+                // One that is there in part was told as incomplete.
+                if there == 0 {
+                    self.fault("rrsig_missing", format!("RRSIG of {}", shown(set)), "none in its section");
+                }
+            }
+        }
+        if let End::Referral { cut } = &expected.end
+            && facts.set(cut, Kind::plain(rtype::DS)).is_some()
+            && find(&answer.authority, cut, Kind::plain(rtype::DS)).is_none()
+        {
+            self.fault("ds_missing", super::message::show(cut, rtype::DS), "not in the authority section");
+        }
+    }
+
+    /// Denial of existence wherever something does not exist.
+    fn proofs(&mut self) {
+        let expected = self.expected;
+        let proof = Proof::new(self.facts, self.answer);
+        let name = &expected.name[..];
+        let qtype = self.answer.qtype;
+        let mut claims = Vec::new();
+        for (expanded, closest) in &expected.expanded {
+            let last = expanded == name;
+            match &expected.end {
+                End::NoData { .. } if last => {
+                    claims.push(Claim::NoDataAtWildcard { name, closest, rtype: qtype });
+                }
+                End::Some { .. } if last => {}
+                _ => claims.push(Claim::Expanded { name: expanded, closest }),
+            }
+        }
+        match &expected.end {
+            End::NoName { closest } => claims.push(Claim::NoName { name, closest }),
+            End::NoData { source } if source == name => claims.push(Claim::NoData { name, rtype: qtype }),
+            End::Referral { cut } if self.facts.set(cut, Kind::plain(rtype::DS)).is_none() => {
+                claims.push(Claim::Unsigned { cut });
+            }
+            _ => {}
+        }
+        for claim in claims {
+            if let Err(missing) = proof.proves(claim) {
+                let got: Vec<String> = self
+                    .answer
+                    .authority
+                    .iter()
+                    .filter(|s| matches!(s.kind.rtype, rtype::NSEC | rtype::NSEC3))
+                    .map(shown)
+                    .collect();
+                let got = if got.is_empty() { "no NSEC or NSEC3".to_owned() } else { got.join(", ") };
+                self.fault("proof", missing, got);
+            }
+        }
+    }
+
+    /// A referral's glue: the addresses of the name servers at or below the cut (RFC 9471 section 3.1).
+    fn glue(&mut self) {
+        let End::Referral { cut } = &self.expected.end else { return };
+        let Some(servers) = self.facts.set(cut, Kind::plain(rtype::NS)) else { return };
+        for server in servers.rdatas.iter().filter(|server| name::is_under(server, cut)) {
+            for rtype in [rtype::A, rtype::AAAA] {
+                let kind = Kind::plain(rtype);
+                if self.facts.set(server, kind).is_some()
+                    && find(&self.answer.additional, server, kind).is_none()
+                {
+                    let what = super::message::show(server, rtype);
+                    self.fault("glue_missing", what, "not in the additional section, and TC clear");
+                }
+            }
+        }
+    }
+}
+
+fn shown(set: &Set) -> String {
+    format!("{} {}", show_name(&set.owner), set.kind)
+}
+
+/// Record data as a zone file has them.
+fn show_data(rtype: u16, rdata: &[u8]) -> String {
+    let mut text = Vec::new();
+    zone::text::write_rdata(rtype, rdata, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
