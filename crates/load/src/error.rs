@@ -36,6 +36,9 @@ pub enum Error {
         /// The system's reason.
         error: io::Error,
     },
+    /// No AF_XDP, which was asked for.
+    #[error("--backend xdp: {0}")]
+    Xdp(#[source] net::xdp::XdpError),
     /// The transport broke while it ran.
     #[error("worker {worker}: the sockets cannot be used any more: {error}")]
     Transport {

@@ -31,6 +31,8 @@ pub(crate) struct Lane {
     pending: Vec<Pending>,
     /// When the last query of the measured traffic was sent.
     pub last: Nanos,
+    /// Queries whose checksum the transport could not make as wanted.
+    pub checksums: u64,
 }
 
 impl Lane {
@@ -40,7 +42,7 @@ impl Lane {
             |v6: bool| (0..transport.flows()).filter(|&f| targets[f as usize].is_ipv6() == v6).collect();
         let families = [family(false), family(true)];
         let pending = Vec::with_capacity(transport.batch());
-        Self { transport, recorder, targets, families, flow: 0, pending, last: 0 }
+        Self { transport, recorder, targets, families, flow: 0, pending, last: 0, checksums: 0 }
     }
 
     fn flows(&self) -> u32 {
@@ -97,6 +99,11 @@ impl Lane {
             traffic::Checksum::Absent => Checksum::Absent,
             traffic::Checksum::Bad => Checksum::Bad,
         };
+        if frame.checksum != Checksum::Right {
+            let (absent, bad) = self.transport.checksums();
+            let can = if query.checksum == traffic::Checksum::Absent { absent } else { bad };
+            self.checksums += u64::from(!can);
+        }
         self.pending.push(Pending { flow, id, len: query.bytes.len() as u32 });
         Ok(true)
     }

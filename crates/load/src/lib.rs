@@ -17,6 +17,7 @@ mod run;
 mod schedule;
 pub mod search;
 mod second;
+mod source;
 mod spec;
 mod table;
 mod targets;
@@ -28,6 +29,7 @@ pub use recorder::{Class, Received, Recorder, Tally, Unsent, Verdict};
 pub use result::{Bytes, Histograms, Latency, LoadResult, PacingError, Part, TcpResult};
 pub use run::run;
 pub use schedule::LATE_LIMIT;
+pub use source::Source;
 pub use spec::{Backend, Connections, LONGEST, LoadSpec, Transport};
 pub use targets::{Prefix, parse_target};
 pub use verdict::{

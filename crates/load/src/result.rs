@@ -243,6 +243,8 @@ pub struct LoadResult {
     pub transport: String,
     /// How packets went: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `tcp`.
     pub backend: String,
+    /// Why AF_XDP was not used, where the rate asked for it and it could not be had.
+    pub backend_note: Option<String>,
     /// TCP connections, where there were any.
     pub tcp: Option<TcpResult>,
     /// What was offered beside the measured traffic.

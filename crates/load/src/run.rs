@@ -8,11 +8,13 @@ use crate::second::Second;
 use crate::spec::Plan;
 use crate::verdict::{self, Evidence};
 use crate::worker::{Report, Stall, Worker, settle};
-use crate::{Error, LoadResult, LoadSpec};
+use crate::{Backend, Error, LoadResult, LoadSpec};
 use measure::clock::{self, SECOND, Wall};
 use measure::{Event, Histogram, Nanos, Pace, Seed};
-use net::transport::Troubles;
+use net::tcp::TcpFlows;
+use net::transport::{Transport, Troubles};
 use net::udp::{Flow, UdpFlows};
+use net::xdp::XdpFlows;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -20,6 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use traffic::QuerySource;
+
+/// Queries per second of a worker up to which sockets are exact enough and cost little more.
+const SOCKET_RATE: f64 = 100_000.0;
 
 /// Runs a load in the calling thread's network namespace.
 ///
@@ -39,11 +44,10 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
-    let plan = spec.plan(None)?;
+    spec.check_numbers()?;
     crate::targets::check(spec)?;
-    if let traffic::SourceSpec::Queries(_) = &spec.source {
-        spec.source.check()?;
-    }
+    let recorded = spec.source.check()?;
+    let plan = spec.plan(recorded.as_ref())?;
     go(spec, plan, spec.source.open_all(plan.workers)?, start, stop, events)
 }
 
@@ -68,8 +72,9 @@ fn go(
 ) -> Result<LoadResult, Error> {
     crate::targets::check(spec)?;
     let mut lanes = Vec::new();
+    let mut note = None;
     for worker in 0..plan.workers {
-        lanes.push(open(spec, &plan, worker)?);
+        lanes.push(open(spec, &plan, worker, &mut note)?);
     }
     let abort = AtomicBool::new(false);
     let seconds = Mutex::new(Vec::new());
@@ -139,12 +144,19 @@ fn go(
         let after = Machine::read(&spec.cpus);
         tell(seconds, plan.workers, &mut told, true, events);
         let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(result(spec, &plan, base, reports, &before, &after))
+        let result = result(spec, &plan, base, reports, &before, &after);
+        Ok(LoadResult { backend_note: note, ..result })
     })
 }
 
-/// The lanes of one worker: its main one, and the one over TCP beside it.
-fn open(spec: &LoadSpec, plan: &Plan, worker: u32) -> Result<(Lane, Option<Lane>), Error> {
+/// The lanes of one worker: its main one, and the one over TCP beside it. `note` says why AF_XDP was not used where it
+/// would have been.
+fn open(
+    spec: &LoadSpec,
+    plan: &Plan,
+    worker: u32,
+    note: &mut Option<String>,
+) -> Result<(Lane, Option<Lane>), Error> {
     let connections = plan.connections.map_or(0, |c| c.0);
     more_descriptors(u64::from(plan.flows_per_worker + connections) * u64::from(plan.workers) + 64);
     let paced = matches!(spec.pace, Pace::Open(_) | Pace::Recorded { .. });
@@ -159,12 +171,63 @@ fn open(spec: &LoadSpec, plan: &Plan, worker: u32) -> Result<(Lane, Option<Lane>
         target: flows[0].target,
         error,
     };
-    let mut transport = UdpFlows::open(&flows, spec.recv_buffer).map_err(|e| refuse(&flows, e))?;
-    if spec.pace == Pace::Flood {
-        transport = transport.for_floods();
+    let over_tcp = |flows: &[Flow], slots| {
+        TcpFlows::open(flows, &tcp_options(spec, slots)).map_err(|e| refuse(flows, e))
+    };
+    let main: Box<dyn Transport + Send> = if spec.transport == crate::Transport::Tcp {
+        Box::new(over_tcp(&flows, plan.slots)?)
+    } else if let Some(xdp) = past_the_stack(spec, plan, &flows, note)? {
+        Box::new(xdp)
+    } else {
+        let udp = UdpFlows::open(&flows, spec.recv_buffer).map_err(|e| refuse(&flows, e))?;
+        Box::new(if spec.pace == Pace::Flood { udp.for_floods() } else { udp })
+    };
+    let main = Lane::new(main, recorder(plan.flows_per_worker, plan.slots, 0));
+    let Some((most, slots)) = plan.connections else { return Ok((main, None)) };
+    let beside = over_tcp(&self::flows(spec, worker, most), slots)?;
+    Ok((main, Some(Lane::new(Box::new(beside), recorder(most, slots, 1)))))
+}
+
+/// AF_XDP where it is asked for, or where sockets would be too slow and it can be had.
+fn past_the_stack(
+    spec: &LoadSpec,
+    plan: &Plan,
+    flows: &[Flow],
+    note: &mut Option<String>,
+) -> Result<Option<XdpFlows>, Error> {
+    let loopback = spec.targets.iter().any(|t| t.ip().is_loopback());
+    let wanted = match spec.backend {
+        Backend::Socket => false,
+        Backend::Xdp => true,
+        Backend::Auto => plan.rate > SOCKET_RATE && plan.workers == 1 && !loopback,
+    };
+    if !wanted {
+        return Ok(None);
     }
-    let main = Lane::new(Box::new(transport), recorder(plan.flows_per_worker, plan.slots, 0));
-    Ok((main, None))
+    let options = net::xdp::Options { batch: (plan.burst as usize).clamp(64, 512), ..Default::default() };
+    match XdpFlows::open(flows, &options) {
+        Ok(xdp) => Ok(Some(xdp)),
+        Err(error) if spec.backend == Backend::Auto => {
+            *note = Some(error.to_string());
+            Ok(None)
+        }
+        Err(error) => Err(Error::Xdp(error)),
+    }
+}
+
+/// The life of connections whose flows have `slots` ids each.
+fn tcp_options(spec: &LoadSpec, slots: usize) -> net::tcp::Options {
+    let c = &spec.connections;
+    net::tcp::Options {
+        queries: c.queries,
+        idle: c.idle,
+        pipeline: if c.pipeline == 0 { u32::MAX } else { c.pipeline },
+        waiting: slots as u32,
+        connect_timeout: spec.deadline,
+        patience: spec.deadline,
+        reset: c.reset,
+        ..net::tcp::Options::default()
+    }
 }
 
 /// The flows of one worker, spread over targets and sources.
@@ -239,7 +302,7 @@ fn result(
 ) -> LoadResult {
     let mut tallies: [Tally; Class::COUNT] = Default::default();
     let mut offered = [0; Class::COUNT];
-    let (mut length, mut id_waits, mut table_bytes) = (0, 0, 0);
+    let (mut length, mut id_waits, mut checksums, mut table_bytes) = (0, 0, 0, 0);
     let (mut stall, mut clock_step, mut recv_buffer) = (Stall::default(), 0i64, usize::MAX);
     let mut troubles = Troubles::default();
     let mut scheduling = crate::health::Scheduling::default();
@@ -251,6 +314,7 @@ fn result(
             offered[class] += r.offered[class];
         }
         id_waits += r.id_waits;
+        checksums += r.checksums;
         table_bytes += r.table_bytes;
         length = length.max(r.length);
         cut_short |= r.cut_short;
@@ -286,6 +350,7 @@ fn result(
         steal: after.stolen_since(before),
         clock_step,
         id_waits,
+        checksums,
         flows,
         slots: plan.slots,
         deadline: spec.deadline,

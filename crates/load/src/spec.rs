@@ -1,13 +1,14 @@
 //! What a load is to be; travels as JSON to the role that sends it.
 
-use crate::Error;
 use crate::schedule::Span;
 use crate::targets::Prefix;
+use crate::{Error, Source};
 use measure::clock::SECOND;
 use measure::{Nanos, Pace, Seed};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use trace::Survey;
 
 /// No run sends for longer than this, whatever it was asked.
 pub const LONGEST: Nanos = 24 * 3600 * SECOND;
@@ -22,6 +23,10 @@ const FLOOD_RATE: f64 = 2_000_000.0;
 
 /// Connections of a worker where nothing is said.
 const CONNECTIONS: u32 = 64;
+
+/// Flows and connections of all workers where clients were recorded, each of which keeps to one of them.
+const RECORDED_FLOWS: u32 = 1024;
+const RECORDED_CONNECTIONS: u32 = 4096;
 
 /// Queries in one flood batch over sockets: those of one size and flow go in one system call (UDP GSO).
 const FLOOD_BURST: u32 = net::udp::FLOOD_BATCH as u32;
@@ -83,11 +88,14 @@ pub struct Connections {
     pub idle: Nanos,
     /// The most queries waiting for their answers on one connection; more wait on our side. 0: no limit.
     pub pipeline: u32,
+    /// We close with RST instead of FIN: no port waits in TIME_WAIT then, of which a source address has enough for about 470
+    /// connections a second to one target.
+    pub reset: bool,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        Self { most: 0, queries: 0, idle: 10 * SECOND, pipeline: 0 }
+        Self { most: 0, queries: 0, idle: 10 * SECOND, pipeline: 0, reset: false }
     }
 }
 
@@ -98,7 +106,7 @@ pub struct LoadSpec {
     /// The servers' addresses; the flows are spread over them evenly.
     pub targets: Vec<SocketAddr>,
     /// The queries.
-    pub source: traffic::SourceSpec,
+    pub source: Source,
     /// When they are sent.
     pub pace: Pace,
     /// How long queries are offered, after the warm-up.
@@ -195,10 +203,10 @@ pub(crate) struct Plan {
 
 impl LoadSpec {
     /// A load with defaults for everything else.
-    pub fn new(targets: Vec<SocketAddr>, source: traffic::SourceSpec, pace: Pace, duration: Nanos) -> Self {
+    pub fn new(targets: Vec<SocketAddr>, source: impl Into<Source>, pace: Pace, duration: Nanos) -> Self {
         Self {
             targets,
-            source,
+            source: source.into(),
             pace,
             duration: Some(duration),
             count: None,
@@ -223,8 +231,8 @@ impl LoadSpec {
     }
 
     /// Checks all that can be checked without touching the world, and derives the plan. `recorded` is what the source
-    /// says of itself: queries per second at its own speed.
-    pub(crate) fn plan(&self, recorded: Option<f64>) -> Result<Plan, Error> {
+    /// says of itself where it was recorded.
+    pub(crate) fn plan(&self, recorded: Option<&Survey>) -> Result<Plan, Error> {
         let refuse = |text: String| Err(Error::Spec(text));
         self.check_numbers()?;
         let workers = match self.workers {
@@ -250,7 +258,7 @@ impl LoadSpec {
                 return refuse(format!("a speed of {speed}: it must be above zero"));
             }
             Pace::Recorded { speed } => match recorded {
-                Some(rate) => rate * speed / f64::from(workers),
+                Some(survey) => survey.second_max.max(1) as f64 * speed / f64::from(workers),
                 None => {
                     return refuse(
                         "only a capture has times of its own: give --rate for other queries".into(),
@@ -269,16 +277,23 @@ impl LoadSpec {
         let flows_per_worker = match (self.flows, self.connections.most) {
             (0, 0) if tcp => CONNECTIONS.max((ids / 65_536.0).ceil() as u32),
             (0, most) if tcp => most,
+            (0, _) if recorded.is_some() => RECORDED_FLOWS.div_ceil(workers),
             (0, _) => ((ids / 65_536.0).ceil() as u32).max(16).next_multiple_of(self.targets.len() as u32),
             (n, _) => n.div_ceil(workers),
         };
         let slots =
             |flows: u32| ((ids / f64::from(flows)).ceil().min(65_536.0) as usize).next_power_of_two().max(64);
-        let connections = match self.connections.most {
-            _ if !self.transport.retries() => None,
-            0 => Some((CONNECTIONS, slots(CONNECTIONS))),
-            most => Some((most, slots(most))),
-        };
+        // Each client of a capture has connections of its own, as far as there are that many.
+        let recorded_tcp =
+            recorded.map_or(0, |survey| survey.tcp.min(u64::from(RECORDED_CONNECTIONS)) as u32);
+        let beside = self.transport.retries() || self.transport == Transport::Udp && recorded_tcp > 0;
+        let connections = beside.then(|| {
+            let most = match self.connections.most {
+                0 => CONNECTIONS.max(recorded_tcp.div_ceil(workers)),
+                most => most,
+            };
+            (most, slots(most))
+        });
         for flows in [Some(flows_per_worker), connections.map(|c| c.0)].into_iter().flatten() {
             if flows > MOST_FLOWS {
                 return refuse(format!(
@@ -307,7 +322,7 @@ impl LoadSpec {
     }
 
     /// Refuses what cannot be by itself.
-    fn check_numbers(&self) -> Result<(), Error> {
+    pub(crate) fn check_numbers(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Spec(text));
         if self.targets.is_empty() {
             return refuse("a load needs a target: give an address such as 127.0.0.1:53".into());
@@ -377,7 +392,7 @@ mod tests {
     use measure::Arrivals;
 
     fn spec(rate: f64) -> LoadSpec {
-        let source = serde_json::from_str(r#"{"queries": {"path": "q"}}"#).unwrap();
+        let source: Source = serde_json::from_str(r#"{"traffic": {"queries": {"path": "q"}}}"#).unwrap();
         let pace = Pace::Open(Arrivals::Fixed { rate });
         LoadSpec::new(vec!["127.0.0.1:53".parse().unwrap()], source, pace, 60 * SECOND)
     }
@@ -445,7 +460,7 @@ mod tests {
         let spec = LoadSpec { allowed: vec!["10.53.0.0/24".parse().unwrap()], ..spec(5000.0) };
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<LoadSpec>(&text).unwrap(), spec);
-        let short = r#"{"targets": ["127.0.0.1:53"], "source": {"queries": {"path": "q"}}, "pace": "flood", "count": 5}"#;
+        let short = r#"{"targets": ["127.0.0.1:53"], "source": {"traffic": {"queries": {"path": "q"}}}, "pace": "flood", "count": 5}"#;
         assert_eq!(serde_json::from_str::<LoadSpec>(short).unwrap().deadline, 4 * SECOND);
         assert!(serde_json::from_str::<LoadSpec>(&short.replace("count", "cuont")).is_err());
     }

@@ -44,6 +44,8 @@ pub(crate) struct Evidence<'a> {
     pub steal: f64,
     pub clock_step: i64,
     pub id_waits: u64,
+    /// Queries sent with another checksum than asked for.
+    pub checksums: u64,
     pub flows: u32,
     pub slots: usize,
     pub deadline: Nanos,
@@ -68,6 +70,7 @@ fn share(part: u64, whole: u64) -> f64 {
 pub(crate) fn judge(e: &Evidence<'_>) -> Validity {
     let mut v = Validity::default();
     sending(e, &mut v);
+    looking(e, &mut v);
     running(e, &mut v);
     receiving(e, &mut v);
     if e.cut_short {
@@ -151,6 +154,18 @@ fn sending(e: &Evidence<'_>, v: &mut Validity) {
                 us(t.pacing_error.max()),
             ),
         ));
+    }
+}
+
+/// Queries that were not sent as they should look.
+fn looking(e: &Evidence<'_>, v: &mut Validity) {
+    if e.checksums > 0 {
+        let text = format!(
+            "{} queries should have had no UDP checksum or a wrong one, and were sent with the right one: sockets make no \
+             others; give --backend xdp",
+            grouped(e.checksums)
+        );
+        v.warn(Reason::new("checksums_right", text));
     }
 }
 
@@ -248,6 +263,7 @@ mod tests {
             steal: 0.0,
             clock_step: 0,
             id_waits: 0,
+            checksums: 0,
             flows: 16,
             slots: 4096,
             deadline: 4 * SECOND,

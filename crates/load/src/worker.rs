@@ -55,6 +55,8 @@ pub(crate) struct Report {
     pub handshakes: Histogram,
     /// How often an unpaced load had to wait for an id.
     pub id_waits: u64,
+    /// Queries with another checksum than they should have had.
+    pub checksums: u64,
     pub cut_short: bool,
     /// How long the measured part of the schedule was; without a pace until the last query was sent.
     pub length: Nanos,
@@ -469,6 +471,7 @@ impl Work<'_> {
             connections: None,
             handshakes: self.handshakes,
             id_waits: self.id_waits,
+            checksums: 0,
             cut_short: self.cut_short,
             length,
             backend: self.w.main.transport.backend(),
@@ -476,6 +479,7 @@ impl Work<'_> {
             table_bytes: 0,
         };
         for mut lane in std::iter::once(self.w.main).chain(self.w.tcp) {
+            report.checksums += lane.checksums;
             report.table_bytes += lane.recorder.table_bytes();
             report.troubles.merge(&lane.transport.troubles());
             if let Some(connections) = lane.transport.connections() {

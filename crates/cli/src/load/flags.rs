@@ -87,6 +87,9 @@ pub struct Flags {
     /// The most unanswered queries on a TCP connection [default: no limit]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pipeline: u32,
+    /// Close TCP connections with RST, so that no port waits in TIME_WAIT
+    #[arg(long)]
+    tcp_reset: bool,
     /// Close a TCP connection that was idle for so long; 0: never
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     idle: Nanos,
@@ -200,6 +203,7 @@ impl Flags {
                 queries: self.queries_per_connection,
                 idle: self.idle,
                 pipeline: self.pipeline,
+                reset: self.tcp_reset,
             },
             recv_buffer: self.recv_buffer as usize,
             seed: Seed(self.seed),

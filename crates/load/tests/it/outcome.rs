@@ -221,7 +221,8 @@ fn a_source_that_ends_ends_the_run() {
     let path = dir.path().join("few");
     std::fs::write(&path, "a.example A\nb.example A\n").unwrap();
     s.source =
-        serde_json::from_value(serde_json::json!({"queries": {"path": path, "cycle": false}})).unwrap();
+        serde_json::from_value(serde_json::json!({"traffic": {"queries": {"path": path, "cycle": false}}}))
+            .unwrap();
     let r = run(&s);
     assert_eq!((r.offered, r.answered), (2, 2));
 }
@@ -239,7 +240,7 @@ fn what_is_wrong_is_said_before_anything_is_sent() {
     let path = dir.path().join("bad");
     std::fs::write(&path, "a.example A\nb.example NOSUCHTYPE\n").unwrap();
     let mut bad = good.clone();
-    bad.source = serde_json::from_value(serde_json::json!({"queries": {"path": path}})).unwrap();
+    bad.source = serde_json::from_value(serde_json::json!({"traffic": {"queries": {"path": path}}})).unwrap();
     assert!(refused(&bad).contains(":2:"), "{}", refused(&bad));
     let nowhere = LoadSpec { sources: vec!["192.0.2.77".parse().unwrap()], ..good.clone() };
     assert!(refused(&nowhere).contains("192.0.2.77"));

@@ -74,7 +74,8 @@ pub fn queries(dir: &tempfile::TempDir) -> PathBuf {
 
 /// An open load at loopback with a short deadline.
 pub fn spec(dir: &tempfile::TempDir, target: SocketAddr, rate: f64, duration: Nanos) -> LoadSpec {
-    let source = serde_json::from_value(serde_json::json!({"queries": {"path": queries(dir)}})).unwrap();
+    let source: load::Source =
+        serde_json::from_value(serde_json::json!({"traffic": {"queries": {"path": queries(dir)}}})).unwrap();
     let pace = Pace::Open(Arrivals::Fixed { rate });
     LoadSpec { deadline: SECOND / 2, ..LoadSpec::new(vec![target], source, pace, duration) }
 }
