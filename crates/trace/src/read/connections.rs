@@ -31,6 +31,8 @@ pub(super) struct Connections {
     known: HashMap<(SocketAddr, SocketAddr), Connection>,
     begun: u64,
     held: usize,
+    /// Connections of which there was a message.
+    pub with_dns: u64,
     pub ready: Ready,
 }
 
@@ -48,6 +50,8 @@ struct Connection {
     last: Nanos,
     /// Closed or reset; remembered, so that what is sent again is known for what it is.
     over: bool,
+    /// It had a message.
+    spoke: bool,
 }
 
 /// Where a stream puts its messages.
@@ -125,11 +129,11 @@ impl Connections {
             let number = self.begun;
             self.begun += 1;
             counts.connections += 1;
-            self.known.insert(key, Connection { number, streams, last: at, over: false });
+            self.known.insert(key, Connection { number, streams, last: at, over: false, spoke: false });
         }
         let connection = self.known.get_mut(&key).expect("there now");
         connection.last = at;
-        let before = connection.held();
+        let before = (connection.held(), self.ready.queue.len());
         let [there, back] = &mut connection.streams;
         let (stream, other) = if upward { (there, back) } else { (back, there) };
         let (ready, connection_number) = (&mut self.ready, connection.number);
@@ -156,7 +160,8 @@ impl Connections {
         if tcp.rst || (stream.has_ended() && other.has_ended()) {
             connection.finish(key, &mut self.ready, skipped);
         }
-        self.held = self.held - before + connection.held();
+        self.held = self.held - before.0 + connection.held();
+        self.with_dns += connection.speaks(self.ready.queue.len() > before.1);
         while self.held > HELD_MAX && !self.known.is_empty() {
             self.forget_a_quarter(skipped);
         }
@@ -166,7 +171,9 @@ impl Connections {
     fn forget(&mut self, key: (SocketAddr, SocketAddr), skipped: &mut Skipped) {
         if let Some(mut connection) = self.known.remove(&key) {
             self.held -= connection.held();
+            let before = self.ready.queue.len();
             connection.finish(key, &mut self.ready, skipped);
+            self.with_dns += connection.speaks(self.ready.queue.len() > before);
         }
     }
 
@@ -193,6 +200,13 @@ impl Connections {
 impl Connection {
     fn held(&self) -> usize {
         self.streams.iter().map(Stream::held).sum()
+    }
+
+    /// Notes whether it had a message; 1 where that was its first.
+    fn speaks(&mut self, message: bool) -> u64 {
+        let first = message && !self.spoke;
+        self.spoke |= message;
+        first.into()
     }
 
     /// Whether a SYN with this number in direction `way` opens another connection between the same ports.

@@ -143,6 +143,8 @@ pub struct Counts {
     pub fragments: u64,
     /// TCP connections of which a SYN or data were seen.
     pub connections: u64,
+    /// Of them, those of which there was a message.
+    pub connections_with_dns: u64,
     /// TCP segments whose data were there before.
     pub retransmitted: u64,
     /// Packets that pcapng keeps without a time: they have the time of the packet before them.
@@ -244,6 +246,7 @@ impl Reader {
                 self.over = true;
                 self.fragments.finish(&mut self.skipped);
                 self.connections.finish(&mut self.skipped);
+                self.counts.connections_with_dns = self.connections.with_dns;
                 continue;
             }
             self.counts.packets += 1;
@@ -333,6 +336,7 @@ impl Reader {
                 }
                 let data = &bytes[tcp.data.clone()];
                 self.connections.add(packet.at, &tcp, data, is_server, &mut self.counts, &mut self.skipped);
+                self.counts.connections_with_dns = self.connections.with_dns;
                 Ok(self.connections.ready.take().map(Found::Stream))
             }
             1 | 58 => Err(Skip::Icmp),

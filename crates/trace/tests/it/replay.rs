@@ -90,6 +90,7 @@ fn the_live_capture_replays_with_its_connections() {
     let survey = spec.check().unwrap();
     assert_eq!((survey.queries, survey.tcp, survey.ipv6), (10_432, 106, 1_161));
     assert_eq!((survey.responses, survey.elsewhere, survey.cut_short), (10_432, 0, 0));
+    assert_eq!((survey.counts.connections, survey.counts.connections_with_dns), (107, 106));
     let read = all(&mut spec.open(0, 1).unwrap());
     assert!(read.windows(2).all(|w| w[0].at <= w[1].at));
     assert_eq!((read[0].at, read.last().unwrap().at), (Some(0), Some(survey.duration)));
@@ -115,4 +116,15 @@ fn what_cannot_be_replayed_is_refused() {
     assert!(error.contains("not a regular file"), "{error}");
     let error = ReplaySpec::new(vec!["/nonexistent".into()]).open(0, 1).err().unwrap().to_string();
     assert!(error.starts_with("/nonexistent: No such file"), "{error}");
+}
+
+#[test]
+fn a_specification_travels_as_json() {
+    let spec = ReplaySpec::new(vec!["a.pcap".into(), "b.pcap".into()]);
+    let text = serde_json::to_string(&spec).unwrap();
+    assert_eq!(text, r#"{"paths":["a.pcap","b.pcap"]}"#);
+    assert_eq!(serde_json::from_str::<ReplaySpec>(&text).unwrap(), spec);
+    let full = r#"{"paths": ["a"], "ports": [5353], "to": ["192.0.2.1", "2001:db8::1"]}"#;
+    assert_eq!(serde_json::from_str::<ReplaySpec>(full).unwrap().to.len(), 2);
+    assert!(serde_json::from_str::<ReplaySpec>(&full.replace("ports", "port")).is_err());
 }

@@ -169,6 +169,7 @@ fn both_directions_and_the_next_connection_are_told_apart() {
     let told: Vec<_> = all.iter().map(|m| (m.tcp, m.from.port(), m.bytes == query)).collect();
     assert_eq!(told, [(Some(0), 40_000, true), (Some(0), 53, false), (Some(1), 40_000, true)]);
     assert_eq!((counts.connections, counts.queries, counts.responses), (2, 2, 1));
+    assert_eq!(counts.connections_with_dns, 2);
     assert!(skipped.is_empty(), "{skipped:?}");
 }
 
@@ -205,7 +206,7 @@ fn only_so_many_connections_are_known_at_once() {
     // The rest of one that was forgotten, and of one that was not.
     packets.extend([0, 69_999].map(|n| from(n, tcp(true, 11, "A", 1, &whole[10..]))));
     let (all, counts, skipped) = read(&pcap(RAW_IP, &packets)).unwrap();
-    assert_eq!((all.len(), counts.connections), (1, 70_001));
+    assert_eq!((all.len(), counts.connections, counts.connections_with_dns), (1, 70_001, 1));
     assert_eq!(all[0].from.ip(), std::net::Ipv4Addr::from(10 << 24 | 69_999));
     assert_eq!(skipped.count("TCP segments before a message boundary was found"), 1);
     assert_eq!(skipped.count("TCP messages not seen to their end"), 69_999);
