@@ -5,7 +5,7 @@ use crate::run::START_DELAY;
 use crate::sampling::Sampling;
 use crate::zones::Prepared;
 use crate::{Error, Experiment, Happening, Measure, Role, Trial};
-use load::search::{Goal, Next, Search};
+use load::search::{Goal, Search};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
 use measure::{Arrivals, Event, Metric, Nanos, Outcome, Pace, Reason, Seed};
@@ -289,44 +289,40 @@ impl Stage<'_> {
             width: e.peak.width,
             ..Goal::default()
         };
-        let mut search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
+        let search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
+        let mut load = self.load(0.0, 0);
+        load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
         let mut best: Option<LoadResult> = None;
-        let mut n = 0;
-        while let Next::Measure { rate, duration } = search.next() {
-            if self.bench.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            n += 1;
-            let mut load = self.load(rate, duration);
-            load.warmup = duration / 10;
-            load.pacing_limit = load::search::PACING_LIMIT;
-            load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
-            let Driven { result, drops, .. } = self.drive(&load, server, &mut |_| {})?;
-            let loss = result.loss_ratio();
+        let dropped = std::cell::Cell::new(0.0);
+        let mut measure = |load: &LoadSpec| -> Result<LoadResult, Error> {
+            let Driven { result, drops, .. } = self.drive(load, server, &mut |_| {})?;
+            dropped.set(drops.iter().find(|m| m.name == "server_drops").map_or(0.0, |m| m.value));
+            Ok(result)
+        };
+        let found = load::search::drive(&load, search, &mut measure, &mut |n, trial, result| {
             tell(Happening::Second {
                 text: format!(
-                    "offered {rate:.0}/s: answered {:.0}/s, loss {:.3} %",
+                    "offered {:.0}/s: answered {:.0}/s, loss {:.3} %",
+                    trial.rate,
                     result.answered_qps,
-                    loss * 100.0
+                    trial.loss_ratio * 100.0
                 ),
             });
-            let dropped = drops.iter().find(|m| m.name == "server_drops").map_or(0.0, |m| m.value);
             for (metric, unit, value) in [
-                ("search_offered_qps", "1/s", rate),
-                ("search_loss_ratio", "1", loss),
-                ("search_duration", "s", duration as f64 / SECOND as f64),
-                ("search_server_drops", "1", dropped),
-                ("search_valid", "1", f64::from(u8::from(result.validity.valid))),
+                ("search_offered_qps", "1/s", trial.rate),
+                ("search_loss_ratio", "1", trial.loss_ratio),
+                ("search_duration", "s", trial.duration as f64 / SECOND as f64),
+                ("search_server_drops", "1", dropped.get()),
+                ("search_valid", "1", f64::from(u8::from(trial.valid))),
             ] {
-                record.series.push(SeriesRow { second: n, metric: metric.into(), unit: unit.into(), value });
+                let (metric, unit) = (metric.into(), unit.into());
+                record.series.push(SeriesRow { second: n as u32, metric, unit, value });
             }
-            search.report(rate, duration, loss, result.validity.valid);
-            let within = loss <= e.peak.loss && result.validity.valid;
+            let within = trial.loss_ratio <= e.peak.loss && trial.valid;
             if within && best.as_ref().is_none_or(|b| result.answered_qps > b.answered_qps) {
-                best = Some(result);
+                best = Some(result.clone());
             }
-        }
-        let found = search.result();
+        })?;
         if let Some(best) = best {
             take(&mut record.outcome, best.outcome());
         }

@@ -10,6 +10,7 @@ pub mod echo;
 mod error;
 mod health;
 mod lane;
+mod merge;
 mod recorder;
 mod result;
 mod retry;

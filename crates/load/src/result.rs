@@ -282,6 +282,13 @@ impl Latency {
     }
 }
 
+impl PacingError {
+    /// The percentiles of a histogram.
+    pub fn of(h: &Histogram) -> Self {
+        Self { p50: us(h.quantile(0.5)), p99: us(h.quantile(0.99)), max: us(h.max()) }
+    }
+}
+
 impl LoadResult {
     /// The counts and distributions of a tally, over `duration`.
     pub(crate) fn new(tally: Tally, offered: u64, duration: Nanos, deadline: Nanos) -> Self {
@@ -308,11 +315,7 @@ impl LoadResult {
             latency_us: Latency::of(&tally.latency),
             service_latency_us: Latency::of(&tally.service_latency),
             latency_with_lost_us: Latency::of(&with_lost),
-            pacing_error_us: PacingError {
-                p50: us(tally.pacing_error.quantile(0.5)),
-                p99: us(tally.pacing_error.quantile(0.99)),
-                max: us(tally.pacing_error.max()),
-            },
+            pacing_error_us: PacingError::of(&tally.pacing_error),
             bytes: Bytes { sent: tally.bytes_sent, received: tally.bytes_received },
             duration_s,
             deadline_s: deadline as f64 / 1e9,

@@ -3,10 +3,13 @@
 use super::flags::{Flags, positive, rate};
 use super::{failure, show, stop_flag};
 use crate::output::{self, Common, Failure, Status};
-use ::load::search::{self, Goal, drive};
+use ::load::search::{self, Fractions, Goal, LatencyAt, Trial, drive, latency_at};
+use ::load::{LoadResult, LoadSpec};
 use clap::Args;
-use measure::clock::SECOND;
+use measure::clock::{self, SECOND};
+use measure::units::{self, grouped};
 use measure::{Arrivals, Event, Nanos, Pace};
+use std::fmt::Write;
 
 /// The flags of `load search`.
 #[derive(Debug, Args)]
@@ -43,6 +46,73 @@ pub struct Search {
     /// The first load
     #[arg(long, default_value = "20K", value_parser = rate)]
     start: f64,
+    /// Then measure latency at these percents of the peak [bare: 10,20,30,40,50,60,70,80,90]
+    #[arg(long, value_name = "PERCENTS", value_parser = percents, num_args = 0..=1,
+          default_missing_value = "10,20,30,40,50,60,70,80,90")]
+    latency_at: Option<Percents>,
+    /// Length of each of these latency trials
+    #[arg(long, default_value = "5s", value_parser = positive, requires = "latency_at")]
+    latency_trial: Nanos,
+    /// Offer queries for so long before each of them
+    #[arg(long, default_value = "1s", value_parser = units::duration, requires = "latency_at")]
+    latency_warmup: Nanos,
+}
+
+/// Tells of one trial, on standard error and as an event; a latency trial is at a fraction of the peak.
+fn tell(common: &Common, number: usize, trial: &Trial, result: &LoadResult, fraction: Option<f64>) {
+    if common.events {
+        let mut values = serde_json::json!({
+            "search_offered_qps": trial.rate, "search_duration": trial.duration as f64 / SECOND as f64,
+            "search_loss_ratio": trial.loss_ratio, "search_valid": trial.valid,
+        });
+        if let Some(fraction) = fraction {
+            values["search_peak_fraction"] = fraction.into();
+        }
+        // Nobody listens any more where this fails; the result is told all the same.
+        let _ = output::event(&Event::Progress { second: number as u64, values });
+    }
+    eprintln!("{}", show::trial(number, trial.rate, trial.duration, result));
+}
+
+/// The latency trials as a table: from the intended time, in microseconds.
+pub fn latencies(trials: &[LatencyAt]) -> String {
+    let mut out = String::new();
+    if trials.is_empty() {
+        return out;
+    }
+    let _ = writeln!(
+        out,
+        "\n{:>7}{:>13}{:>13}{:>10}{:>10}{:>10}{:>10}{:>11}  latency in us, from the intended time",
+        "of peak", "offered, 1/s", "answered, 1/s", "lost", "p50", "p90", "p99", "p99.9"
+    );
+    for LatencyAt { fraction, rate, result } in trials {
+        let l = &result.latency_us;
+        let [p50, p90, p99, p999] = [l.p50, l.p90, l.p99, l.p999].map(show::us);
+        let _ = writeln!(
+            out,
+            "{:>7}{:>13}{:>13}{:>10}{p50:>10}{p90:>10}{p99:>10}{p999:>11}  {}",
+            format!("{:.0} %", fraction * 100.0),
+            grouped(*rate as u64),
+            grouped(result.answered_qps.round() as u64),
+            format!("{:.3} %", result.loss_ratio() * 100.0),
+            result.validity.reasons.first().map_or("valid", |r| &r.code),
+        );
+    }
+    out
+}
+
+/// Shares of the peak, as fractions of 1.
+#[derive(Clone, Debug, PartialEq)]
+struct Percents(Vec<f64>);
+
+fn percents(text: &str) -> Result<Percents, String> {
+    let one = |part: &str| match part.trim().trim_end_matches('%').trim_end().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 200.0 => Ok(percent / 100.0),
+        _ => Err(format!(
+            "'{part}' is no percentage of the peak: give numbers above 0 and up to 200 with commas, such as 10,50,90"
+        )),
+    };
+    Ok(Percents(text.split(',').map(one).collect::<Result<_, _>>()?))
 }
 
 /// Runs the search and tells what it found.
@@ -62,17 +132,28 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
     let spec = args.common.spec(Pace::Open(Arrivals::Fixed { rate: args.start }))?;
     let stop = stop_flag()?;
     let plan = search::Search::new(goal, args.budget).range(args.min, args.max).start(args.start);
-    let found = drive(&spec, plan, &stop, &mut |number, rate, duration, result| {
-        if common.events {
-            let values = serde_json::json!({
-                "search_offered_qps": rate, "search_duration": duration as f64 / SECOND as f64,
-                "search_loss_ratio": result.loss_ratio(), "search_valid": result.validity.valid,
-            });
-            let _ = output::event(&Event::Progress { second: number as u64, values });
-        }
-        eprintln!("{}", show::trial(number, rate, duration, result));
-    })
-    .map_err(failure)?;
+    let mut measure = |load: &LoadSpec| -> Result<LoadResult, Failure> {
+        ::load::run(load, || clock::now() + SECOND / 200, &stop, &mut |_| ()).map_err(failure)
+    };
+    let mut found = drive(&spec, plan, &mut measure, &mut |number, trial, result| {
+        tell(common, number, trial, result, None);
+    })?;
+    if let (Some(at), Some(peak)) = (&args.latency_at, found.peak_qps) {
+        let at =
+            Fractions { fractions: at.0.clone(), duration: args.latency_trial, warmup: args.latency_warmup };
+        let mut number = found.trials.len();
+        found.latency_at =
+            latency_at(&spec, peak, &at, &mut measure, &mut |LatencyAt { fraction, rate, result }| {
+                number += 1;
+                tell(
+                    common,
+                    number,
+                    &Trial::of(&found.goal, *rate, at.duration, result),
+                    result,
+                    Some(*fraction),
+                );
+            })?;
+    }
     let validity = found.validity();
     if common.events {
         output::event(&Event::Done { result: serde_json::to_value(&found)? })?;
@@ -84,4 +165,17 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
         output::print(&show::search(&found))?;
     }
     Ok(if validity.valid { Status::Done } else { Status::Differs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percents_are_fractions() {
+        assert_eq!(percents("10, 50%,120").unwrap(), Percents(vec![0.1, 0.5, 1.2]));
+        for bad in ["", "10,", "0", "-5", "201", "half", "nan", "127.0.0.1"] {
+            assert!(percents(bad).unwrap_err().contains("10,50,90"), "{bad}");
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub fn trial(number: usize, rate: f64, duration: Nanos, result: &LoadResult) -> 
 }
 
 /// A number of microseconds: digits that matter, and no more.
-fn us(value: f64) -> String {
+pub fn us(value: f64) -> String {
     if value < 10.0 {
         format!("{value:.2}")
     } else if value < 100.0 {
@@ -166,6 +166,7 @@ pub fn search(r: &SearchResult) -> String {
             worst * 100.0
         );
     }
+    out += &super::search::latencies(&r.latency_at);
     let g = &r.goal;
     let s = |n: Nanos| n as f64 / SECOND as f64;
     let _ = writeln!(

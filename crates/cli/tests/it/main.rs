@@ -7,6 +7,7 @@ mod help;
 mod kill;
 mod rack;
 mod run;
+mod search;
 mod sign;
 mod traffic;
 mod zones;

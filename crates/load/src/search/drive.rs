@@ -1,24 +1,24 @@
-//! A search over real loads.
+//! A search over real loads, whoever offers them: this process, a role on a host, several of them.
 
-use super::{Next, Search, SearchResult};
-use crate::{Error, LoadResult, LoadSpec};
-use measure::{Arrivals, Nanos, Pace, clock};
-use std::sync::atomic::{AtomicBool, Ordering};
+use super::{Next, Search, SearchResult, Trial};
+use crate::{LoadResult, LoadSpec};
+use measure::{Arrivals, Pace};
 
 /// Measures what the search asks for, with `spec` in all but rate and duration (a tenth of each trial is warm-up
-/// besides), until it is done or `stop` is set. `each` learns of every trial: its number from 1, rate, duration, result.
+/// besides), until it is done or a trial was cut short, which then does not count. `measure` offers a load; `each` learns
+/// of every trial: its number from 1, the trial as it counts, and its result.
 ///
 /// # Errors
-/// As [`crate::run`].
-pub fn drive(
+/// Those of `measure`.
+pub fn drive<E>(
     spec: &LoadSpec,
     mut search: Search,
-    stop: &AtomicBool,
-    each: &mut dyn FnMut(usize, f64, Nanos, &LoadResult),
-) -> Result<SearchResult, Error> {
+    measure: &mut dyn FnMut(&LoadSpec) -> Result<LoadResult, E>,
+    each: &mut dyn FnMut(usize, &Trial, &LoadResult),
+) -> Result<SearchResult, E> {
     let mut number = 0;
     while let Next::Measure { rate, duration } = search.next() {
-        let trial = LoadSpec {
+        let load = LoadSpec {
             pace: Pace::Open(Arrivals::Fixed { rate }),
             duration: Some(duration),
             count: None,
@@ -26,13 +26,14 @@ pub fn drive(
             pacing_limit: spec.pacing_limit.max(super::PACING_LIMIT),
             ..spec.clone()
         };
-        let result = crate::run(&trial, || clock::now() + 5_000_000, stop, &mut |_| ())?;
-        if result.cut_short || stop.load(Ordering::Relaxed) {
+        let result = measure(&load)?;
+        if result.cut_short {
             break;
         }
         number += 1;
-        each(number, rate, duration, &result);
-        search.report(rate, duration, result.loss_ratio(), result.validity.valid);
+        let trial = Trial::of(search.goal(), rate, duration, &result);
+        each(number, &trial, &result);
+        search.record(trial);
     }
     Ok(search.result())
 }

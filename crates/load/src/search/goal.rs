@@ -1,5 +1,6 @@
 //! The search goal and what trials at one load say about it (RFC 9971, appendices A and B).
 
+use crate::{Latency, LoadResult};
 use measure::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -71,10 +72,38 @@ pub struct Trial {
     pub rate: f64,
     /// Nanoseconds; also its effective duration.
     pub duration: Nanos,
-    /// Share of the sent queries that was lost.
+    /// The RFC's Trial Loss Ratio: one less the share of the offered queries that was answered.
     pub loss_ratio: f64,
     /// The generator offered what it claims; otherwise the trial says nothing about the server.
     pub valid: bool,
+    /// What else was seen; no class depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+}
+
+/// What a trial showed beside its loss: for plots and tables.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seen {
+    /// Answered queries per second.
+    pub answered_qps: f64,
+    /// From the intended time to the answer, answered queries only.
+    pub latency_us: Latency,
+}
+
+impl Trial {
+    /// The trial at `rate` (queries/s) for `duration` (ns) that gave `result`.
+    ///
+    /// The RFC's Trial Forwarding Ratio is a share of what was *expected* to be forwarded, so queries that we did not
+    /// send count as lost, too. Where they make the difference, the trial is not valid: that is our fault, not the
+    /// server's.
+    pub fn of(goal: &Goal, rate: f64, duration: Nanos, result: &LoadResult) -> Self {
+        let expected = result.offered.max(1);
+        let loss_ratio = expected.saturating_sub(result.answered) as f64 / expected as f64;
+        let ours = loss_ratio > goal.loss_ratio && result.loss_ratio() <= goal.loss_ratio;
+        let seen = Seen { answered_qps: result.answered_qps, latency_us: result.latency_us };
+        Self { rate, duration, loss_ratio, valid: result.validity.valid && !ours, seen: Some(seen) }
+    }
 }
 
 /// What a load is, for a goal.
@@ -178,7 +207,7 @@ mod tests {
     }
 
     fn add(trials: &mut Vec<Trial>, count: usize, seconds: u64, loss_ratio: f64) {
-        let trial = Trial { rate: 1e6, duration: seconds * S, loss_ratio, valid: true };
+        let trial = Trial { rate: 1e6, duration: seconds * S, loss_ratio, valid: true, seen: None };
         trials.extend(std::iter::repeat_n(trial, count));
     }
 
@@ -216,7 +245,7 @@ mod tests {
     #[test]
     fn invalid_trials_say_nothing_of_the_server() {
         let g = goal(1, 2, 0.001, 0.5);
-        let bad = Trial { rate: 1e5, duration: S, loss_ratio: 0.9, valid: false };
+        let bad = Trial { rate: 1e5, duration: S, loss_ratio: 0.9, valid: false, seen: None };
         assert_eq!(classify(&g, &[bad]), Class::Undecided);
         assert_eq!(classify(&g, &[bad, bad]), Class::Undecided);
         assert_eq!(classify(&g, &[bad, bad, bad]), Class::Unusable);
@@ -227,6 +256,27 @@ mod tests {
             Class::Upper
         );
         assert_eq!(classify(&g, &[]), Class::Undecided);
+    }
+
+    #[test]
+    fn queries_that_were_not_sent_are_lost_but_not_by_the_server() {
+        let goal = Goal::default();
+        let result = |unsent, lost| LoadResult {
+            offered: 10_000,
+            sent: 10_000 - unsent,
+            unsent,
+            answered: 10_000 - unsent - lost,
+            lost,
+            ..LoadResult::default()
+        };
+        let of = |unsent, lost| {
+            let t = Trial::of(&goal, 1e4, S, &result(unsent, lost));
+            ((t.loss_ratio * 1e4).round(), t.valid)
+        };
+        assert_eq!(of(0, 10), (10.0, true));
+        assert_eq!(of(5, 5), (10.0, true));
+        assert_eq!(of(9, 5), (14.0, false), "ours");
+        assert_eq!(of(9, 50), (59.0, true), "the server's in any case");
     }
 
     #[test]

@@ -10,11 +10,13 @@
 
 mod drive;
 pub mod goal;
+mod latency;
 #[cfg(test)]
 mod tests;
 
 pub use drive::drive;
-pub use goal::{Class, Goal, INVALID_TRIALS, Trial, classify, conditional_throughput};
+pub use goal::{Class, Goal, INVALID_TRIALS, Seen, Trial, classify, conditional_throughput};
+pub use latency::{Fractions, LatencyAt, latency_at};
 
 use measure::clock::SECOND;
 use measure::{Metric, Nanos, Reason, Validity};
@@ -88,6 +90,9 @@ pub struct SearchResult {
     pub trials: Vec<Trial>,
     /// Every load and what it turned out to be.
     pub loads: Vec<(f64, Class)>,
+    /// Latency trials at fractions of the peak, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latency_at: Vec<LatencyAt>,
 }
 
 /// A search for the peak rate.
@@ -169,10 +174,14 @@ impl Search {
     /// What came of a trial: `loss_ratio` of the sent queries were lost; `valid` where the generator offered what it
     /// claims.
     pub fn report(&mut self, rate: f64, duration: Nanos, loss_ratio: f64, valid: bool) {
-        let trial = Trial { rate, duration, loss_ratio, valid };
-        self.spent += duration;
+        self.record(Trial { rate, duration, loss_ratio, valid, seen: None });
+    }
+
+    /// As [`Self::report`], with what else was seen.
+    pub fn record(&mut self, trial: Trial) {
+        self.spent += trial.duration;
         self.trials.push(trial);
-        let load = rate.round() as u64;
+        let load = trial.rate.round() as u64;
         self.by_load.entry(load).or_default().push(trial);
         if self.probing {
             self.probed(load, trial);
@@ -313,6 +322,11 @@ impl Search {
         step
     }
 
+    /// The goal it searches for.
+    pub fn goal(&self) -> &Goal {
+        &self.goal
+    }
+
     /// What is found so far.
     pub fn result(&self) -> SearchResult {
         let (lower, upper) = self.bounds();
@@ -329,6 +343,7 @@ impl Search {
             range: (self.min as f64, self.max as f64),
             trials: self.trials.clone(),
             loads: self.by_load.keys().map(|&l| (l as f64, self.class(l))).collect(),
+            latency_at: Vec::new(),
         }
     }
 }
@@ -343,7 +358,7 @@ impl SearchResult {
     }
 
     /// Whether the result may be believed: a search without a lower bound has found nothing; one whose upper bound is
-    /// ours, or that ended before its width, says so.
+    /// ours, or that ended before its width, or with a latency trial that is not valid, says so.
     pub fn validity(&self) -> Validity {
         let mut v = Validity::default();
         let rate = |r: Option<f64>| r.map_or("none".into(), |r| format!("{r:.0}/s"));
@@ -400,6 +415,19 @@ impl SearchResult {
                 ),
             )),
             End::Width | End::MinLoad => {}
+        }
+        for trial in self.latency_at.iter().filter(|t| !t.result.validity.valid) {
+            let why: Vec<_> = trial.result.validity.reasons.iter().map(|r| r.code.as_str()).collect();
+            v.warn(Reason::new(
+                "latency_trial_invalid",
+                format!(
+                    "the latency trial at {:.0} % of the peak, {:.0}/s, is not valid ({}): the peak is, the latencies there \
+                     are not",
+                    trial.fraction * 100.0,
+                    trial.rate,
+                    why.join(", ")
+                ),
+            ));
         }
         v
     }

@@ -135,6 +135,100 @@ fn a_result_goes_there_and_back() {
     assert_eq!(again.trials.len(), r.trials.len());
 }
 
+/// What a simulated load gives: the least that a search looks at.
+fn result(rate: f64, loss: f64, valid: bool) -> crate::LoadResult {
+    let offered = rate as u64;
+    let lost = (offered as f64 * loss) as u64;
+    let mut r = crate::LoadResult {
+        offered,
+        sent: offered,
+        lost,
+        answered: offered - lost,
+        answered_qps: (offered - lost) as f64,
+        ..Default::default()
+    };
+    if !valid {
+        r.validity.reject(Reason::new("pacing_error", "late"));
+    }
+    r
+}
+
+fn spec() -> crate::LoadSpec {
+    let source = serde_json::from_str(r#"{"queries": {"path": "q"}}"#).unwrap();
+    crate::LoadSpec {
+        pacing_limit: 7,
+        ..crate::LoadSpec::new(vec!["127.0.0.1:53".parse().unwrap()], source, measure::Pace::Flood, SECOND)
+    }
+}
+
+fn rate_of(load: &crate::LoadSpec) -> f64 {
+    match &load.pace {
+        measure::Pace::Open(arrivals) => arrivals.rate(),
+        other => panic!("a search offers rates, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_search_drives_loads_and_then_measures_below_the_peak() {
+    let mut sim = Simulated::new(50_000.0);
+    let mut numbers = Vec::new();
+    let found = drive(
+        &spec(),
+        Search::new(goal(), HOUR),
+        &mut |load| {
+            assert_eq!((load.pacing_limit, load.count), (PACING_LIMIT, None));
+            assert_eq!(load.warmup, load.duration.unwrap() / 10);
+            let (loss, valid) = sim.trial(rate_of(load));
+            Ok::<_, ()>(result(rate_of(load), loss, valid))
+        },
+        &mut |n, trial, r| {
+            assert_eq!(trial.seen.unwrap().answered_qps, r.answered_qps);
+            numbers.push(n);
+        },
+    );
+    let found = found.unwrap();
+    assert_eq!(found.ended, End::Width);
+    assert_eq!(numbers, (1..=found.trials.len()).collect::<Vec<_>>());
+    let peak = found.peak_qps.unwrap();
+    let at = Fractions { fractions: vec![0.1, 0.5, 0.9], duration: 3 * SECOND, warmup: SECOND };
+    let trials = latency_at(
+        &spec(),
+        peak,
+        &at,
+        &mut |load| {
+            // These are of latency: as strict as asked for.
+            assert_eq!((load.pacing_limit, load.duration, load.warmup), (7, Some(3 * SECOND), SECOND));
+            Ok::<_, ()>(result(rate_of(load), 0.0, rate_of(load) < 0.8 * peak))
+        },
+        &mut |_| (),
+    );
+    let found = SearchResult { latency_at: trials.unwrap(), ..found };
+    let rates: Vec<_> = found.latency_at.iter().map(|t| t.rate).collect();
+    assert_eq!(rates, [0.1, 0.5, 0.9].map(|f| (peak * f).round()));
+    let v = found.validity();
+    assert!(v.valid && v.warnings.len() == 1, "{v:?}");
+    assert!(v.warnings[0].code == "latency_trial_invalid" && v.warnings[0].text.contains("90 %"), "{v:?}");
+}
+
+#[test]
+fn a_trial_that_was_cut_short_ends_it_and_does_not_count() {
+    let mut left = 3;
+    let mut measure = |load: &crate::LoadSpec| {
+        left -= 1;
+        Ok::<_, ()>(crate::LoadResult { cut_short: left == 0, ..result(rate_of(load), 0.0, true) })
+    };
+    let found = drive(&spec(), Search::new(goal(), HOUR), &mut measure, &mut |_, _, _| ()).unwrap();
+    assert_eq!((found.trials.len(), found.ended), (2, End::Unfinished));
+    let none = latency_at(
+        &spec(),
+        1e4,
+        &Fractions::default(),
+        &mut |l| Ok::<_, ()>(crate::LoadResult { cut_short: true, ..result(rate_of(l), 0.0, true) }),
+        &mut |_| (),
+    );
+    assert_eq!(none.unwrap(), []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
