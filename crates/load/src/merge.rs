@@ -76,6 +76,7 @@ impl Sum {
             workers,
             transport,
             backend,
+            backend_note,
             tcp,
             background,
             tcp_retries,
@@ -106,6 +107,10 @@ impl Sum {
         }
         add_counts(&mut all.rcodes, rcodes);
         add_counts(&mut all.drops, drops);
+        if let Some(note) = backend_note {
+            let notes = all.backend_note.get_or_insert_default();
+            *notes += &format!("{}{name}: {note}", if notes.is_empty() { "" } else { "; " });
+        }
         if let Some(tcp) = tcp {
             add_tcp(all.tcp.get_or_insert_default(), tcp);
         }
@@ -316,7 +321,7 @@ mod tests {
         (r.flows, r.workers, r.burst, r.recv_buffer) = (16, 1, 8, 1000 + part.lost);
         r.drops.insert("socket".into(), part.unsent);
         // The same traffic once more as what is beside it: those sums must hold as well.
-        r.background = Some(Part::new(&tally(part), offered, duration));
+        r.background = Some(crate::Part::new(&tally(part), offered, duration));
         r.tcp = (part.lost > 0).then(|| {
             let c = net::transport::Connections { begun: part.lost, open_max: 3, ..Default::default() };
             crate::TcpResult::new(&c, &tally(part).service_latency)
@@ -337,7 +342,7 @@ mod tests {
             let mut all = Tally::default();
             parts.iter().for_each(|p| all.merge(&tally(p)));
             let offered = all.sent + all.unsent();
-            let background = Some(Part::new(&all, offered, SECOND));
+            let background = Some(crate::Part::new(&all, offered, SECOND));
             let with_tcp: Vec<_> = parts.iter().filter(|p| p.lost > 0).collect();
             let mut handshakes = Histogram::default();
             with_tcp.iter().for_each(|p| handshakes.merge(&tally(p).service_latency));

@@ -25,7 +25,10 @@ impl Histogram {
 
     /// Adds `count` equal values.
     pub fn record_n(&mut self, value: Nanos, count: u64) {
-        self.0.saturating_record_n(value, count);
+        // The crate takes a value that comes zero times for the greatest.
+        if count > 0 {
+            self.0.saturating_record_n(value, count);
+        }
     }
 
     /// Adds all values of another histogram.
@@ -92,6 +95,14 @@ impl<'de> Deserialize<'de> for Histogram {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_value_that_comes_zero_times_is_not_the_greatest() {
+        let mut h = Histogram::default();
+        h.record(5);
+        h.record_n(1_000_000, 0);
+        assert_eq!((h.max(), h.count()), (5, 1));
+    }
 
     proptest! {
         #[test]

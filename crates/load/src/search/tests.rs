@@ -154,7 +154,7 @@ fn result(rate: f64, loss: f64, valid: bool) -> crate::LoadResult {
 }
 
 fn spec() -> crate::LoadSpec {
-    let source = serde_json::from_str(r#"{"queries": {"path": "q"}}"#).unwrap();
+    let source: traffic::SourceSpec = serde_json::from_str(r#"{"queries": {"path": "q"}}"#).unwrap();
     crate::LoadSpec {
         pacing_limit: 7,
         ..crate::LoadSpec::new(vec!["127.0.0.1:53".parse().unwrap()], source, measure::Pace::Flood, SECOND)
@@ -163,7 +163,7 @@ fn spec() -> crate::LoadSpec {
 
 fn rate_of(load: &crate::LoadSpec) -> f64 {
     match &load.pace {
-        measure::Pace::Open(arrivals) => arrivals.rate(),
+        measure::Pace::Open(arrivals) => arrivals.peak(),
         other => panic!("a search offers rates, not {other:?}"),
     }
 }
