@@ -34,7 +34,7 @@ enum Noun {
     Traffic(traffic::Command),
     /// Load: queries at a server, answers checked and timed
     #[command(subcommand)]
-    Load(load::Command),
+    Load(Box<load::Command>),
     /// A lab of hosts on this machine, by hand
     #[command(subcommand)]
     Rack(rack::Command),
@@ -78,7 +78,7 @@ fn run(cli: Cli) -> output::Result {
     match cli.noun {
         Noun::Zone(command) => zone::run(command, common),
         Noun::Traffic(command) => traffic::run(command, common),
-        Noun::Load(command) => load::run(command, common),
+        Noun::Load(command) => load::run(*command, common),
         Noun::Rack(command) => rack::run(command, common),
         Noun::Experiment(command) => experiment::run(command, common),
         Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),

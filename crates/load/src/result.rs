@@ -1,6 +1,7 @@
 //! What a load gives: the object that `load run --json` prints, a role sends back, and an experiment keeps.
 
 use crate::Tally;
+use crate::check::CheckResult;
 use measure::{Histogram, Metric, Named, Nanos, Outcome, Validity};
 use net::transport::Connections;
 use serde::{Deserialize, Serialize};
@@ -251,6 +252,8 @@ pub struct LoadResult {
     pub background: Option<Part>,
     /// Truncated answers asked again over TCP.
     pub tcp_retries: Option<Part>,
+    /// What the full check of a sample of the answers found.
+    pub checked: Option<CheckResult>,
     /// The receive buffer of each flow as granted, in bytes of the kernel's accounting.
     pub recv_buffer: u64,
     /// Memory of the tables of queries in flight, in bytes.
@@ -385,6 +388,10 @@ impl LoadResult {
             metrics.extend(
                 p.latency_us.named().map(|(q, v)| Metric::new(format!("{name}_latency_{q}"), "us", v)),
             );
+        }
+        if let Some(c) = &self.checked {
+            metrics.push(Metric::new("checked", "1", c.checked as f64));
+            metrics.push(Metric::new("checked_wrong", "1", (c.checked - c.right) as f64));
         }
         if let Some(tcp) = &self.tcp {
             for (what, value) in [

@@ -1,5 +1,6 @@
 //! A load from its specification to its result: prepare everything, start all workers at one instant, add up.
 
+use crate::check::{self, CheckResult};
 use crate::health::Machine;
 use crate::lane::Lane;
 use crate::recorder::{Class, Recorder, Tally};
@@ -45,6 +46,9 @@ pub fn run(
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
     spec.check_numbers()?;
+    if let Some(check) = &spec.check {
+        check.check()?;
+    }
     crate::targets::check(spec)?;
     let recorded = spec.source.check()?;
     let plan = spec.plan(recorded.as_ref())?;
@@ -143,9 +147,10 @@ fn go(
         }
         let after = Machine::read(&spec.cpus);
         tell(seconds, plan.workers, &mut told, true, events);
-        let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let checked = checked(spec, &mut reports)?;
         let result = result(spec, &plan, base, reports, &before, &after);
-        Ok(LoadResult { backend_note: note, ..result })
+        Ok(LoadResult { backend_note: note, checked, ..result })
     })
 }
 
@@ -289,6 +294,15 @@ fn tell(
         *told += 1;
         events(Event::Progress { second: *told, values: sum.values() });
     }
+}
+
+/// Judges what the workers sampled.
+fn checked(spec: &LoadSpec, reports: &mut [Report]) -> Result<Option<CheckResult>, Error> {
+    let Some(check) = &spec.check else { return Ok(None) };
+    let mut samplers = reports.iter_mut().filter_map(|r| r.samples.take());
+    let Some(mut all) = samplers.next() else { return Ok(None) };
+    samplers.for_each(|sampler| all.merge(sampler));
+    check::verify(check, all.finish()).map(Some)
 }
 
 /// Adds up what the workers did.

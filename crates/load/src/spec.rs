@@ -1,5 +1,6 @@
 //! What a load is to be; travels as JSON to the role that sends it.
 
+use crate::check::CheckSpec;
 use crate::schedule::Span;
 use crate::targets::Prefix;
 use crate::{Error, Source};
@@ -155,6 +156,9 @@ pub struct LoadSpec {
     /// Receive buffer of each flow in bytes of the kernel's accounting; the result says what was granted.
     #[serde(default = "buffer")]
     pub recv_buffer: usize,
+    /// Checks a sample of the answers in full, after the run.
+    #[serde(default)]
+    pub check: Option<CheckSpec>,
     /// A pacing error above this at the 99th percentile makes the trial invalid, in nanoseconds: 100 us, or more where
     /// only rates and losses are judged ([`crate::search::PACING_LIMIT`]).
     #[serde(default = "pacing_limit")]
@@ -223,6 +227,7 @@ impl LoadSpec {
             retry: 1.0,
             backend: Backend::default(),
             connections: Connections::default(),
+            check: None,
             pacing_limit: pacing_limit(),
             seed: Seed::default(),
             allowed: Vec::new(),

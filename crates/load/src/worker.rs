@@ -4,6 +4,7 @@
 //! sleeps until that long before the next deadline (or until an answer comes); in the last stretch it polls, as a
 //! sleeping thread wakes tens of microseconds late. Answers may wait meanwhile: the kernel has stamped them.
 
+use crate::check::Sampler;
 use crate::health::Scheduling;
 use crate::lane::Lane;
 use crate::recorder::{Class, Tally, Unsent, Verdict};
@@ -13,7 +14,7 @@ use crate::second::Second;
 use crate::{Error, LoadSpec};
 use measure::clock::{self, SECOND, Wall};
 use measure::{Histogram, Nanos, Pace};
-use net::transport::{Connections, Troubles};
+use net::transport::{Connections, Incoming, Troubles};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use traffic::{Query, QuerySource};
@@ -63,6 +64,7 @@ pub(crate) struct Report {
     pub backend: &'static str,
     pub receive_buffer: usize,
     pub table_bytes: usize,
+    pub samples: Option<Sampler>,
 }
 
 /// All that a worker works with.
@@ -89,6 +91,7 @@ struct Work<'a> {
     hash: u64,
     ready: bool,
     retries: Retries,
+    sampler: Option<Sampler>,
     handshakes: Histogram,
     /// When the measured part begins.
     base: Nanos,
@@ -132,6 +135,7 @@ impl Worker<'_> {
             hash: 0,
             ready: false,
             retries: Retries::new(self.spec, self.number),
+            sampler: self.spec.check.as_ref().map(|check| check.sampler(self.number)),
             handshakes: Histogram::default(),
             base,
             next_second: 0,
@@ -242,17 +246,28 @@ impl Work<'_> {
 
     fn receive(&mut self) -> Result<(), Error> {
         let broken = self.broken();
-        let (retries, wall) = (&mut self.retries, self.wall);
+        let (retries, sampler, wall) = (&mut self.retries, &mut self.sampler, self.wall);
+        let mut check = |m: &Incoming<'_>, target, at| {
+            if let Some(sampler) = sampler {
+                sampler.offer(target, m.bytes, m.len, at);
+            }
+        };
         self.w
             .main
-            .receive(wall, &mut |m, _target, at, verdict| {
+            .receive(wall, &mut |m, target, at, verdict| {
                 if verdict == Verdict::Answered {
                     retries.offer(m.bytes, at);
+                    check(m, target, at);
                 }
             })
             .map_err(&broken)?;
         if let Some(tcp) = &mut self.w.tcp {
-            tcp.receive(wall, &mut |_, _, _, _| ()).map_err(&broken)?;
+            tcp.receive(wall, &mut |m, target, at, verdict| {
+                if verdict == Verdict::Answered {
+                    check(m, target, at);
+                }
+            })
+            .map_err(&broken)?;
             let quiet = self.expected < self.base;
             self.offered[Class::Retry as usize] += retries.send(tcp, quiet).map_err(&broken)?;
         }
@@ -477,6 +492,7 @@ impl Work<'_> {
             backend: self.w.main.transport.backend(),
             receive_buffer: self.w.main.transport.receive_buffer(),
             table_bytes: 0,
+            samples: self.sampler,
         };
         for mut lane in std::iter::once(self.w.main).chain(self.w.tcp) {
             report.checksums += lane.checksums;

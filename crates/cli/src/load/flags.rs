@@ -2,6 +2,7 @@
 
 use crate::output::Failure;
 use crate::traffic::Shape;
+use ::load::check::CheckSpec;
 use ::load::{Connections, LoadSpec, Prefix, parse_target};
 use clap::{Args, ValueEnum};
 use measure::clock::SECOND;
@@ -63,6 +64,12 @@ pub struct Flags {
     /// Receive buffer of each flow, in bytes
     #[arg(long, value_name = "BYTES", default_value = "4194304", value_parser = units::count)]
     recv_buffer: u64,
+    /// Check a sample of the answers in full against this zone file, as the server has it
+    #[arg(long, value_name = "ZONE")]
+    check_against: Option<PathBuf>,
+    /// How many answers to check at most
+    #[arg(long, value_name = "N", default_value = "10K", value_parser = units::count, requires = "check_against")]
+    check_sample: u64,
     /// The same seed gives the same queries and ids
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -195,6 +202,11 @@ impl Flags {
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             burst: self.burst,
             group: self.group,
+            check: self.check_against.as_ref().map(|zone| CheckSpec {
+                sample: self.check_sample.min(1_000_000) as u32,
+                seed: Seed(self.seed),
+                ..CheckSpec::new(zone)
+            }),
             transport: self.transport.into(),
             retry: self.retry,
             backend: self.backend.into(),

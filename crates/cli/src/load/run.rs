@@ -104,5 +104,6 @@ pub fn run(args: &Run, common: &Common) -> output::Result {
     })
     .map_err(failure)?;
     common.tell("load.run", &result, || show::run(&spec, &result))?;
-    Ok(if result.validity.valid { Status::Done } else { Status::Differs })
+    let right = result.checked.as_ref().is_none_or(|c| c.is_right());
+    Ok(if result.validity.valid && right { Status::Done } else { Status::Differs })
 }

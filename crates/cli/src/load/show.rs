@@ -7,6 +7,7 @@ use measure::clock::SECOND;
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// One second of a run, on one line.
@@ -105,6 +106,15 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
             "from the intended time, lost ones at the deadline",
         );
     }
+    for (name, part) in [("background", &r.background), ("retried", &r.tcp_retries)] {
+        if let Some(part) = part {
+            let from = if name == "retried" { "from the truncated answer" } else { "from the intended time" };
+            latency_row(&mut out, name, &part.latency_us, from);
+        }
+    }
+    if let Some(tcp) = &r.tcp {
+        latency_row(&mut out, "handshake", &tcp.handshake_us, "from the SYN");
+    }
     if r.histograms.pacing_error.count() > 0 {
         let p = &r.pacing_error_us;
         let [a, b, c] = [p.p50, p.p99, p.max].map(us);
@@ -114,6 +124,7 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
             "pacing error", "", ""
         );
     }
+    beside(&mut out, r);
     let drops: Vec<_> = r
         .drops
         .iter()
@@ -122,17 +133,83 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
         .collect();
     let _ = writeln!(
         out,
-        "\ngenerator: {} worker{}{}, {} flows, bursts of at most {}, receive buffers of {} bytes; drops: {}",
+        "\ngenerator: {} worker{}{}, {} by {}{}, {} flows, bursts of at most {}{}, receive buffers of {} bytes; drops: {}",
         r.workers,
         if r.workers == 1 { "" } else { "s" },
         if spec.cpus.is_empty() { String::new() } else { format!(" on cpu {}", list(&spec.cpus)) },
+        r.transport,
+        r.backend,
+        r.backend_note.as_ref().map_or(String::new(), |why| format!(" (no AF_XDP: {why})")),
         grouped(r.flows.into()),
         r.burst,
+        if r.group > 1 { format!(", due {} at a time", r.group) } else { String::new() },
         grouped(r.recv_buffer),
         if drops.is_empty() { "none".into() } else { drops.join(", ") },
     );
     verdict(&mut out, &r.validity);
     out
+}
+
+/// What went beside the measured traffic, connections, and the check of answers.
+fn beside(out: &mut String, r: &LoadResult) {
+    for (name, part) in [("background", &r.background), ("retried over TCP", &r.tcp_retries)] {
+        let Some(p) = part else { continue };
+        let _ = writeln!(
+            out,
+            "\n{name}: offered {} ({}/s), sent {}, answered {}, lost {}, truncated {}",
+            grouped(p.offered),
+            grouped(p.offered_qps.round() as u64),
+            grouped(p.sent),
+            grouped(p.answered),
+            grouped(p.lost),
+            grouped(p.truncated),
+        );
+    }
+    if let Some(c) = &r.tcp {
+        let _ = writeln!(
+            out,
+            "\nTCP: {} connections begun, {} established, at most {} open; refused {}, unreachable {}, reset {}, closed by \
+             the server {}, by us {}; {} queries cut off, {} not opened for want of ports or descriptors",
+            grouped(c.begun),
+            grouped(c.established),
+            grouped(c.open_max),
+            grouped(c.refused),
+            grouped(c.unreachable),
+            grouped(c.reset),
+            grouped(c.closed_by_server),
+            grouped(c.closed_by_us),
+            grouped(c.queries_cut_off),
+            grouped(c.local_failures),
+        );
+    }
+    if let Some(c) = &r.checked {
+        let named = |counts: &BTreeMap<String, u64>| -> Vec<String> {
+            counts.iter().map(|(name, n)| format!("{name} {}", grouped(*n))).collect()
+        };
+        let _ = write!(
+            out,
+            "\nanswers checked in full: {} of {} sampled ({}); {} signatures verified; right {}, WRONG {}",
+            grouped(c.checked),
+            grouped(c.sampled),
+            named(&c.kinds).join(", "),
+            grouped(c.signatures),
+            grouped(c.right),
+            grouped(c.checked - c.right),
+        );
+        for (word, counts) in [("faults", &c.wrong), ("odd", &c.odd), ("not judged", &c.unchecked)] {
+            if !counts.is_empty() {
+                let _ = write!(out, "; {word}: {}", named(counts).join(", "));
+            }
+        }
+        out.push('\n');
+        for e in c.examples.iter().take(5) {
+            let _ = writeln!(
+                out,
+                "  {} at {}: {}: expected {}, got {}",
+                e.question, e.target, e.fault, e.expected, e.got
+            );
+        }
+    }
 }
 
 fn answers(r: &LoadResult) -> String {
