@@ -42,6 +42,10 @@ pub(super) enum End {
     Unknown(&'static str),
 }
 
+/// Zone cuts and aliases have NSEC records beside NS and CNAME; whether these are answered or the referral and the alias,
+/// servers differ.
+const NSEC_QUESTION: End = End::Unknown("nsec_question");
+
 /// What an answer must be.
 #[derive(Debug)]
 pub(super) struct Expected {
@@ -100,7 +104,10 @@ impl Expected {
             // The parent's side of a cut has the DS record (RFC 4035 section 3.1.4.1).
             let ds_here = qtype == rtype::DS && up.len() == name.len();
             if node.has(rtype::NS) && !at_apex && !ds_here {
-                return Some(End::Referral { cut: up.to_vec() });
+                return Some(match qtype == rtype::NSEC && up.len() == name.len() {
+                    false => End::Referral { cut: up.to_vec() },
+                    true => NSEC_QUESTION,
+                });
             }
             if up.len() < name.len()
                 && let Some(dname) = node.set(Kind::plain(rtype::DNAME))
@@ -113,7 +120,12 @@ impl Expected {
                 }
                 self.step(&name, up, rtype::CNAME, Some(made.clone()));
                 self.name = made;
-                return None;
+                // The alias is what was asked for; with ANY, some servers stop there and others go on.
+                return match qtype {
+                    rtype::CNAME => Some(End::Answer),
+                    rtype::ANY => Some(End::Unknown("any_below_dname")),
+                    _ => None,
+                };
             }
         }
         let mut source = Cow::Borrowed(&name[..]);
@@ -134,7 +146,10 @@ impl Expected {
             return Some(End::Some { source: source.into_owned() });
         }
         let alias = node.set(Kind::plain(rtype::CNAME));
-        if let (Some(alias), false) = (alias, matches!(qtype, rtype::CNAME | rtype::NSEC)) {
+        if let (Some(alias), false) = (alias, qtype == rtype::CNAME) {
+            if qtype == rtype::NSEC {
+                return Some(NSEC_QUESTION);
+            }
             self.step(&name, &source, rtype::CNAME, None);
             self.name.clone_from(&alias.rdatas[0]);
             return None;

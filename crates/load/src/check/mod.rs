@@ -124,7 +124,7 @@ pub struct Serials {
 ///
 /// Faults: `rcode`, `aa`, `malformed`, `duplicate_record`, `foreign_record` (not the zone's), `incomplete_rrset`, `ttl`,
 /// `negative_ttl`, `answer_missing`, `answer_extra`, `referral_missing` (the NS RRset), `soa_missing`, `authority_extra`,
-/// `glue_missing`, `ds_missing`, `rrsig_missing`, `signature` (does not verify), `proof` (NSEC or NSEC3 that do not prove
+/// `glue_missing` (all of it), `glue_incomplete` (some of it, although TC is clear), `ds_missing`, `rrsig_missing`, `signature` (does not verify), `proof` (NSEC or NSEC3 that do not prove
 /// what they must), `dnssec_without_do`, `old_serial` (before the zone file's), `serial_went_back`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -148,7 +148,8 @@ pub struct CheckResult {
     /// What is not as it should be in answers, but harms nobody: `ds_without_do`.
     pub odd: BTreeMap<String, u64>,
     /// Why answers could not be judged: `newer_serial`, `outside_zone`, `class`, `opcode`, `question_type`,
-    /// `extended_rcode`, `cut_by_receiver`, `alias_chain`, `wildcard_delegation`.
+    /// `extended_rcode`, `cut_by_receiver`, `alias_chain`, `wildcard_delegation`, and where servers rightly differ
+    /// `any_truncated`, `any_below_dname`, `nsec_question`.
     pub unchecked: BTreeMap<String, u64>,
     /// One for each target whose answers had serials.
     pub serials: Vec<Serials>,

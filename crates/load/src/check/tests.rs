@@ -321,8 +321,9 @@ const CORRUPTIONS: &[Corruption] = &[
     ("www.secure.example. A", |r, _| r.aa = true, "aa"),
     ("www.secure.example. A", |r, _| drop(r.sections[1].remove(0)), "incomplete_rrset"),
     ("www.secure.example. A", |r, _| r.take(1, rtype::NS), "referral_missing"),
-    ("www.secure.example. A", |r, _| r.take(2, rtype::A), "glue_missing"),
-    ("www.secure.example. A", |r, _| r.take(2, rtype::AAAA), "glue_missing"),
+    ("www.secure.example. A", |r, _| r.take(2, rtype::A), "glue_incomplete"),
+    ("www.secure.example. A", |r, _| r.take(2, rtype::AAAA), "glue_incomplete"),
+    ("www.secure.example. A", |r, _| r.sections[2].clear(), "glue_missing"),
     ("www.secure.example. A", |r, _| r.rcode = 3, "rcode"),
     (
         "www.secure.example. A",

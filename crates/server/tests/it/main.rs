@@ -26,6 +26,7 @@ macro_rules! for_each_server {
     )* };
 }
 
+mod checked;
 mod configurations;
 mod external;
 mod faults;
