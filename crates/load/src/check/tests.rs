@@ -479,7 +479,8 @@ impl Answer {
 #[test]
 fn truncated_answers_are_judged_by_what_they_have() {
     let zone = &zones()[1];
-    for mut reply in right(zone, true) {
+    // A truncated answer to ANY says nothing at all.
+    for mut reply in right(zone, true).into_iter().filter(|r| !r.question.ends_with("ANY")) {
         reply.tc = true;
         for section in &mut reply.sections {
             section.truncate(1);
