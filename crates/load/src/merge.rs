@@ -80,6 +80,7 @@ impl Sum {
             tcp,
             background,
             tcp_retries,
+            checked,
             recv_buffer,
             table_bytes,
             cut_short,
@@ -118,6 +119,9 @@ impl Sum {
             if let Some(part) = from {
                 add_part(to.get_or_insert_default(), part);
             }
+        }
+        if let Some(checked) = checked {
+            all.checked.get_or_insert_default().merge(&checked);
         }
         all.flows += flows;
         all.workers += workers;
