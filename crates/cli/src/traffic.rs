@@ -264,9 +264,9 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
             Format::Pcap => {
                 let mut capture = Writer::new(out)?;
                 while advance(&mut tally, &mut query)? {
-                    let sender = clients.get(query.index);
-                    let server: IpAddr = if sender.ipv6 { SERVER_V6.into() } else { SERVER_V4.into() };
-                    let route = Route { from: sender.address(), to: (server, 53).into(), id: sender.id };
+                    let (from, id) = clients.get(query.index);
+                    let server: IpAddr = if from.is_ipv4() { SERVER_V4.into() } else { SERVER_V6.into() };
+                    let route = Route { from, to: (server, 53).into(), id };
                     capture.write(start + times.next().expect("times have no end"), route, &query)?;
                 }
                 capture.octets()

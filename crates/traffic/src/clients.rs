@@ -112,8 +112,14 @@ impl Clients {
         }
     }
 
+    /// The address and port of query `index` in a capture, and the ID that it has there.
+    pub fn get(&mut self, index: u64) -> (SocketAddr, u16) {
+        let sender = self.sender(index);
+        (sender.address(), sender.id)
+    }
+
     /// The sender of query `index`.
-    pub fn get(&mut self, index: u64) -> Sender {
+    pub fn sender(&mut self, index: u64) -> Sender {
         let mut draws = self.keys.draws(index);
         let bits = draws.bits();
         let (first, width) = self.ranks.get(bits as u32);
@@ -244,7 +250,7 @@ mod tests {
     fn hits(profile: &Profile) -> HashMap<u32, u64> {
         let mut clients = Clients::new(profile, Seed(1));
         let mut hits = HashMap::new();
-        (0..COUNT).for_each(|n| *hits.entry(clients.get(n).rank).or_default() += 1);
+        (0..COUNT).for_each(|n| *hits.entry(clients.sender(n).rank).or_default() += 1);
         hits
     }
 
@@ -285,7 +291,7 @@ mod tests {
         let mut ranks: HashMap<IpAddr, u32> = HashMap::new();
         let mut v6 = 0;
         for index in 0..COUNT {
-            let sender = clients.get(index);
+            let sender = clients.sender(index);
             let address = sender.address();
             assert!(address.port() >= 1024 && sender.flow().is_none());
             match address.ip() {
@@ -306,7 +312,7 @@ mod tests {
         let mut clients = Clients::new(&Profile { ports, ..crowd(4_000, 0.0) }, Seed(1));
         let mut seen: HashMap<u32, Vec<u16>> = HashMap::new();
         for index in 0..COUNT {
-            let sender = clients.get(index);
+            let sender = clients.sender(index);
             assert_eq!(sender.flow().is_some(), sender.one_port);
             seen.entry(sender.rank).or_default().push(sender.port);
         }

@@ -244,7 +244,7 @@ impl QuerySource for Synthesis {
         query.background = flood.is_some();
         query.nonexistent = nonexistent < self.nonexistent && !query.background;
         (query.at, query.tcp) = (None, false);
-        let sender = self.clients.as_mut().map(|clients| clients.get(index));
+        let sender = self.clients.as_mut().map(|clients| clients.sender(index));
         query.client = sender.and_then(|sender| sender.flow());
         query.ipv6 = sender.filter(|_| self.families).map(|sender| sender.ipv6);
         query.checksum = match checksum {

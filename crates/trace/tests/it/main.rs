@@ -52,8 +52,7 @@ fn capture(path: &Path, profile: &Profile) -> Tally {
     for n in 0..COUNT {
         assert!(source.next(&mut query).unwrap());
         tally.add(&query);
-        let sender = clients.get(n);
-        let (from, id) = (sender.address(), sender.id);
+        let (from, id) = clients.get(n);
         let to = if from.is_ipv4() { (SERVER_V4, 53).into() } else { (SERVER_V6, 53).into() };
         writer.write(1_000_000_000 * SECOND + times.next().unwrap(), Route { from, to, id }, &query).unwrap();
     }

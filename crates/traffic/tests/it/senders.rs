@@ -115,7 +115,7 @@ fn clients_with_one_port_are_told_to_senders() {
     let mut clients = traffic::clients::Clients::new(&expected, measure::Seed(1));
     let plain = stream(&zone, Changes::default());
     for (query, plain) in queries.iter().zip(&plain).take(10_000) {
-        let sender = clients.get(query.index);
+        let sender = clients.sender(query.index);
         assert_eq!((query.client, query.ipv6), (sender.flow(), Some(sender.ipv6)));
         assert_eq!(query.bytes, plain.bytes);
     }
