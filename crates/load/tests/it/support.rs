@@ -97,6 +97,17 @@ pub fn check_sums(r: &LoadResult) {
     assert!(r.cut_short || r.in_flight == 0);
 }
 
+/// A result in a line: all but the distributions, which are long.
+pub fn brief(r: &LoadResult) -> String {
+    let counts = (r.offered, r.sent, r.answered, r.lost, r.late, r.in_flight);
+    let strays = (r.duplicates, r.mismatched, r.unexpected, r.icmp);
+    format!(
+        "offered, sent, answered, lost, late, in flight {counts:?}; duplicates, mismatched, unexpected, icmp {strays:?}; \
+         {:?} {:?} {:?} {:?}",
+        r.rcodes, r.drops, r.latency_us, r.validity
+    )
+}
+
 pub fn reasons(r: &LoadResult) -> Vec<&str> {
     r.validity.reasons.iter().map(|r| r.code.as_str()).collect()
 }
