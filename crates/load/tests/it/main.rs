@@ -5,3 +5,4 @@ mod correctness;
 mod faults;
 mod outcome;
 mod support;
+mod tcp;
