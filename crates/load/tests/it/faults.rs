@@ -16,8 +16,8 @@ fn too_few_flows_are_named() {
     // 65,536 ids, none of which comes back within the deadline.
     let s = LoadSpec {
         flows: 1,
-        deadline: 4 * SECOND,
-        ..spec(&dir, hole.local_addr().unwrap(), 60_000.0, 2 * SECOND)
+        deadline: 5 * SECOND,
+        ..spec(&dir, hole.local_addr().unwrap(), 60_000.0, 4 * SECOND)
     };
     let r = run(&s);
     assert!(reasons(&r).contains(&"flows_too_few"), "{:?}", r.validity);

@@ -271,14 +271,16 @@ fn truncated_answers_are_asked_again_with_their_probability() {
     let dir = tempfile::tempdir().unwrap();
     let (udp, _tcp) = truncating();
     for (retry, share) in [(1.0, 1.0..=1.0), (0.3, 0.2..=0.4), (0.0, 0.0..=0.0)] {
-        let s = spec(&dir, udp.addr, 1.0, SECOND);
+        let s = LoadSpec { deadline: SECOND, ..spec(&dir, udp.addr, 1.0, SECOND) };
         let few = Connections { most: 4, ..Connections::default() };
         let s = LoadSpec { transport: Transport::UdpTcp, retry, connections: few, ..s };
         let r = run(&closed(s, 8, 1000));
         assert_eq!((r.answered, r.truncated), (1000, 1000), "{}", brief(&r));
         assert_eq!(r.rcodes.get("NXDOMAIN"), None, "retries are counted by themselves");
         let part = r.tcp_retries.clone().unwrap_or_default();
-        assert!(share.contains(&(part.offered as f64 / 1000.0)), "{} of 1000", part.offered);
+        // Some answers to what was sent in the last moment before the start come after it: up to a window of them.
+        let wanted = share.start() * 1000.0..=share.end() * 1008.0;
+        assert!(wanted.contains(&(part.offered as f64)), "{} of 1000", part.offered);
         assert_eq!((part.sent, part.answered), (part.offered, part.offered), "{part:?}");
         let expected = if retry > 0.0 { 4 } else { 0 };
         assert_eq!(r.tcp.as_ref().map_or(0, |t| t.established), expected);
