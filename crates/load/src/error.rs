@@ -57,6 +57,9 @@ pub enum Error {
         /// The system's reason.
         error: io::Error,
     },
+    /// AF_XDP or an XDP program was asked for and cannot be had.
+    #[error(transparent)]
+    Xdp(#[from] net::xdp::XdpError),
     /// An echo that could not listen.
     #[error("cannot answer at {addr}: {error}")]
     Echo {
