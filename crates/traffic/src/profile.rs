@@ -3,8 +3,6 @@
 //! The built-in ones lie in `profiles/` and are the documentation of the format: each figure there says
 //! which seed it is from, or that it is an assumption.
 
-use crate::background::{Background, Under};
-use crate::clients::{CLIENTS_MAX, Port, ZIPF_MAX};
 use crate::{Error, Want};
 use measure::line_column;
 use serde::{Deserialize, Serialize};
@@ -70,20 +68,14 @@ pub struct Profile {
     pub types: BTreeMap<u16, f64>,
     /// Share of queries with the IPv4 header's "don't fragment" bit.
     pub df: f64,
-    /// Share of queries without a UDP checksum; where we write the packets (captures, AF_XDP).
+    /// Share of queries without a UDP checksum; in captures only.
     pub no_checksum: f64,
-    /// Share of queries with a wrong UDP checksum; where we write the packets.
+    /// Share of queries with a wrong UDP checksum; in captures only.
     pub bad_checksum: f64,
-    /// How many clients there are, at most.
+    /// How many clients there are, at most; in captures only.
     pub clients: u32,
-    /// Client `n`, from 1, sends as often as 1/n to this power; 0: all alike.
-    pub zipf: f64,
-    /// Kinds of source ports with their weights, by client; empty: all random.
-    pub ports: BTreeMap<Port, f64>,
-    /// Share of queries over IPv6. Senders are free to choose where it is 0.
+    /// Share of queries over IPv6; in captures only.
     pub ipv6: f64,
-    /// A flood among all this. EDNS, packets and clients of its queries are as those of others.
-    pub background: Background,
 }
 
 #[derive(Deserialize)]
@@ -100,8 +92,6 @@ struct File {
     packets: Packets,
     #[serde(default)]
     clients: Clients,
-    #[serde(default)]
-    background: BackgroundPart,
 }
 
 #[derive(Default, Deserialize)]
@@ -145,20 +135,7 @@ struct Packets {
 #[serde(deny_unknown_fields)]
 struct Clients {
     count: Option<Spanned<u32>>,
-    zipf: Option<Spanned<f64>>,
-    #[serde(default)]
-    ports: BTreeMap<Spanned<String>, Spanned<f64>>,
     ipv6: Option<Spanned<f64>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BackgroundPart {
-    share: Option<Spanned<f64>>,
-    under: Option<Spanned<String>>,
-    label: Option<Spanned<u8>>,
-    #[serde(default)]
-    types: BTreeMap<Spanned<String>, Spanned<f64>>,
 }
 
 impl Profile {
@@ -208,15 +185,12 @@ impl Profile {
             below: labels(raw.names.below.as_ref())?,
             below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
             types_of_zone: raw.names.types.is_some(),
-            types: types(&raw.types)?,
+            types: weights(&raw.types, |t| rtype::from_text(t), "a type such as AAAA, or TYPE and a number")?,
             df: share(raw.packets.df.as_ref())?,
             no_checksum: share(raw.packets.no_checksum.as_ref())?,
             bad_checksum: share(raw.packets.bad_checksum.as_ref())?,
-            clients: number(raw.clients.count.as_ref(), 1, (1, CLIENTS_MAX), "count")?,
-            zipf: number(raw.clients.zipf.as_ref(), 1.0, (0.0, ZIPF_MAX), "zipf")?,
-            ports: weights(&raw.clients.ports, |t| t.parse().ok(), "random, own or a port's number")?,
+            clients: raw.clients.count.as_ref().map_or(1, |c| *c.get_ref()),
             ipv6: share(raw.clients.ipv6.as_ref())?,
-            background: background(&raw.background)?,
         };
         let at = |s: &Option<Spanned<f64>>| s.as_ref().map_or(0, |s| s.span().start);
         if profile.types.is_empty() && !profile.types_of_zone {
@@ -234,6 +208,12 @@ impl Profile {
                 at(&raw.packets.bad_checksum),
                 "'no-checksum' and 'bad-checksum' are more than 1".into(),
             ));
+        }
+        if let Some(count) = &raw.clients.count
+            && !(1..=crate::clients::CLIENTS_MAX).contains(count.get_ref())
+        {
+            let what = format!("'count' must be between 1 and {}", crate::clients::CLIENTS_MAX);
+            return Err((count.span().start, what));
         }
         Ok(profile)
     }
@@ -261,39 +241,6 @@ fn share(value: Option<&Spanned<f64>>) -> Result<f64, (usize, String)> {
         return Ok(share);
     }
     Err((value.span().start, format!("{share} is not a share: give a number from 0 to 1")))
-}
-
-/// A number within bounds, both included.
-fn number<N: PartialOrd + Copy + std::fmt::Display>(
-    value: Option<&Spanned<N>>,
-    default: N,
-    (least, most): (N, N),
-    name: &str,
-) -> Result<N, (usize, String)> {
-    let Some(value) = value else { return Ok(default) };
-    let number = *value.get_ref();
-    if least <= number && number <= most {
-        return Ok(number);
-    }
-    Err((value.span().start, format!("'{name}' must be between {least} and {most}")))
-}
-
-fn background(raw: &BackgroundPart) -> Result<Background, (usize, String)> {
-    let fallback = Background::default();
-    let under = raw.under.as_ref().map_or(Ok(Under::default()), |under| {
-        under.get_ref().parse().map_err(|what| (under.span().start, what))
-    })?;
-    let types = types(&raw.types)?;
-    Ok(Background {
-        share: share(raw.share.as_ref())?,
-        under,
-        label: number(raw.label.as_ref(), fallback.label, (1, wire::name::MAX_LABEL as u8), "label")?,
-        types: if types.is_empty() { fallback.types } else { types },
-    })
-}
-
-fn types(raw: &BTreeMap<Spanned<String>, Spanned<f64>>) -> Result<BTreeMap<u16, f64>, (usize, String)> {
-    weights(raw, |t| rtype::from_text(t), "a type such as AAAA, or TYPE and a number")
 }
 
 fn weights<K: Ord>(

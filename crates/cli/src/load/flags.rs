@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use crate::traffic::Shape;
 use ::load::check::CheckSpec;
-use ::load::{Connections, LoadSpec, Prefix, parse_target};
+use ::load::{Connections, LoadSpec, Prefix, Source, parse_target};
 use clap::{Args, ValueEnum};
 use measure::clock::SECOND;
 use measure::{Nanos, Pace, Seed, units};
@@ -14,12 +14,9 @@ use traffic::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};
 /// How long a run is where nothing else is said.
 pub const DURATION: Nanos = 10 * SECOND;
 
-/// Where queries go and come from, and how they are sent: common to `run` and `search`.
+/// Where queries come from, and how they are sent: common to `run` and `search`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// ADDR, ADDR:PORT or [V6]:PORT
-    #[arg(required = true, value_name = "TARGET", value_parser = parse_target)]
-    targets: Vec<SocketAddr>,
     /// A file of "name type" lines, as dnsperf's
     #[arg(long, value_name = "FILE", required_unless_present = "profile", conflicts_with = "profile")]
     queries: Option<PathBuf>,
@@ -40,6 +37,16 @@ pub struct Flags {
     /// Set DO in that OPT record
     #[arg(long = "do", requires = "edns")]
     do_bit: bool,
+    #[command(flatten)]
+    sending: Sending,
+}
+
+/// Where queries go, and how: common to all verbs that send.
+#[derive(Debug, Args)]
+pub struct Sending {
+    /// ADDR, ADDR:PORT or [V6]:PORT
+    #[arg(required = true, value_name = "TARGET", value_parser = parse_target)]
+    targets: Vec<SocketAddr>,
     /// An answer later than this after its query is lost
     #[arg(long, default_value = "4s", value_parser = positive)]
     deadline: Nanos,
@@ -175,9 +182,8 @@ impl Flags {
     fn source(&self) -> Result<SourceSpec, Failure> {
         if let Some(path) = &self.queries {
             if !self.shape.changes().is_empty() {
-                let what =
-                    format!("{} change a profile: they do nothing to the queries of --queries", Shape::FLAGS);
-                return Err(Failure::usage(what));
+                let flags = "--nonexistent, --types, --below and --order change a profile";
+                return Err(Failure::usage(format!("{flags}: they do nothing to the queries of --queries")));
             }
             let edns = self.edns.map(|udp_size| EdnsSpec { udp_size, do_bit: self.do_bit });
             return Ok(SourceSpec::Queries(QueriesSpec { path: path.clone(), edns, cycle: true }));
@@ -186,16 +192,23 @@ impl Flags {
         let names = self.zone.as_ref().or(self.names.as_ref());
         let names = names.ok_or_else(|| Failure::usage("--profile needs names: give --zone or --names"))?;
         let changes = self.shape.changes();
-        Ok(SourceSpec::Profile(ProfileSpec { profile, names: names.clone(), seed: Seed(self.seed), changes }))
+        Ok(SourceSpec::Profile(ProfileSpec { profile, names: names.clone(), seed: self.seed(), changes }))
     }
 
     pub fn seed(&self) -> Seed {
-        Seed(self.seed)
+        Seed(self.sending.seed)
     }
 
     /// The load that these flags ask for, with a pace.
     pub fn spec(&self, pace: Pace) -> Result<LoadSpec, Failure> {
-        Ok(LoadSpec {
+        Ok(self.sending.spec(self.source()?, pace))
+    }
+}
+
+impl Sending {
+    /// A load of these queries at a pace.
+    pub fn spec(&self, source: impl Into<Source>, pace: Pace) -> LoadSpec {
+        LoadSpec {
             deadline: self.deadline,
             flows: self.flows,
             sources: self.source.clone(),
@@ -221,7 +234,7 @@ impl Flags {
             recv_buffer: self.recv_buffer as usize,
             seed: Seed(self.seed),
             allow_external: self.allow_external,
-            ..LoadSpec::new(self.targets.clone(), self.source()?, pace, DURATION)
-        })
+            ..LoadSpec::new(self.targets.clone(), source, pace, DURATION)
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod calibrate;
 mod echo;
 mod flags;
+mod replay;
 mod run;
 mod search;
 mod show;
@@ -18,6 +19,8 @@ use std::sync::atomic::AtomicBool;
 pub enum Command {
     /// Offer queries at a rate (or by a window, or as a flood) and time every answer
     Run(run::Run),
+    /// Send the queries of a capture again at their times, or so many times as fast
+    Replay(replay::Replay),
     /// Find the peak query rate by RFC 9971
     Search(search::Search),
     /// What this machine can claim: send and echo rates, clock, jitter, drops
@@ -48,6 +51,7 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 pub fn run(command: Command, common: &Common) -> output::Result {
     match command {
         Command::Run(args) => run::run(&args, common),
+        Command::Replay(args) => replay::run(&args, common),
         Command::Search(args) => search::run(&args, common),
         Command::Calibrate(args) => calibrate::run(&args, common),
         Command::Echo(args) => echo::run(&args, common),

@@ -5,7 +5,6 @@ mod contract;
 mod facts;
 mod help;
 mod kill;
-mod load;
 mod rack;
 mod run;
 mod search;

@@ -2,7 +2,6 @@
 
 mod files;
 mod profiles;
-mod senders;
 mod shares;
 mod workers;
 mod zones;
