@@ -31,6 +31,7 @@ impl Rack {
         spec.check()?;
         let mut hosts = Vec::with_capacity(spec.hosts.len());
         let switch = namespace("the switch", &["net/ipv6/conf/default/disable_ipv6=1"])?;
+        no_bridge_filter(switch.as_fd())?;
         link::add_switch(switch.as_fd(), SWITCH, spec.mtu)?;
         for (index, wanted) in spec.hosts.iter().enumerate() {
             let (v4, v6) = spec.addresses(index)?;
@@ -169,6 +170,18 @@ const HOST_SYSCTLS: [&str; 5] = [
     "net/ipv6/conf/default/router_solicitations=0",
     "net/ipv6/conf/all/accept_dad=0",
 ];
+
+/// Where the machine has loaded br_netfilter (container engines do), every packet through a bridge also passes IP's
+/// netfilter hooks, a tenth of its cost; a switch does not.
+fn no_bridge_filter(switch: BorrowedFd<'_>) -> Result<(), Error> {
+    net::ns::in_net_namespace(switch, || {
+        for table in ["iptables", "ip6tables", "arptables"] {
+            // Absent where the module is not loaded.
+            let _ = fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{table}"), "0");
+        }
+    })
+    .map_err(|source| Error::Host { host: SWITCH.into(), doing: "enter it".into(), source })
+}
 
 /// A new network namespace with these settings, made before it has devices, so that they inherit them.
 fn namespace(what: &str, sysctls: &[&str]) -> Result<OwnedFd, Error> {

@@ -99,8 +99,8 @@ pub enum XdpError {
     },
     /// Somebody else has an AF_XDP socket or an XDP program there.
     #[error(
-        "interface {interface} is in use by another AF_XDP socket or XDP program; \
-         one worker to an interface: use one core, or sockets"
+        "interface {interface} is in use by another AF_XDP socket or XDP program; one worker to an interface: use one \
+         core, or sockets; a program that nobody uses any more goes with 'ip link set dev {interface} xdp off'"
     )]
     Busy {
         /// Its name.
