@@ -9,8 +9,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::write::{Route, SERVER_V4, SERVER_V6, Writer};
-use traffic::clients::Clients;
-use traffic::{Changes, Kind, Names, Order, ProfileSpec, Query, QuerySource, Synthesis, Tally, Types, Want};
+use traffic::clients::{Clients, Crowd, Port, Ports};
+use traffic::{
+    Changes, Kind, Names, Order, ProfileSpec, Query, QuerySource, Synthesis, Tally, Types, Under, Want,
+};
 
 /// RZAIA's rate and duration (seed 003, section 3.1).
 const RATE: f64 = 5000.0;
@@ -85,6 +87,23 @@ pub struct Shape {
     /// Names in which order, instead of the profile's: uniform (each as likely) or sequential (as in the zone)
     #[arg(long, value_name = "ORDER")]
     order: Option<Order>,
+    /// This many clients, each with an address and a port of its own; client n sends as often as 1/n to the power
+    /// ZIPF (0: all alike) [default: the profile's]
+    #[arg(long, value_name = "COUNT[:ZIPF]")]
+    clients: Option<Crowd>,
+    /// Clients with random ports, a port of their own, or this port, with their weights, such as
+    /// random=7,own=2,53=1. Those with random ports send from any flow
+    #[arg(long, value_name = "KIND=W,...")]
+    ports: Option<Ports>,
+    /// Share of queries over IPv6, instead of the profile's
+    #[arg(long, value_name = "SHARE")]
+    ipv6: Option<f64>,
+    /// A flood of random labels among the queries, counted apart: its share of all, or GOOD:FLOOD such as 1:10
+    #[arg(long, value_name = "SHARE|A:B", value_parser = traffic::nonexistent)]
+    background: Option<f64>,
+    /// The flood's labels go before: apex (the zone's name), names (any that exists), or this name
+    #[arg(long, value_name = "NAME", requires = "background")]
+    background_under: Option<Under>,
 }
 
 /// A list of weights: one flag's value.
@@ -97,6 +116,10 @@ fn weights(text: &str) -> Result<Weights, String> {
 }
 
 impl Shape {
+    /// What a message about them says.
+    pub const FLAGS: &str =
+        "--nonexistent, --types, --below, --order, --clients, --ports, --ipv6 and --background";
+
     /// The changes that these flags ask for.
     pub fn changes(&self) -> Changes {
         Changes {
@@ -104,6 +127,12 @@ impl Shape {
             types: self.types.clone(),
             below: self.below.clone().map(|w| w.0),
             order: self.order,
+            clients: self.clients,
+            // Clients that are asked for are to be seen by senders, whose flows have one port each.
+            ports: self.ports.clone().or(self.clients.map(|_| Ports([(Port::Own, 1.0)].into()))),
+            ipv6: self.ipv6,
+            background: self.background,
+            under: self.background_under.clone(),
             ..Changes::default()
         }
     }
@@ -299,7 +328,8 @@ fn names_of_zone(zone: &Path, seed: Seed, want: Want, common: &Common) -> Result
 
 fn sentences(s: &Summary<'_>) -> String {
     let t = &s.tally;
-    let share = |n: u64| format!("{:.1} %", n as f64 * 100.0 / t.queries as f64);
+    let good = t.queries - t.background;
+    let share = |n: u64| format!("{:.1} %", n as f64 * 100.0 / good.max(1) as f64);
     let mut types: Vec<_> = t.types.iter().collect();
     types.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
     let types: Vec<String> = types
@@ -314,8 +344,16 @@ fn sentences(s: &Summary<'_>) -> String {
         Kind::Records => "records",
     };
     let sample = if s.names_are_sample { ", a sample" } else { "" };
+    let flood = match t.background {
+        0 => String::new(),
+        n => format!(
+            "{} of them are a flood of random labels; of the {} others:\n",
+            units::grouped(n),
+            units::grouped(good)
+        ),
+    };
     format!(
-        "{}: {what} of {} queries, {} octets (profile {}, seed {})\n\
+        "{}: {what} of {} queries, {} octets (profile {}, seed {})\n{flood}\
          names of {kind}: {} of {}{sample}; {} of the queries are for names that do not exist\n\
          EDNS {}, DO {}, DF {}; types {}\n",
         s.output.display(),

@@ -1,13 +1,15 @@
 //! The other end for calibration: answers every query with itself and QR set, as fast as the machine allows.
 
-use crate::Error;
 use crate::worker::settle;
+use crate::{Backend, Error};
 use measure::Nanos;
 use measure::clock;
 use net::udp::Responder;
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// No echo runs for longer than this unless it is told to.
 pub const DEFAULT_DURATION: Nanos = 3600 * clock::SECOND;
@@ -25,12 +27,16 @@ pub struct EchoSpec {
     pub cpu: Option<usize>,
     /// Its receive buffer, in bytes of the kernel's accounting.
     pub recv_buffer: usize,
+    /// What answers: a thread with a socket (also for `auto`), or an XDP program in the kernel on the interface that
+    /// has the address (see [`net::xdp::Echo`] for what that wants of the other end).
+    #[serde(default)]
+    pub backend: Backend,
 }
 
 impl EchoSpec {
     /// An echo with defaults for everything else.
     pub fn new(addr: SocketAddr) -> Self {
-        Self { addr, duration: DEFAULT_DURATION, cpu: None, recv_buffer: 16 << 20 }
+        Self { addr, duration: DEFAULT_DURATION, cpu: None, recv_buffer: 16 << 20, backend: Backend::Socket }
     }
 }
 
@@ -51,20 +57,78 @@ pub struct EchoResult {
 /// An echo that listens but does not yet answer.
 pub struct Echo {
     spec: EchoSpec,
-    responder: Responder,
+    end: End,
     addr: SocketAddr,
+}
+
+enum End {
+    Socket(Responder),
+    Xdp(net::xdp::Echo),
+}
+
+impl End {
+    /// Brings the counts up to date; how many datagrams were dealt with (by the kernel: none by us).
+    fn turn(&mut self, result: &mut EchoResult) -> io::Result<usize> {
+        match self {
+            Self::Socket(responder) => {
+                let (received, answered) = responder.turn(&mut answer)?;
+                result.received += received as u64;
+                result.answered += answered as u64;
+                Ok(received)
+            }
+            Self::Xdp(echo) => {
+                (result.received, result.answered) = echo.counts().map_err(io::Error::other)?;
+                Ok(0)
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        const TIMEOUT: Nanos = 20_000_000;
+        match self {
+            Self::Socket(responder) => responder.wait(TIMEOUT),
+            Self::Xdp(_) => {
+                std::thread::sleep(Duration::from_nanos(TIMEOUT));
+                Ok(())
+            }
+        }
+    }
+
+    fn drops(&self) -> u64 {
+        match self {
+            Self::Socket(responder) => responder.drops(),
+            Self::Xdp(_) => 0,
+        }
+    }
 }
 
 impl Echo {
     /// Binds it.
     ///
     /// # Errors
-    /// [`Error::Echo`]: the address is in use or not available.
+    /// [`Error::Echo`]: the address is in use or not available. [`Error::Xdp`]: the interface has no XDP for us.
     pub fn open(spec: &EchoSpec) -> Result<Self, Error> {
         let refuse = |error| Error::Echo { addr: spec.addr, error };
+        if spec.backend == Backend::Xdp {
+            let error =
+                || io::Error::new(io::ErrorKind::InvalidInput, "an XDP echo chooses no port: name one");
+            if spec.addr.port() == 0 {
+                return Err(refuse(error()));
+            }
+            let echo = net::xdp::Echo::open(spec.addr, net::xdp::Mode::Auto).map_err(Error::Xdp)?;
+            return Ok(Self { spec: spec.clone(), end: End::Xdp(echo), addr: spec.addr });
+        }
         let responder = Responder::open(spec.addr, spec.recv_buffer).map_err(refuse)?;
         let addr = responder.local_addr().map_err(refuse)?;
-        Ok(Self { spec: spec.clone(), responder, addr })
+        Ok(Self { spec: spec.clone(), end: End::Socket(responder), addr })
+    }
+
+    /// What answers: `socket`, `xdp-native` or `xdp-generic`.
+    pub fn backend(&self) -> &'static str {
+        match &self.end {
+            End::Socket(_) => "socket",
+            End::Xdp(echo) => echo.backend(),
+        }
     }
 
     /// Where it listens.
@@ -88,13 +152,11 @@ impl Echo {
         let mut next = start + clock::SECOND;
         let mut result = EchoResult::default();
         loop {
-            let (received, answered) = self.responder.turn(&mut answer).map_err(refuse)?;
-            result.received += received as u64;
-            result.answered += answered as u64;
+            let received = self.end.turn(&mut result).map_err(refuse)?;
             let now = clock::now();
             if now >= next {
                 next = now + clock::SECOND;
-                result.drops = self.responder.drops();
+                result.drops = self.end.drops();
                 result.ignored = result.received - result.answered;
                 each_second(&result);
             }
@@ -102,10 +164,10 @@ impl Echo {
                 break;
             }
             if received == 0 {
-                self.responder.wait(20_000_000).map_err(refuse)?;
+                self.end.wait().map_err(refuse)?;
             }
         }
-        result.drops = self.responder.drops();
+        result.drops = self.end.drops();
         result.ignored = result.received - result.answered;
         Ok(result)
     }
@@ -124,7 +186,6 @@ fn answer(msg: &mut [u8]) -> bool {
 mod tests {
     use super::*;
     use std::net::UdpSocket;
-    use std::time::Duration;
 
     #[test]
     fn queries_come_back_and_answers_do_not() {

@@ -36,7 +36,7 @@ pub enum Error {
         /// The system's reason.
         error: io::Error,
     },
-    /// No AF_XDP, which was asked for.
+    /// No AF_XDP or XDP program, which was asked for.
     #[error("--backend xdp: {0}")]
     Xdp(#[source] net::xdp::XdpError),
     /// The transport broke while it ran.
@@ -57,6 +57,9 @@ pub enum Error {
         /// The system's reason.
         error: io::Error,
     },
+    /// The hosts of a calibration could not be made.
+    #[error(transparent)]
+    Rack(#[from] rack::Error),
     /// An echo that could not listen.
     #[error("cannot answer at {addr}: {error}")]
     Echo {

@@ -8,6 +8,7 @@ use traffic::{QuerySource, SourceSpec};
 /// The queries of a load; travels as JSON to the role that sends them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[allow(clippy::large_enum_variant, reason = "one a run")]
 pub enum Source {
     /// A file of queries, or a profile over names.
     Traffic(SourceSpec),

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// A register: `R0` results, `R1` to `R5` arguments (lost in calls), `R6` to `R9` kept, `R10` the stack's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[allow(dead_code)] // the machine has them
 pub(crate) enum Reg {
     R0 = 0,
     R1,
@@ -36,10 +36,8 @@ pub(crate) enum Width {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Add = 0x00,
-    Sub = 0x10,
     Or = 0x40,
     And = 0x50,
-    Lsh = 0x60,
     Rsh = 0x70,
     Xor = 0xa0,
     Mov = 0xb0,
@@ -65,7 +63,6 @@ pub(crate) enum Helper {
 /// What an XDP program returns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Xdp {
-    Drop = 1,
     Pass = 2,
     Tx = 3,
 }
@@ -135,6 +132,12 @@ impl Assembler {
     pub fn jump_imm(&mut self, cond: If, dst: Reg, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x05 | cond as u8, dst, 0, 0, value);
+    }
+
+    /// `if the low 32 bits of dst cond value goto label`
+    pub fn jump_imm32(&mut self, cond: If, dst: Reg, value: i32, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.put(0x06 | cond as u8, dst, 0, 0, value);
     }
 
     /// `if dst cond src goto label`
@@ -316,6 +319,15 @@ pub(crate) enum Attach {
     Native = 4,
     /// On socket buffers, behind the driver.
     Generic = 2,
+}
+
+impl Attach {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "xdp-native",
+            Self::Generic => "xdp-generic",
+        }
+    }
 }
 
 impl Link {

@@ -1,6 +1,5 @@
 //! Every unsafe packet and namespace call of dnsrack, behind safe functions.
 
-#[allow(dead_code)] // the echo program, which follows, needs what the redirect program does not
 mod bpf;
 pub mod link;
 mod mmsg;

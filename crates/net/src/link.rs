@@ -112,6 +112,19 @@ fn driver(name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
+/// The number of an interface.
+///
+/// # Errors
+/// Where there is none of this name.
+pub fn index(name: &str) -> io::Result<u32> {
+    let name = std::ffi::CString::new(name)?;
+    // SAFETY: a C string that outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
 /// How many queues an interface receives on; an error where the driver does not tell (it then has one).
 ///
 /// # Errors
@@ -124,6 +137,17 @@ pub fn receive_queues(name: &str) -> io::Result<u32> {
     Ok((channels[5] + channels[8]).max(1))
 }
 
+/// Has UDP checksums of what is sent through an interface computed by the kernel (`hardware` false), or left to hardware,
+/// which between virtual interfaces means to nobody.
+///
+/// # Errors
+/// From the system.
+pub fn set_transmit_checksums(name: &str, hardware: bool) -> io::Result<()> {
+    const STXCSUM: u32 = 0x17;
+    let mut value = [STXCSUM, u32::from(hardware)];
+    ethtool(name, (&raw mut value).cast())
+}
+
 /// Asks `SIOCETHTOOL` about an interface; `data` must point at the structure that its command wants.
 fn ethtool(name: &str, data: *mut libc::c_char) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
@@ -133,7 +157,7 @@ fn ethtool(name: &str, data: *mut libc::c_char) -> io::Result<()> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = data;
-    // SAFETY: the request outlives the call; the two callers, above and below, pass whole structures that do so too.
+    // SAFETY: the request outlives the call; the callers, all in this file, pass whole structures that do so too.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) }).map(drop)
 }
 

@@ -1,5 +1,7 @@
 //! Changes to a profile: what a command line or an experiment says otherwise than the profile.
 
+use crate::background::Under;
+use crate::clients::{Crowd, Ports};
 use crate::profile::BELOW_MAX;
 use crate::{Error, Order, Profile};
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,21 @@ pub struct Changes {
     /// Share of queries with DO.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub do_bit: Option<f64>,
+    /// How many clients there are, and how unlike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Crowd>,
+    /// Their source ports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Ports>,
+    /// Share of queries over IPv6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<f64>,
+    /// Share of a random-label flood in all queries: see [`nonexistent`] for its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background: Option<f64>,
+    /// Before which name its labels go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub under: Option<Under>,
 }
 
 /// Which types are asked for; as text `zone`, or `A=5,AAAA=2`: types with their weights (1 where none is given).
@@ -61,6 +78,8 @@ impl Changes {
             ("nonexistent", self.nonexistent, &mut profile.nonexistent),
             ("edns", self.edns, &mut profile.edns),
             ("do", self.do_bit, &mut profile.do_bit),
+            ("ipv6", self.ipv6, &mut profile.ipv6),
+            ("background", self.background, &mut profile.background.share),
         ] {
             let Some(value) = value else { continue };
             if !(0.0..=1.0).contains(&value) {
@@ -87,6 +106,18 @@ impl Changes {
             Some(Types::Zone) => (profile.types_of_zone, profile.types) = (true, BTreeMap::new()),
             Some(Types::Weights(types)) => (profile.types_of_zone, profile.types) = (false, types.clone()),
             None => {}
+        }
+        if let Some(Crowd { count, zipf }) = self.clients {
+            (profile.clients, profile.zipf) = (count, zipf.unwrap_or(profile.zipf));
+        }
+        if let Some(Ports(ports)) = &self.ports {
+            profile.ports.clone_from(ports);
+        }
+        if let Some(under) = &self.under {
+            if profile.background.share <= 0.0 {
+                return Err(spec("the name of a flood, but no flood: give its share too".into()));
+            }
+            profile.background.under = under.clone();
         }
         Ok(())
     }
@@ -122,6 +153,27 @@ pub fn nonexistent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads things with weights, such as `A=5,AAAA=2`; a weight is 1 where none is given.
+pub(crate) fn weighted<K: Ord>(
+    text: &str,
+    key: impl Fn(&str) -> Result<K, String>,
+) -> Result<BTreeMap<K, f64>, String> {
+    let mut all = BTreeMap::new();
+    for part in text.split(',') {
+        let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
+        let name = name.trim();
+        let weight = weight.trim().parse().map_err(|_| format!("'{weight}' is not a weight"))?;
+        if all.insert(key(name)?, weight).is_some() {
+            return Err(format!("'{name}' is there twice"));
+        }
+    }
+    if are_weights(all.values().copied()) {
+        Ok(all)
+    } else {
+        Err("weights are numbers from 0 to 1e15, not all zero".into())
+    }
+}
+
 impl FromStr for Types {
     type Err = String;
 
@@ -129,21 +181,11 @@ impl FromStr for Types {
         if text == "zone" {
             return Ok(Self::Zone);
         }
-        let mut types = BTreeMap::new();
-        for part in text.split(',') {
-            let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
-            let rtype = rtype::from_text(name.trim())
-                .ok_or_else(|| format!("'{name}' is not a type: give 'zone', or types such as A=5,AAAA=2"))?;
-            let weight = weight.trim().parse().map_err(|_| format!("'{weight}' is not a weight"))?;
-            if types.insert(rtype, weight).is_some() {
-                return Err(format!("'{name}' is there twice"));
-            }
-        }
-        if are_weights(types.values().copied()) {
-            Ok(Self::Weights(types))
-        } else {
-            Err("weights are numbers from 0 to 1e15, not all zero".into())
-        }
+        let rtype = |name: &str| {
+            rtype::from_text(name)
+                .ok_or_else(|| format!("'{name}' is not a type: give 'zone', or types such as A=5,AAAA=2"))
+        };
+        weighted(text, rtype).map(Self::Weights)
     }
 }
 

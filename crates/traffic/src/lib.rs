@@ -5,6 +5,7 @@
 //! travels to the roles that send. Query `n` of a source is the same whatever the number of workers
 //! that share it: worker `w` of `W` takes the queries `w`, `w + W`, `w + 2W`, and so on.
 
+mod background;
 mod changes;
 mod cut;
 mod error;
@@ -20,6 +21,7 @@ mod tally;
 
 pub mod clients;
 
+pub use background::{Background, Under};
 pub use changes::{Changes, Types, nonexistent};
 pub use cut::{CutQueries, cut_queries};
 pub use error::Error;

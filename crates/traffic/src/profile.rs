@@ -3,6 +3,8 @@
 //! The built-in ones lie in `profiles/` and are the documentation of the format: each figure there says
 //! which seed it is from, or that it is an assumption.
 
+use crate::background::{Background, Under};
+use crate::clients::{CLIENTS_MAX, Port, ZIPF_MAX};
 use crate::{Error, Want};
 use measure::line_column;
 use serde::{Deserialize, Serialize};
@@ -68,14 +70,20 @@ pub struct Profile {
     pub types: BTreeMap<u16, f64>,
     /// Share of queries with the IPv4 header's "don't fragment" bit.
     pub df: f64,
-    /// Share of queries without a UDP checksum; in captures only.
+    /// Share of queries without a UDP checksum; where we write the packets (captures, AF_XDP).
     pub no_checksum: f64,
-    /// Share of queries with a wrong UDP checksum; in captures only.
+    /// Share of queries with a wrong UDP checksum; where we write the packets.
     pub bad_checksum: f64,
-    /// How many clients there are, at most; in captures only.
+    /// How many clients there are, at most.
     pub clients: u32,
-    /// Share of queries over IPv6; in captures only.
+    /// Client `n`, from 1, sends as often as 1/n to this power; 0: all alike.
+    pub zipf: f64,
+    /// Kinds of source ports with their weights, by client; empty: all random.
+    pub ports: BTreeMap<Port, f64>,
+    /// Share of queries over IPv6. Senders are free to choose where it is 0.
     pub ipv6: f64,
+    /// A flood among all this. EDNS, packets and clients of its queries are as those of others.
+    pub background: Background,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +100,8 @@ struct File {
     packets: Packets,
     #[serde(default)]
     clients: Clients,
+    #[serde(default)]
+    background: BackgroundPart,
 }
 
 #[derive(Default, Deserialize)]
@@ -135,7 +145,20 @@ struct Packets {
 #[serde(deny_unknown_fields)]
 struct Clients {
     count: Option<Spanned<u32>>,
+    zipf: Option<Spanned<f64>>,
+    #[serde(default)]
+    ports: BTreeMap<Spanned<String>, Spanned<f64>>,
     ipv6: Option<Spanned<f64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BackgroundPart {
+    share: Option<Spanned<f64>>,
+    under: Option<Spanned<String>>,
+    label: Option<Spanned<u8>>,
+    #[serde(default)]
+    types: BTreeMap<Spanned<String>, Spanned<f64>>,
 }
 
 impl Profile {
@@ -185,12 +208,15 @@ impl Profile {
             below: labels(raw.names.below.as_ref())?,
             below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
             types_of_zone: raw.names.types.is_some(),
-            types: weights(&raw.types, |t| rtype::from_text(t), "a type such as AAAA, or TYPE and a number")?,
+            types: types(&raw.types)?,
             df: share(raw.packets.df.as_ref())?,
             no_checksum: share(raw.packets.no_checksum.as_ref())?,
             bad_checksum: share(raw.packets.bad_checksum.as_ref())?,
-            clients: raw.clients.count.as_ref().map_or(1, |c| *c.get_ref()),
+            clients: number(raw.clients.count.as_ref(), 1, (1, CLIENTS_MAX), "count")?,
+            zipf: number(raw.clients.zipf.as_ref(), 1.0, (0.0, ZIPF_MAX), "zipf")?,
+            ports: weights(&raw.clients.ports, |t| t.parse().ok(), "random, own or a port's number")?,
             ipv6: share(raw.clients.ipv6.as_ref())?,
+            background: background(&raw.background)?,
         };
         let at = |s: &Option<Spanned<f64>>| s.as_ref().map_or(0, |s| s.span().start);
         if profile.types.is_empty() && !profile.types_of_zone {
@@ -208,12 +234,6 @@ impl Profile {
                 at(&raw.packets.bad_checksum),
                 "'no-checksum' and 'bad-checksum' are more than 1".into(),
             ));
-        }
-        if let Some(count) = &raw.clients.count
-            && !(1..=crate::clients::CLIENTS_MAX).contains(count.get_ref())
-        {
-            let what = format!("'count' must be between 1 and {}", crate::clients::CLIENTS_MAX);
-            return Err((count.span().start, what));
         }
         Ok(profile)
     }
@@ -241,6 +261,39 @@ fn share(value: Option<&Spanned<f64>>) -> Result<f64, (usize, String)> {
         return Ok(share);
     }
     Err((value.span().start, format!("{share} is not a share: give a number from 0 to 1")))
+}
+
+/// A number within bounds, both included.
+fn number<N: PartialOrd + Copy + std::fmt::Display>(
+    value: Option<&Spanned<N>>,
+    default: N,
+    (least, most): (N, N),
+    name: &str,
+) -> Result<N, (usize, String)> {
+    let Some(value) = value else { return Ok(default) };
+    let number = *value.get_ref();
+    if least <= number && number <= most {
+        return Ok(number);
+    }
+    Err((value.span().start, format!("'{name}' must be between {least} and {most}")))
+}
+
+fn background(raw: &BackgroundPart) -> Result<Background, (usize, String)> {
+    let fallback = Background::default();
+    let under = raw.under.as_ref().map_or(Ok(Under::default()), |under| {
+        under.get_ref().parse().map_err(|what| (under.span().start, what))
+    })?;
+    let types = types(&raw.types)?;
+    Ok(Background {
+        share: share(raw.share.as_ref())?,
+        under,
+        label: number(raw.label.as_ref(), fallback.label, (1, wire::name::MAX_LABEL as u8), "label")?,
+        types: if types.is_empty() { fallback.types } else { types },
+    })
+}
+
+fn types(raw: &BTreeMap<Spanned<String>, Spanned<f64>>) -> Result<BTreeMap<u16, f64>, (usize, String)> {
+    weights(raw, |t| rtype::from_text(t), "a type such as AAAA, or TYPE and a number")
 }
 
 fn weights<K: Ord>(

@@ -64,8 +64,7 @@ impl QuerySource for Queries {
                 Err((at, what)) => return Err(self.lines.error(column + at, what)),
             };
             wire::query::write(&mut query.bytes, 0, &self.qname, qtype, self.edns);
-            query.index = index;
-            (query.df, query.checksum, query.nonexistent) = (false, crate::Checksum::Right, false);
+            *query = Query { index, bytes: std::mem::take(&mut query.bytes), ..Query::default() };
             return Ok(true);
         }
     }

@@ -10,6 +10,7 @@ use wire::query::Edns;
 /// Where queries come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[allow(clippy::large_enum_variant, reason = "one a run")]
 pub enum SourceSpec {
     /// A file of queries.
     Queries(QueriesSpec),

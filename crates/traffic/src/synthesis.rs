@@ -2,6 +2,8 @@
 //!
 //! Everything about query `n` is drawn from (seed, `n`) alone, so any worker can make any query.
 
+use crate::background::Flood;
+use crate::clients::{Clients, Port};
 use crate::names::Kind;
 use crate::profile::{Order, Profile};
 use crate::random::{Draws, Keys, Table, threshold};
@@ -66,6 +68,11 @@ pub struct Synthesis {
     df: u64,
     no_checksum: u64,
     bad_checksum: u64,
+    /// Draws who sends, where it matters to a sender.
+    clients: Option<Clients>,
+    /// The profile says over which family queries go.
+    families: bool,
+    flood: Option<Flood>,
     qname: Vec<u8>,
     /// The draws and the chosen name of the next queries, from `at` on.
     ahead: [(Draws, u32); AHEAD],
@@ -109,8 +116,13 @@ impl Synthesis {
         // Labels below make sense below a delegation only: elsewhere they make names that do not exist.
         let below = if names.kind() == Kind::Delegations { &profile.below[..] } else { &[1.0] };
         let counts = |weights: &[f64]| Table::new(weights.iter().enumerate().map(|(n, &w)| (n as u8, w)));
+        let families = profile.ipv6 > 0.0;
+        let matters = families || profile.ports.keys().any(|&port| port != Port::Random);
         Ok(Self {
             keys: Keys::new(seed, "queries"),
+            clients: matters.then(|| Clients::new(profile, seed)),
+            families,
+            flood: Flood::new(profile, seed),
             next: u64::from(worker),
             step: u64::from(workers.max(1)),
             order: profile.order,
@@ -191,7 +203,7 @@ impl Synthesis {
 }
 
 /// Appends a label of `len` random characters, the first a letter.
-fn push_label(out: &mut Vec<u8>, draws: &mut Draws, len: usize) {
+pub(crate) fn push_label(out: &mut Vec<u8>, draws: &mut Draws, len: usize) {
     out.push(len as u8);
     let start = out.len();
     // Twelve at a time, whatever the length: a loop of known length is a few instructions.
@@ -228,14 +240,22 @@ impl QuerySource for Synthesis {
 
         query.index = index;
         query.df = df < self.df;
-        query.nonexistent = nonexistent < self.nonexistent;
+        let mut flood = self.flood.as_mut().and_then(|flood| flood.draw(index));
+        query.background = flood.is_some();
+        query.nonexistent = nonexistent < self.nonexistent && !query.background;
+        (query.at, query.tcp) = (None, false);
+        let sender = self.clients.as_mut().map(|clients| clients.sender(index));
+        query.client = sender.and_then(|sender| sender.flow());
+        query.ipv6 = sender.filter(|_| self.families).map(|sender| sender.ipv6);
         query.checksum = match checksum {
             c if c < self.no_checksum => Checksum::Absent,
             c if c < self.bad_checksum => Checksum::Bad,
             _ => Checksum::Right,
         };
         self.qname.clear();
-        if query.nonexistent {
+        if let (Some(flood), Some((_, draws))) = (&self.flood, flood.as_mut()) {
+            flood.push_name(draws, &self.names, pick as usize, &mut self.qname);
+        } else if query.nonexistent {
             let count = self.below_nonexistent.get(below as u32);
             self.push_below(&mut draws, count);
             self.push_nonexistent(&mut draws);
@@ -251,9 +271,10 @@ impl QuerySource for Synthesis {
         }
         let edns = (edns < self.edns)
             .then(|| Edns { udp_size: self.sizes.get(size as u32), do_bit: edns < self.do_bit });
-        let qtype = match &self.types {
-            Some(types) => types.get(qtype as u32),
-            None => self.names.rtype(pick as usize).unwrap_or(wire::rtype::A),
+        let qtype = match (&flood, &self.types) {
+            (Some((qtype, _)), _) => *qtype,
+            (None, Some(types)) => types.get(qtype as u32),
+            (None, None) => self.names.rtype(pick as usize).unwrap_or(wire::rtype::A),
         };
         wire::query::write(&mut query.bytes, 0, qname, qtype, edns);
         Ok(true)

@@ -5,11 +5,13 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wire::{question, rtype};
 
-/// Counts of queries.
+/// Counts of queries: all, and what those are that do not belong to a flood.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// All.
     pub queries: u64,
+    /// Those of a flood, which are in none of the counts below.
+    pub background: u64,
     /// For names that were made not to exist.
     pub nonexistent: u64,
     /// With an OPT record.
@@ -38,6 +40,10 @@ impl Tally {
     /// Counts a query of one of this room's sources.
     pub fn add(&mut self, query: &Query) {
         self.queries += 1;
+        if query.background {
+            self.background += 1;
+            return;
+        }
         self.nonexistent += u64::from(query.nonexistent);
         self.df += u64::from(query.df);
         self.no_checksum += u64::from(query.checksum == Checksum::Absent);

@@ -5,7 +5,7 @@ use super::{failure, stop_flag};
 use crate::output::{self, Common, Status};
 use ::load::echo::{DEFAULT_DURATION, EchoResult, EchoSpec};
 use ::load::parse_target;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use measure::clock::SECOND;
 use measure::{Nanos, units};
 use std::net::SocketAddr;
@@ -19,18 +19,38 @@ pub struct Echo {
     /// For how long [default: 1h]
     #[arg(long, value_parser = positive)]
     duration: Option<Nanos>,
+    /// What answers: a thread with a socket, or an XDP program in the kernel (root; on a veth, its other end needs an XDP
+    /// program too, which a generator with '--backend xdp' has)
+    #[arg(long, value_enum, default_value_t = Backend::Socket)]
+    backend: Backend,
     /// Pin it to this core
     #[arg(long)]
     cpu: Option<usize>,
 }
 
+/// What can answer.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Backend {
+    Socket,
+    Xdp,
+}
+
 /// Answers until it is told to stop.
 pub fn run(args: &Echo, common: &Common) -> output::Result {
     let duration = args.duration.unwrap_or(DEFAULT_DURATION);
-    let spec = EchoSpec { duration, cpu: args.cpu, ..EchoSpec::new(args.addr) };
+    let backend = match args.backend {
+        Backend::Socket => ::load::Backend::Socket,
+        Backend::Xdp => ::load::Backend::Xdp,
+    };
+    let spec = EchoSpec { duration, cpu: args.cpu, backend, ..EchoSpec::new(args.addr) };
     let stop = stop_flag()?;
     let echo = ::load::echo::Echo::open(&spec).map_err(failure)?;
-    eprintln!("answering at {} for {} s; Ctrl-C ends it", echo.addr(), duration as f64 / SECOND as f64);
+    eprintln!(
+        "answering at {} ({}) for {} s; Ctrl-C ends it",
+        echo.addr(),
+        echo.backend(),
+        duration as f64 / SECOND as f64
+    );
     let mut before = EchoResult::default();
     let result = echo
         .run(&stop, &mut |now| {

@@ -182,8 +182,9 @@ impl Flags {
     fn source(&self) -> Result<SourceSpec, Failure> {
         if let Some(path) = &self.queries {
             if !self.shape.changes().is_empty() {
-                let flags = "--nonexistent, --types, --below and --order change a profile";
-                return Err(Failure::usage(format!("{flags}: they do nothing to the queries of --queries")));
+                let what =
+                    format!("{} change a profile: they do nothing to the queries of --queries", Shape::FLAGS);
+                return Err(Failure::usage(what));
             }
             let edns = self.edns.map(|udp_size| EdnsSpec { udp_size, do_bit: self.do_bit });
             return Ok(SourceSpec::Queries(QueriesSpec { path: path.clone(), edns, cycle: true }));

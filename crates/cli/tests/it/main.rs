@@ -5,6 +5,7 @@ mod contract;
 mod facts;
 mod help;
 mod kill;
+mod load;
 mod rack;
 mod run;
 mod search;

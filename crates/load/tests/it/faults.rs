@@ -1,5 +1,6 @@
 //! Faults of our own side, made for real: each must be found and named.
 
+use crate::child::signal;
 use crate::support::{Faulty, MS, black_hole, check_sums, is_noise, only_noise_besides, reasons, run, spec};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
@@ -15,8 +16,8 @@ fn too_few_flows_are_named() {
     // 65,536 ids, none of which comes back within the deadline.
     let s = LoadSpec {
         flows: 1,
-        deadline: 4 * SECOND,
-        ..spec(&dir, hole.local_addr().unwrap(), 60_000.0, 2 * SECOND)
+        deadline: 5 * SECOND,
+        ..spec(&dir, hole.local_addr().unwrap(), 60_000.0, 4 * SECOND)
     };
     let r = run(&s);
     assert!(reasons(&r).contains(&"flows_too_few"), "{:?}", r.validity);
@@ -75,11 +76,6 @@ fn in_child(spec: &LoadSpec, disturb: impl FnOnce(u32)) -> LoadResult {
     result
 }
 
-fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-    rustix::process::kill_process(pid, signal).unwrap();
-}
-
 #[test]
 fn a_stopped_generator_is_named_and_does_not_burst() {
     let dir = tempfile::tempdir().unwrap();
@@ -93,7 +89,7 @@ fn a_stopped_generator_is_named_and_does_not_burst() {
     let r = in_child(&s, |pid| {
         std::thread::sleep(Duration::from_millis(800));
         signal(pid, rustix::process::Signal::STOP);
-        std::thread::sleep(Duration::from_millis(250));
+        std::thread::sleep(Duration::from_millis(200));
         signal(pid, rustix::process::Signal::CONT);
     });
     assert!(
@@ -103,14 +99,19 @@ fn a_stopped_generator_is_named_and_does_not_burst() {
     );
     let text = &r.validity.reasons.iter().find(|r| r.code == "generator_stalled").unwrap().text;
     assert!(text.contains(" ms at second "), "{text}");
-    // 250 ms less the 10 ms that may be made good: 480 queries, more where the machine was slow.
-    assert!(r.unsent >= 400, "{r:?}");
+    // 200 ms less the 10 ms that may be made good: 380 queries, more where the machine was slow.
+    assert!(r.unsent >= 300, "{r:?}");
+    // What was due in the last 10 ms was sent late. It counts from when it was intended; the server was quick.
+    let slow = |h: &measure::Histogram| h.count() as f64 * (1.0 - h.share_below(4 * MS));
+    let (intended, service) = (slow(&r.histograms.latency), slow(&r.histograms.service_latency));
+    assert!(intended >= service + 8.0, "{intended} of the intended and {service} of the service latencies");
+    assert!(slow(&r.histograms.pacing_error) >= 8.0, "{r:?}");
     only_noise_besides(&r, &["generator_stalled", "unsent"]);
     drop(server);
     // No query is sent later than the limit: a burst would be 500 queries, the rule allows 20 and a few.
     let times: Vec<u64> = times.iter().collect();
     let gap = times.windows(2).map(|w| w[1] - w[0]).enumerate().max_by_key(|g| g.1).unwrap();
-    assert!(gap.1 > 200 * MS, "the stall is not seen at the server: {gap:?}");
+    assert!(gap.1 > 180 * MS, "the stall is not seen at the server: {gap:?}");
     let after = times[gap.0 + 1..].iter().take_while(|t| **t < times[gap.0 + 1] + 10 * MS).count();
     assert!(after <= 4 + 2 * 20 + 20, "{after} queries within 10 ms of the stall");
 }

@@ -97,6 +97,30 @@ pub fn check_sums(r: &LoadResult) {
     assert!(r.cut_short || r.in_flight == 0);
 }
 
+/// A result in a line: all but the distributions, which are long.
+pub fn brief(r: &LoadResult) -> String {
+    let counts = (r.offered, r.sent, r.answered, r.lost, r.late, r.in_flight);
+    let tcp = r.tcp.as_ref().map(|t| {
+        let ends = (t.refused, t.unreachable, t.reset, t.closed_by_server, t.closed_by_us);
+        format!(
+            "; connections begun, established, most, local failures {:?}, refused, unreachable, reset, closed by server, \
+             by us {ends:?}, {} queries cut off",
+            (t.begun, t.established, t.open_max, t.local_failures),
+            t.queries_cut_off
+        )
+    });
+    let strays = (r.duplicates, r.mismatched, r.unexpected, r.icmp);
+    format!(
+        "offered, sent, answered, lost, late, in flight {counts:?}; duplicates, mismatched, unexpected, icmp {strays:?}{}; \
+         {:?} {:?} {:?} {:?}",
+        tcp.unwrap_or_default(),
+        r.rcodes,
+        r.drops,
+        r.latency_us,
+        r.validity
+    )
+}
+
 pub fn reasons(r: &LoadResult) -> Vec<&str> {
     r.validity.reasons.iter().map(|r| r.code.as_str()).collect()
 }

@@ -10,6 +10,7 @@
 //! receive queue. Needs root.
 #![allow(unsafe_code)] // in `ring`; each block says why it is sound
 
+mod echo;
 mod flows;
 mod packet;
 mod program;
@@ -20,6 +21,7 @@ use crate::route;
 use crate::sys::{monotonic, wait_readable};
 use crate::transport::{Checksum, Incoming, Outgoing, Stamp, Transport, Troubles};
 use crate::udp::Flow;
+pub use echo::{Echo, Pass};
 use flows::Table;
 use ring::{Desc, HEADROOM, Socket};
 use std::io;
@@ -106,6 +108,11 @@ pub enum XdpError {
         /// Its name.
         interface: String,
     },
+    /// An echo where there is no Ethernet, or not at one of our addresses.
+    #[error(
+        "no interface of this host but loopback has the address {0}: an XDP echo needs one; use sockets instead"
+    )]
+    NoInterface(IpAddr),
     /// No privilege.
     #[error(
         "{doing}: {source}; AF_XDP needs root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF): use sockets instead"
@@ -157,6 +164,38 @@ const TRIES: u32 = 16;
 /// For how long an interface may still be busy with who used it last: the kernel takes it apart in the background.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// What a refusal by the kernel means.
+fn refusal(doing: &'static str, interface: &str) -> impl FnOnce(io::Error) -> XdpError + use<> {
+    let interface = interface.to_owned();
+    move |source| match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => XdpError::Privilege { doing, source },
+        Some(libc::EBUSY | libc::EEXIST) => XdpError::Busy { interface },
+        _ => XdpError::System { doing, interface, source },
+    }
+}
+
+/// Tries again while the last user's things are being taken apart.
+fn patiently<T>(mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begun = Instant::now();
+    loop {
+        match f() {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn attach(program: &crate::bpf::Program, interface: u32, mode: Mode) -> io::Result<(Link, Attach)> {
+    let try_one = |attach| patiently(|| Link::attach(program, interface, attach)).map(|link| (link, attach));
+    match mode {
+        Mode::Native => try_one(Attach::Native),
+        Mode::Generic => try_one(Attach::Generic),
+        Mode::Auto => try_one(Attach::Native).or_else(|_| try_one(Attach::Generic)),
+    }
+}
+
 impl XdpFlows {
     /// Opens one socket for all flows, on the interface that leads to their targets. A flow without source address gets
     /// the route's, one without source port gets one of `options.ports` that no other flow and no local socket has.
@@ -166,18 +205,10 @@ impl XdpFlows {
     pub fn open(flows: &[Flow], options: &Options) -> Result<Self, XdpError> {
         let (table, way) =
             Table::new(flows, options.ports.clone(), &flows::busy_ports(), &mut flows::paths())?;
-        let interface = || way.interface.clone();
-        let failed = |doing| {
-            let interface = interface();
-            move |source: io::Error| match source.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => XdpError::Privilege { doing, source },
-                Some(libc::EBUSY | libc::EEXIST) => XdpError::Busy { interface },
-                _ => XdpError::System { doing, interface, source },
-            }
-        };
+        let failed = |doing| refusal(doing, &way.interface);
         let queues = crate::link::receive_queues(&way.interface).unwrap_or(1);
         if queues > 1 {
-            return Err(XdpError::Queues { interface: interface(), queues });
+            return Err(XdpError::Queues { interface: way.interface, queues });
         }
         let receiving = options.frames.clamp(64, 1 << 20).next_power_of_two() as u32;
         let sending = receiving / 2;
@@ -327,28 +358,6 @@ impl XdpFlows {
     }
 }
 
-/// Tries again while the last user's things are being taken apart.
-fn patiently<T>(mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let begun = Instant::now();
-    loop {
-        match f() {
-            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            result => return result,
-        }
-    }
-}
-
-fn attach(program: &crate::bpf::Program, interface: u32, mode: Mode) -> io::Result<(Link, Attach)> {
-    let try_one = |attach| patiently(|| Link::attach(program, interface, attach)).map(|link| (link, attach));
-    match mode {
-        Mode::Native => try_one(Attach::Native),
-        Mode::Generic => try_one(Attach::Generic),
-        Mode::Auto => try_one(Attach::Native).or_else(|_| try_one(Attach::Generic)),
-    }
-}
-
 impl Transport for XdpFlows {
     fn flows(&self) -> u32 {
         self.table.rows.len() as u32
@@ -462,9 +471,6 @@ impl Transport for XdpFlows {
     }
 
     fn backend(&self) -> &'static str {
-        match self.attach {
-            Attach::Native => "xdp-native",
-            Attach::Generic => "xdp-generic",
-        }
+        self.attach.name()
     }
 }

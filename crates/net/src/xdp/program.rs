@@ -2,6 +2,7 @@
 
 use crate::bpf::{Assembler, Helper, If, Label, Map, Op, Program, Reg::*, Width, Xdp};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 /// Octets of the map that has a bit for each port.
 const PORT_MAP: usize = 65536 / 8;
@@ -116,4 +117,112 @@ fn redirect(sockets: &Map, ports: &Map) -> Vec<u64> {
     a.place(pass);
     a.exit(Xdp::Pass);
     a.finish()
+}
+
+// What the echo counts, by the offset in its map's value.
+const RECEIVED: i16 = 0;
+const ANSWERED: i16 = 8;
+
+/// Answers queries with themselves.
+#[derive(Debug)]
+pub(super) struct Answer {
+    counts: Map,
+    pub program: Program,
+}
+
+impl Answer {
+    /// A program that sends back every DNS query to `addr` (an answer left alone, so that two echoes cannot feed each
+    /// other for ever), with QR set and the checksum made to match. All else goes its way.
+    pub fn new(addr: SocketAddr) -> io::Result<Self> {
+        let counts = Map::value(16)?;
+        let program = Program::load(&answer(&counts, addr))?;
+        Ok(Self { counts, program })
+    }
+
+    /// How many datagrams came to the address, and how many were sent back.
+    pub fn counts(&self) -> io::Result<(u64, u64)> {
+        self.counts.get::<2>(0).map(|[received, answered]| (received, answered))
+    }
+}
+
+/// Exchanges the words at two places of the packet.
+fn swap(a: &mut Assembler, width: Width, one: i16, other: i16) {
+    a.load(width, R4, R2, one);
+    a.load(width, R5, R2, other);
+    a.store(width, R2, one, R5);
+    a.store(width, R2, other, R4);
+}
+
+fn answer(counts: &Map, addr: SocketAddr) -> Vec<u64> {
+    let mut a = Assembler::default();
+    let (v4, v6, pass) = (a.label(), a.label(), a.label());
+    a.op(Op::Mov, R6, R1);
+    a.op_imm(Op::Mov, R8, 1);
+    a.map_value(R9, counts);
+    a.load(Width::U32, R2, R6, DATA);
+    a.load(Width::U32, R3, R6, DATA_END);
+    find_udp(&mut a, v4, v6, pass);
+    for (label, v6) in [(v4, false), (v6, true)] {
+        a.place(label);
+        if addr.is_ipv6() != v6 {
+            a.goto(pass);
+            continue;
+        }
+        let (octets, source) = match addr.ip() {
+            IpAddr::V4(ip) => (ip.octets().to_vec(), 14 + 12),
+            IpAddr::V6(ip) => (ip.octets().to_vec(), 14 + 8),
+        };
+        let (target, udp) = (source + octets.len() as i16, source + 2 * octets.len() as i16);
+        for (i, word) in octets.as_chunks::<4>().0.iter().enumerate() {
+            a.load(Width::U32, R5, R2, target + 4 * i as i16);
+            a.jump_imm32(If::Ne, R5, i32::from_ne_bytes(*word), pass);
+        }
+        a.load(Width::U16, R5, R2, udp + 2);
+        a.jump_imm(If::Ne, R5, network(addr.port()), pass);
+        a.add_atomic(R9, RECEIVED, R8);
+        // Shorter than a DNS header, or an answer: nothing for us.
+        a.load(Width::U16, R5, R2, udp + 4);
+        a.swap_network_u16(R5);
+        a.jump_imm(If::Lt, R5, 8 + 12, pass);
+        has(&mut a, i32::from(udp) + 8 + 12, pass);
+        a.load(Width::U8, R5, R2, udp + 8 + 2);
+        a.op(Op::Mov, R4, R5);
+        a.op_imm(Op::And, R4, 0x80);
+        a.jump_imm(If::Ne, R4, 0, pass);
+        a.op_imm(Op::Or, R5, 0x80);
+        a.store(Width::U8, R2, udp + 8 + 2, R5);
+        // RFC 1624: the word with QR has grown by 0x8000; exchanges do not change the sum.
+        let whole = a.label();
+        a.load(Width::U16, R5, R2, udp + 6);
+        a.jump_imm(If::Eq, R5, 0, whole);
+        a.op_imm(Op::Xor, R5, 0xffff);
+        a.op_imm(Op::Add, R5, network(0x8000));
+        a.op(Op::Mov, R4, R5);
+        a.op_imm(Op::Rsh, R4, 16);
+        a.op(Op::Add, R5, R4);
+        a.op_imm(Op::Xor, R5, 0xffff);
+        a.op_imm(Op::And, R5, 0xffff);
+        let written = a.label();
+        a.jump_imm(If::Ne, R5, 0, written);
+        a.op_imm(Op::Mov, R5, 0xffff);
+        a.place(written);
+        a.store(Width::U16, R2, udp + 6, R5);
+        a.place(whole);
+        swap(&mut a, Width::U32, 0, 6);
+        swap(&mut a, Width::U16, 4, 10);
+        (0..octets.len() as i16 / 4).for_each(|i| swap(&mut a, Width::U32, source + 4 * i, target + 4 * i));
+        swap(&mut a, Width::U16, udp, udp + 2);
+        a.add_atomic(R9, ANSWERED, R8);
+        a.exit(Xdp::Tx);
+    }
+    a.place(pass);
+    a.exit(Xdp::Pass);
+    a.finish()
+}
+
+/// A program that lets everything pass.
+pub(super) fn pass() -> io::Result<Program> {
+    let mut a = Assembler::default();
+    a.exit(Xdp::Pass);
+    Program::load(&a.finish())
 }

@@ -3,7 +3,7 @@
 use crate::pair::{Pair, ip_here};
 use net::transport::{Checksum, Incoming, Stamp, Transport, Troubles};
 use net::udp::{Flow, Responder};
-use net::xdp::{Mode, Options, XdpError, XdpFlows};
+use net::xdp::{Echo, Mode, Options, Pass, XdpError, XdpFlows};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -184,4 +184,58 @@ fn a_full_ring_of_answers_is_counted() {
     let dropped = flows.troubles().socket_drops;
     assert_eq!(collect(&mut flows, 100 - dropped as usize).len() as u64, 100 - dropped);
     assert_eq!(dropped, 36);
+}
+
+#[test]
+fn an_echo_in_the_kernel_answers_queries_only() {
+    let Some(pair) = Pair::new() else { return };
+    for target in ["10.0.0.2:53", "[fd00::2]:53"] {
+        let target = addr(target);
+        let echo = pair.there(|| Echo::open(target, Mode::Auto).unwrap());
+        let mut flows = pair.here(|| XdpFlows::open(&[Flow::to(target); 2], &options(Mode::Auto)).unwrap());
+        let mut query = [0u8; 30];
+        for i in 0..=255u8 {
+            query[..2].copy_from_slice(&[1, i]);
+            (query[12], query[13]) = (i, i.wrapping_mul(77));
+            let frame = flows.lend(u32::from(i) % 2).unwrap();
+            frame.bytes.extend_from_slice(&query[..if i == 255 { 11 } else { 30 }]);
+            frame.bytes[2] |= if i == 254 { 0x80 } else { 0 };
+            frame.checksum = if i % 5 == 0 { Checksum::Absent } else { Checksum::Right };
+            if i % 32 == 31 {
+                flows.flush(&mut |_, at| assert!(at.is_some())).unwrap();
+            }
+        }
+        let mut got = collect(&mut flows, 254);
+        got.sort_by_key(|g| g.2[1]);
+        assert_eq!(got.len(), 254);
+        for (i, (flow, from, bytes, _)) in got.iter().enumerate() {
+            assert_eq!((*flow, *from, bytes[1], bytes[2]), (i as u32 % 2, target, i as u8, 0x80));
+            assert_eq!((bytes.len(), bytes[12], bytes[13]), (30, i as u8, (i as u8).wrapping_mul(77)));
+        }
+        assert_eq!(echo.counts().unwrap(), (256, 254));
+    }
+    let lost = pair.here(|| Echo::open(addr("127.0.0.1:53"), Mode::Auto)).err().unwrap();
+    assert!(matches!(lost, XdpError::NoInterface(_)), "{lost}");
+}
+
+/// What comes back to a kernel's own socket is thrown away unless its checksum is right.
+#[test]
+fn an_echo_in_the_kernel_keeps_checksums_right() {
+    let Some(pair) = Pair::new() else { return };
+    for (target, source) in [("10.0.0.2:53", "10.0.0.1:4000"), ("[fd00::2]:53", "[fd00::1]:4000")] {
+        let (target, source) = (addr(target), addr(source));
+        let _echo = pair.there(|| Echo::open(target, Mode::Auto).unwrap());
+        let _receives = pair.here(|| Pass::open("eth0", Mode::Native).unwrap());
+        pair.here(|| net::link::set_transmit_checksums("eth0", false).unwrap());
+        let socket = pair.here(|| UdpSocket::bind(source).unwrap());
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let (mut query, mut room) = ([0u8; 40], [0u8; 64]);
+        for i in 0..200u16 {
+            query[..2].copy_from_slice(&i.to_be_bytes());
+            query[20..22].copy_from_slice(&i.wrapping_mul(331).to_be_bytes());
+            socket.send_to(&query, target).unwrap();
+            let (n, from) = socket.recv_from(&mut room).unwrap();
+            assert_eq!((n, from, room[2], &room[20..22]), (40, target, 0x80, &query[20..22]));
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod files;
 mod profiles;
+mod senders;
 mod shares;
 mod workers;
 mod zones;

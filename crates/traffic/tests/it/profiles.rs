@@ -50,6 +50,12 @@ fn faults_are_named_with_line_and_column() {
         ("about = \"a test\"", "about = \"a test"),
         ("about = \"a test\"", ""),
         ("[types]", "[clients]\ncount = 0\n[types]"),
+        ("[types]", "[clients]\nzipf = -1.0\n[types]"),
+        ("[types]", "[clients]\nports = { 0 = 1 }\n[types]"),
+        ("[types]", "[background]\nshare = 2.0\n[types]"),
+        ("[types]", "[background]\nunder = \"a..b\"\n[types]"),
+        ("[types]", "[background]\nlabel = 64\n[types]"),
+        ("[types]", "[background]\ntypes = { AA = 1 }\n[types]"),
     ];
     let mut shown = String::new();
     for (from, to) in cases {

@@ -1,11 +1,15 @@
 //! What this machine can claim: how fast it can send, how fast it can send and receive, how exact its clock and
-//! timers are. Every figure is for one worker per core given, over sockets.
+//! timers are. Every figure is for one worker per core given; over sockets on loopback, and over sockets and AF_XDP
+//! between two hosts of a rack.
+
+mod ceiling;
 
 use crate::echo::{Echo, EchoSpec};
 use crate::run::run_from;
 use crate::search::{Goal, Search, SearchResult};
 use crate::worker::settle;
-use crate::{Error, LoadResult, LoadSpec};
+use crate::{Backend, Error, LoadResult, LoadSpec};
+pub use ceiling::Ceiling;
 use measure::clock::{self, SECOND};
 use measure::{Arrivals, Histogram, Nanos, Pace};
 use serde::{Deserialize, Serialize};
@@ -31,6 +35,9 @@ pub struct CalibrateSpec {
     pub budget: Nanos,
     /// Targets beyond this machine are meant.
     pub allow_external: bool,
+    /// Also between two hosts of a rack, which needs root.
+    #[serde(default)]
+    pub rack: bool,
 }
 
 impl Default for CalibrateSpec {
@@ -42,6 +49,7 @@ impl Default for CalibrateSpec {
             trial: SECOND,
             budget: 30 * SECOND,
             allow_external: false,
+            rack: false,
         }
     }
 }
@@ -91,6 +99,12 @@ pub struct Calibration {
     pub echo_latency_us: crate::Latency,
     /// Datagrams dropped on our side over all trials, by place.
     pub drops: BTreeMap<String, u64>,
+    /// What is reached between two hosts of a rack, a way of sending each; empty where it was not asked for.
+    #[serde(default)]
+    pub rack: Vec<Ceiling>,
+    /// Why there is no (further) such figure.
+    #[serde(default)]
+    pub rack_note: Option<String>,
 }
 
 /// Queries of one size and many names, made in memory.
@@ -131,7 +145,8 @@ pub fn calibrate(
 
     let system = |error| Error::System { what: "cannot open a socket on loopback", error };
     let hole = UdpSocket::bind("127.0.0.1:0").map_err(system)?;
-    let flood = load(spec, hole.local_addr().map_err(system)?, Pace::Flood, spec.trial, stop)?;
+    let way = Way { spec, backend: Backend::Socket, stop };
+    let flood = way.load(hole.local_addr().map_err(system)?, Pace::Flood, spec.trial)?;
     drop(hole);
     progress(&format!("flood: {:.0} queries/s", flood.sent_qps));
 
@@ -144,15 +159,15 @@ pub fn calibrate(
     };
     let target = own.as_ref().map(Echo::addr).or(spec.target).expect("one of them is there");
     let echo_stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let mut calibration = std::thread::scope(|scope| {
         let echo = own.map(|echo| scope.spawn(|| echo.run(&echo_stop, &mut |_| ())));
-        let result = with_echo(spec, target, stop, progress);
+        let result = way.with_echo(target, progress);
         echo_stop.store(true, Ordering::Relaxed);
         if let Some(echo) = echo {
             echo.join().expect("an echo does not panic")?;
         }
         let (found, best, steady) = result?;
-        Ok(Calibration {
+        Ok::<_, Error>(Calibration {
             clock_ns,
             wakeup_us: Delay::of(&wakeup),
             gap_us: Delay::of(&gaps),
@@ -164,8 +179,15 @@ pub fn calibrate(
             pacing_error_5000_us: steady.pacing_error_us,
             echo_latency_us: steady.latency_us,
             drops: add(&[&flood.drops, &best.drops, &steady.drops]),
+            rack: Vec::new(),
+            rack_note: None,
         })
-    })
+    })?;
+    if spec.rack {
+        let note = ceiling::measure(spec, &mut calibration.rack, stop, progress);
+        calibration.rack_note = note.err().map(|e| e.to_string());
+    }
+    Ok(calibration)
 }
 
 fn add(parts: &[&BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
@@ -176,63 +198,67 @@ fn add(parts: &[&BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
     sum
 }
 
-/// A load of plain queries.
-fn load(
-    spec: &CalibrateSpec,
-    target: SocketAddr,
-    pace: Pace,
-    duration: Nanos,
-    stop: &AtomicBool,
-) -> Result<LoadResult, Error> {
-    let nothing =
-        SourceSpec::Queries(traffic::QueriesSpec { path: "/dev/null".into(), edns: None, cycle: true });
-    let load = LoadSpec {
-        cpus: spec.cpus.clone(),
-        deadline: SECOND,
-        warmup: duration / 10,
-        pacing_limit: crate::search::PACING_LIMIT,
-        allow_external: spec.allow_external,
-        ..LoadSpec::new(vec![target], nothing, pace, duration)
-    };
-    let sources = (0..load.cpus.len().max(1) as u64)
-        .map(|w| Box::new(Plain(w * 100_000)) as Box<dyn QuerySource + Send>)
-        .collect();
-    run_from(&load, sources, || clock::now() + 5_000_000, stop, &mut |_| ())
+/// A way of sending, for the trials of a calibration.
+struct Way<'a> {
+    spec: &'a CalibrateSpec,
+    backend: Backend,
+    stop: &'a AtomicBool,
 }
 
-/// The search over an echo, its best valid trial, and a trial at 5,000 queries/s.
-fn with_echo(
-    spec: &CalibrateSpec,
-    target: SocketAddr,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(&str),
-) -> Result<(SearchResult, LoadResult, LoadResult), Error> {
-    let at = |rate, duration| load(spec, target, Pace::Open(Arrivals::Fixed { rate }), duration, stop);
-    let steady = at(5000.0, 2 * spec.trial)?;
-    let goal = Goal {
-        initial_trial: spec.trial / 4,
-        final_trial: spec.trial,
-        duration_sum: 2 * spec.trial,
-        ..Goal::default()
-    };
-    let mut search = Search::new(goal, spec.budget).start(100_000.0);
-    let mut best = LoadResult::default();
-    while let crate::search::Next::Measure { rate, duration } = search.next() {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let r = at(rate, duration)?;
-        progress(&format!(
-            "echo at {rate:.0}/s: {:.0}/s answered, {}",
-            r.answered_qps,
-            r.validity.reasons.first().map_or("valid", |r| &r.code)
-        ));
-        search.report(rate, duration, r.loss_ratio(), r.validity.valid);
-        if r.validity.valid && r.loss_ratio() <= 0.001 && r.answered_qps > best.answered_qps {
-            best = r;
-        }
+impl Way<'_> {
+    /// A load of plain queries.
+    fn load(&self, target: SocketAddr, pace: Pace, duration: Nanos) -> Result<LoadResult, Error> {
+        let nothing =
+            SourceSpec::Queries(traffic::QueriesSpec { path: "/dev/null".into(), edns: None, cycle: true });
+        let load = LoadSpec {
+            cpus: self.spec.cpus.clone(),
+            deadline: SECOND,
+            warmup: duration / 10,
+            pacing_limit: crate::search::PACING_LIMIT,
+            allow_external: self.spec.allow_external,
+            backend: self.backend,
+            ..LoadSpec::new(vec![target], nothing, pace, duration)
+        };
+        let sources = (0..load.cpus.len().max(1) as u64)
+            .map(|w| Box::new(Plain(w * 100_000)) as Box<dyn QuerySource + Send>)
+            .collect();
+        run_from(&load, sources, || clock::now() + 5_000_000, self.stop, &mut |_| ())
     }
-    Ok((search.result(), best, steady))
+
+    /// The search over an echo, its best valid trial, and a trial at 5,000 queries/s.
+    fn with_echo(
+        &self,
+        target: SocketAddr,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(SearchResult, LoadResult, LoadResult), Error> {
+        let spec = self.spec;
+        let at = |rate, duration| self.load(target, Pace::Open(Arrivals::Fixed { rate }), duration);
+        let steady = at(5000.0, 2 * spec.trial)?;
+        let goal = Goal {
+            initial_trial: spec.trial / 4,
+            final_trial: spec.trial,
+            duration_sum: 2 * spec.trial,
+            ..Goal::default()
+        };
+        let mut search = Search::new(goal, spec.budget).start(100_000.0);
+        let mut best = LoadResult::default();
+        while let crate::search::Next::Measure { rate, duration } = search.next() {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let r = at(rate, duration)?;
+            progress(&format!(
+                "echo at {rate:.0}/s: {:.0}/s answered, {}",
+                r.answered_qps,
+                r.validity.reasons.first().map_or("valid", |r| &r.code)
+            ));
+            search.report(rate, duration, r.loss_ratio(), r.validity.valid);
+            if r.validity.valid && r.loss_ratio() <= 0.001 && r.answered_qps > best.answered_qps {
+                best = r;
+            }
+        }
+        Ok((search.result(), best, steady))
+    }
 }
 
 /// Nanoseconds of one reading.

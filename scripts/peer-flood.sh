@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# How fast dnsrack and kxdpgun send over AF_XDP into a sink (a socket that nobody reads), in turn, on the same rack with one
+# core each for generator and receive path: a flood with full bookkeeping, and paced with bursts of 8 at 0.9 times what kxdpgun
+# sent in the same round. Rates are the programs' own; beside them what arrived at the sink's end of the link (its
+# interface's counters). Needs root (AF_XDP, and rack up pins namespaces). Usage: scripts/peer-flood.sh [ROUNDS [SECONDS]]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rounds=${1:-5} seconds=${2:-5}
+export PATH="$HOME/.cargo/bin:/usr/sbin:$PATH"
+cargo build --release --quiet --package dnsrack
+dnsrack="$(realpath "${CARGO_TARGET_DIR:-target}/release/dnsrack")"
+rack=flood$$
+work=$(mktemp -d)
+sink=
+finish() { [ -z "$sink" ] || kill "$sink" 2>/dev/null || true; "$dnsrack" rack down "$rack" >/dev/null 2>&1 || true; rm -rf "$work"; }
+trap finish EXIT
+
+cat >"$work/rack.toml" <<TOML
+name = "$rack"
+[[hosts]]
+name = "sink"
+cpus = [0]
+[[hosts]]
+name = "generator"
+cpus = [1]
+TOML
+on() { "$dnsrack" rack exec --rack "$rack" "$@"; }
+"$dnsrack" zone generate --family U-4-DS0 --delegations 10K -o "$work/zone"
+"$dnsrack" traffic generate rzaia --zone "$work/zone" --count 500K --format queries -o "$work/all"
+# Types that kxdpgun does not know stop it.
+grep -E ' (A|AAAA|NS|MX|SOA|TXT|PTR)$' "$work/all" >"$work/queries"
+"$dnsrack" rack up "$work/rack.toml" >/dev/null
+address=$(on sink ip -4 -o addr show scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
+on sink python3 -c 'import signal, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 53)); signal.pause()' "$address" &
+sink=$!
+sleep 1
+
+# What has arrived so far: taken and, where the receive path had no room, dropped.
+arrived() { on sink ip -j -s link show eth0 | python3 -c 'import json,sys; r = json.load(sys.stdin)[0]["stats64"]["rx"]; print(r["packets"] + r["dropped"])'; }
+# counted COMMAND...: runs it with its output in $work/out; prints what arrived per second meanwhile.
+counted() {
+    local before
+    before=$(arrived)
+    "$@" >"$work/out" 2>"$work/err" || [ $? -eq 3 ] || { cat "$work/err" >&2; return 1; }
+    echo $((($(arrived) - before) / seconds))
+}
+# kxdpgun leaves its XDP program on the interface.
+theirs() { on generator timeout $((seconds + 20)) kxdpgun -t "$seconds" -Q 100000000 -F 1 -i "$work/queries" -I eth0 "$address"; on generator ip link set dev eth0 xdp off; }
+ours() { on generator "$dnsrack" --json load run "$address" --queries "$work/queries" --backend xdp --cpus 1 --deadline 100ms --duration "${seconds}s" "$@"; }
+field() { python3 -c 'import json,sys; d = json.load(open(sys.argv[1]))
+for key in sys.argv[2:]:
+    d = d[key]
+print(d if not isinstance(d, list) else ",".join(r["code"] for r in d) or "-")' "$work/out" "$@"; }
+
+printf '%-6s %11s %11s | %11s %11s %6s | %11s %11s %11s %s\n' \
+    round kxdpgun/s arrived flood/s arrived ratio 'offered/s' 'paced/s' arrived 'invalid for'
+for round in $(seq "$rounds"); do
+    a1=$(counted theirs)
+    peer=$(sed -n 's/.*total queries:.*(\([0-9]*\) pps.*/\1/p' "$work/out" "$work/err")
+    a2=$(counted ours --flood)
+    flood=$(field sent_qps)
+    rate=$((peer * 9 / 10))
+    a3=$(counted ours --rate "$rate" --burst 8)
+    awk -v OFMT=%.0f -v r="$round" -v p="$peer" -v a="$a1" -v f="$flood" -v b="$a2" -v o="$rate" -v q="$(field sent_qps)" -v c="$a3" \
+        -v why="$(field validity reasons)" 'BEGIN { printf "%-6s %11.0f %11.0f | %11.0f %11.0f %6.2f | %11.0f %11.0f %11.0f %s\n", r, p, a, f, b, f / p, o, q, c, why }' |
+        tee -a "$work/table"
+done
+median() { awk -v c="$1" '{ print $c }' "$work/table" | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+printf 'medians: kxdpgun %s/s, flood %s/s (ratio %s), paced %s/s of %s offered\n' \
+    "$(median 2)" "$(median 5)" "$(median 7)" "$(median 10)" "$(median 9)"
