@@ -12,6 +12,8 @@ peer_rack() {
         cargo build --release --quiet --package dnsrack
     fi
     dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
+    # What the scripts do themselves stays off the generator's core.
+    taskset -pc 0 $$ >/dev/null
     rack=$name work=$(mktemp -d) started=()
     trap finish EXIT
     printf 'name = "%s"\n[[hosts]]\nname = "server"\ncpus = [0]\n[[hosts]]\nname = "generator"\ncpus = [1]\n' "$name" >"$work/rack.toml"
