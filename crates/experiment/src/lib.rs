@@ -9,7 +9,6 @@ mod anchor;
 mod file;
 pub mod plan;
 mod read;
-mod role;
 mod run;
 mod sampling;
 mod trial;
@@ -18,7 +17,6 @@ mod zones;
 pub use file::{Experiment, Measure, Server};
 pub use plan::{Trial, next_trial};
 pub use read::{CATALOGUE, Set, load, named};
-pub use role::Role;
 pub use run::{Happening, Options, Summary, run};
 
 use std::path::PathBuf;
@@ -70,16 +68,6 @@ pub enum Error {
     /// This machine cannot do what the plan asks.
     #[error("{0}")]
     Machine(String),
-    /// A role on a host failed.
-    #[error("{role} on host {host}: {message}")]
-    Role {
-        /// The role.
-        role: String,
-        /// Where it ran.
-        host: String,
-        /// What it said, or how it ended.
-        message: String,
-    },
     /// A server could not be started or used.
     #[error(transparent)]
     Server(#[from] server::Error),

@@ -9,6 +9,7 @@ pub mod check;
 pub mod echo;
 mod error;
 mod health;
+pub mod hosts;
 mod lane;
 mod merge;
 mod recorder;

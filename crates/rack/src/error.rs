@@ -142,6 +142,16 @@ pub enum Error {
         /// The hosts that there are.
         hosts: Vec<String>,
     },
+    /// A role on a host failed.
+    #[error("{role} on host {host}: {message}")]
+    Role {
+        /// The role.
+        role: String,
+        /// Where it ran.
+        host: String,
+        /// What it said, or how it ended.
+        message: String,
+    },
     /// A rack could not be kept, entered or removed.
     #[error("rack {rack}: {doing}: {source}")]
     Kept {

@@ -5,6 +5,7 @@
 //! - [`Launcher`], here [`Local`]: starts a [`Cmd`] on a [`Host`]; the [`Process`] is killed on drop.
 //!   [`Host::loopback`] is the host without a rack.
 //! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
+//! - [`Role`]: this program at work on a host, for a coordinator elsewhere.
 //! - [`kept`]: racks that stay, for work by hand.
 //!
 //! Linux only. All system calls that need `unsafe` are in `net::ns`.
@@ -17,6 +18,7 @@ pub mod host;
 pub mod kept;
 mod link;
 pub mod process;
+mod role;
 pub mod sample;
 pub mod spec;
 pub mod steering;
@@ -29,6 +31,7 @@ pub use error::Error;
 pub use host::Host;
 pub use kept::Kept;
 pub use process::{Launcher, Local, Process, allowed_cpus};
+pub use role::Role;
 pub use spec::{HostSpec, RackSpec};
 pub use steering::Steering;
 pub use up::Rack;

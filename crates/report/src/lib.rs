@@ -11,6 +11,7 @@ mod grid;
 mod html;
 mod peak;
 mod plots;
+mod search;
 mod summary;
 mod svg;
 mod terminal;
@@ -19,6 +20,7 @@ mod view;
 
 pub use churn::{ChurnStep, churn};
 pub use html::html;
+pub use search::{RatePoint, SearchPlot, search_html, search_svg};
 pub use terminal::terminal;
 
 /// Why a report could not be made.

@@ -57,7 +57,7 @@ fn names(all: &[Series]) -> String {
     format::list(&all.iter().map(|s| s.label.clone()).collect::<Vec<_>>())
 }
 
-fn tick(ns: f64) -> String {
+pub(crate) fn tick(ns: f64) -> String {
     let text = format::latency(ns);
     let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
     let number =
@@ -248,7 +248,7 @@ fn tick_number(text: &str) -> String {
     }
 }
 
-fn rate_tick(v: f64) -> String {
+pub(crate) fn rate_tick(v: f64) -> String {
     if v >= 1e6 {
         format!("{} M", tick_number(&format::significant(v / 1e6)))
     } else if v >= 1e3 {

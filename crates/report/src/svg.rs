@@ -151,6 +151,24 @@ impl Plot {
         );
     }
 
+    /// Upright lines at some `x` with one name, at the side where there is room for it.
+    pub fn upright(&mut self, xs: &[f64], name: &str) {
+        let (top, bottom) = (MARGIN.1, self.height - MARGIN.3);
+        let at: Vec<f64> = xs.iter().map(|x| self.px(*x)).collect();
+        for x in &at {
+            let _ = write!(self.body, "<path class=\"level\" d=\"M{x:.1} {top}V{bottom}\"/>");
+        }
+        let (first, last) = (at.first().copied().unwrap_or(0.0), at.last().copied().unwrap_or(0.0));
+        let left = first - MARGIN.0 > SIZE.0 - MARGIN.2 - last;
+        let (x, anchor) = if left { (first - 5.0, "end") } else { (last + 5.0, "start") };
+        let _ = write!(
+            self.body,
+            "<text class=\"note\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            top + 12.0,
+            escape(name)
+        );
+    }
+
     /// The whole picture, with its title and its description for those who do not see it.
     pub fn finish(self, title: &str, description: &str) -> String {
         let (width, height) = (SIZE.0, self.height);
@@ -216,6 +234,12 @@ pub(crate) fn marker(x: f64, y: f64, style: usize) -> String {
         _ => format!("M{:.1} {y:.1}h8", x - 4.0),
     };
     format!("<path class=\"mark s{style}\" d=\"{d}\"/>")
+}
+
+/// A marker of a style for a legend.
+pub(crate) fn key(style: usize) -> String {
+    let mark = marker(17.0, 6.0, style);
+    format!("<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\">{mark}</svg>")
 }
 
 /// A sample of a style for a legend: a bit of its line with its marker.

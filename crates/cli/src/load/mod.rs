@@ -3,6 +3,7 @@
 mod calibrate;
 mod echo;
 mod flags;
+mod hosts;
 mod replay;
 mod run;
 mod search;
@@ -18,11 +19,11 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Offer queries at a rate (or by a window, or as a flood) and time every answer
-    Run(run::Run),
+    Run(Box<run::Run>),
     /// Send the queries of a capture again at their times, or so many times as fast
     Replay(replay::Replay),
     /// Find the peak query rate by RFC 9971
-    Search(search::Search),
+    Search(Box<search::Search>),
     /// What this machine can claim: send and echo rates, clock, jitter, drops
     Calibrate(calibrate::Calibrate),
     /// Answer every query with itself, as the other end of a calibration

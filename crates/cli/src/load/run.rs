@@ -1,10 +1,10 @@
 //! `dnsrack load run`
 
 use super::flags::{DURATION, Flags, positive, rate};
-use super::{failure, show, stop_flag};
+use super::hosts::Hosts;
+use super::{show, stop_flag};
 use crate::output::{self, Common, Failure, Status};
 use clap::Args;
-use measure::clock::{self, SECOND};
 use measure::{Arrivals, Event, Nanos, Pace, Seed, units};
 
 /// The flags of `load run`.
@@ -13,6 +13,8 @@ use measure::{Arrivals, Event, Nanos, Pace, Seed, units};
 pub struct Run {
     #[command(flatten)]
     common: Flags,
+    #[command(flatten)]
+    hosts: Hosts,
     /// Queries per second, whatever the answers
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
@@ -93,7 +95,7 @@ pub fn run(args: &Run, common: &Common) -> output::Result {
     let mut spec = args.common.spec(pace(args, duration)?)?;
     (spec.duration, spec.count, spec.warmup) = (duration, args.count, args.warmup);
     let stop = stop_flag()?;
-    let result = ::load::run(&spec, || clock::now() + SECOND / 100, &stop, &mut |happened| {
+    let result = args.hosts.place()?.run(&spec, &stop, &mut |happened| {
         if common.events {
             // Nobody listens any more where this fails; the result is told all the same.
             let _ = output::event(&happened);
@@ -101,8 +103,7 @@ pub fn run(args: &Run, common: &Common) -> output::Result {
         if let Event::Progress { second, values } = &happened {
             eprintln!("{}", show::second(*second, values));
         }
-    })
-    .map_err(failure)?;
+    })?;
     common.tell("load.run", &result, || show::run(&spec, &result))?;
     let right = result.checked.as_ref().is_none_or(|c| c.is_right());
     Ok(if result.validity.valid && right { Status::Done } else { Status::Differs })

@@ -1,21 +1,26 @@
 //! `dnsrack load search`
 
 use super::flags::{Flags, positive, rate};
-use super::{failure, show, stop_flag};
+use super::hosts::Hosts;
+use super::{show, stop_flag};
 use crate::output::{self, Common, Failure, Status};
-use ::load::search::{self, Fractions, Goal, LatencyAt, Trial, drive, latency_at};
+use ::load::search::{self, Fractions, Goal, LatencyAt, SearchResult, Trial, drive, latency_at};
 use ::load::{LoadResult, LoadSpec};
 use clap::Args;
-use measure::clock::{self, SECOND};
+use measure::clock::SECOND;
 use measure::units::{self, grouped};
 use measure::{Arrivals, Event, Nanos, Pace};
+use report::{RatePoint, SearchPlot, search_html, search_svg};
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 /// The flags of `load search`.
 #[derive(Debug, Args)]
 pub struct Search {
     #[command(flatten)]
     common: Flags,
+    #[command(flatten)]
+    hosts: Hosts,
     /// A trial that loses more than this share of its queries is a high-loss trial
     #[arg(long, default_value_t = 0.001)]
     loss: f64,
@@ -56,6 +61,9 @@ pub struct Search {
     /// Offer queries for so long before each of them
     #[arg(long, default_value = "1s", value_parser = units::duration, requires = "latency_at")]
     latency_warmup: Nanos,
+    /// Draw latency and answered rate by offered rate: FILE.svg, or FILE.html with tables
+    #[arg(long, value_name = "FILE", value_parser = picture)]
+    plot: Option<PathBuf>,
 }
 
 /// Tells of one trial, on standard error and as an event; a latency trial is at a fraction of the peak.
@@ -101,6 +109,50 @@ pub fn latencies(trials: &[LatencyAt]) -> String {
     out
 }
 
+/// A file that a picture can be written to, by its ending.
+fn picture(text: &str) -> Result<PathBuf, String> {
+    match Path::new(text).extension().and_then(|e| e.to_str()) {
+        Some("svg" | "html") => Ok(text.into()),
+        _ => Err(format!("'{text}' ends neither with .svg nor with .html")),
+    }
+}
+
+/// Draws what was found.
+fn draw(path: &Path, spec: &LoadSpec, found: &SearchResult) -> Result<(), Failure> {
+    let point = |trial: &Trial, fraction: Option<f64>| {
+        let seen = trial.seen.unwrap_or_default();
+        let l = seen.latency_us;
+        RatePoint {
+            offered_qps: trial.rate,
+            answered_qps: seen.answered_qps,
+            loss_ratio: trial.loss_ratio,
+            latency_us: [l.p50, l.p90, l.p99, l.p999],
+            valid: trial.valid,
+            fraction,
+        }
+    };
+    let below = found.latency_at.iter().map(|at| {
+        let trial = Trial::of(&found.goal, at.rate, 0, &at.result);
+        RatePoint { valid: at.result.validity.valid, ..point(&trial, Some(at.fraction)) }
+    });
+    let targets: Vec<_> = spec.targets.iter().map(ToString::to_string).collect();
+    let validity = found.validity();
+    let verdict = validity.reasons.iter().chain(&validity.warnings).map(ToString::to_string);
+    let plot = SearchPlot {
+        title: format!("Peak query rate of {}", targets.join(", ")),
+        points: found.trials.iter().map(|t| point(t, None)).chain(below).collect(),
+        peak: found.peak_qps,
+        lower: found.lower,
+        upper: found.upper,
+        notes: std::iter::once(show::goal(found)).chain(verdict).collect(),
+    };
+    let text = match path.extension().and_then(|e| e.to_str()) {
+        Some("html") => search_html(&plot)?,
+        _ => search_svg(&plot),
+    };
+    output::write_output(path, |out| Ok(out.write_all(text.as_bytes())?))
+}
+
 /// Shares of the peak, as fractions of 1.
 #[derive(Clone, Debug, PartialEq)]
 struct Percents(Vec<f64>);
@@ -132,9 +184,9 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
     let spec = args.common.spec(Pace::Open(Arrivals::Fixed { rate: args.start }))?;
     let stop = stop_flag()?;
     let plan = search::Search::new(goal, args.budget).range(args.min, args.max).start(args.start);
-    let mut measure = |load: &LoadSpec| -> Result<LoadResult, Failure> {
-        ::load::run(load, || clock::now() + SECOND / 200, &stop, &mut |_| ()).map_err(failure)
-    };
+    let place = args.hosts.place()?;
+    let mut measure =
+        |load: &LoadSpec| -> Result<LoadResult, Failure> { place.run(load, &stop, &mut |_| ()) };
     let mut found = drive(&spec, plan, &mut measure, &mut |number, trial, result| {
         tell(common, number, trial, result, None);
     })?;
@@ -153,6 +205,9 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
                     Some(*fraction),
                 );
             })?;
+    }
+    if let Some(path) = &args.plot {
+        draw(path, &spec, &found)?;
     }
     let validity = found.validity();
     if common.events {

@@ -221,6 +221,24 @@ fn list(cpus: &[usize]) -> String {
     cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
+/// A search's goal and what it took, in a sentence.
+pub fn goal(r: &SearchResult) -> String {
+    let g = &r.goal;
+    let s = |n: Nanos| n as f64 / SECOND as f64;
+    format!(
+        "goal (RFC 9971): loss ratio {}, exceed ratio {}, trials of {} s ({} s at first), {} s at a load, width {} % of the \
+         upper bound; {:.1} s of {} s used",
+        g.loss_ratio,
+        g.exceed_ratio,
+        s(g.final_trial),
+        s(g.initial()),
+        s(g.duration_sum),
+        g.width * 100.0,
+        r.spent_s,
+        r.budget_s,
+    )
+}
+
 /// The result of `load search`.
 pub fn search(r: &SearchResult) -> String {
     let mut out = String::new();
@@ -244,21 +262,7 @@ pub fn search(r: &SearchResult) -> String {
         );
     }
     out += &super::search::latencies(&r.latency_at);
-    let g = &r.goal;
-    let s = |n: Nanos| n as f64 / SECOND as f64;
-    let _ = writeln!(
-        out,
-        "\ngoal (RFC 9971): loss ratio {}, exceed ratio {}, trials of {} s ({} s at first), {} s at a load, width {} %; \
-         {:.1} s of {} s used",
-        g.loss_ratio,
-        g.exceed_ratio,
-        s(g.final_trial),
-        s(g.initial()),
-        s(g.duration_sum),
-        g.width * 100.0,
-        r.spent_s,
-        r.budget_s,
-    );
+    let _ = writeln!(out, "\n{}", goal(r));
     let _ = writeln!(
         out,
         "peak {}/s answered; lower bound {}/s, upper bound {}/s{}",

@@ -4,6 +4,7 @@ mod bad_input;
 mod contract;
 mod facts;
 mod help;
+mod hosts;
 mod kill;
 mod load;
 mod rack;

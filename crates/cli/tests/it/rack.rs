@@ -8,15 +8,15 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// A user of `rack` with a rack name of its own and a folder for files.
-struct User {
+pub struct User {
     nobody: bool,
     program: PathBuf,
-    folder: tempfile::TempDir,
-    name: String,
+    pub folder: tempfile::TempDir,
+    pub name: String,
 }
 
 impl User {
-    fn all(test: &str) -> Vec<User> {
+    pub fn all(test: &str) -> Vec<User> {
         let root = rustix::process::geteuid().is_root();
         if !root {
             eprintln!("SKIPPED: the tests as root, since we are not");
@@ -35,9 +35,14 @@ impl User {
         User { nobody, program, folder, name }
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
+        self.program(&[&["rack"], args].concat())
+    }
+
+    /// Any command of the program.
+    pub fn program(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("rack").args(args).env_remove("XDG_RUNTIME_DIR").current_dir("/");
+        command.args(args).env_remove("XDG_RUNTIME_DIR").current_dir("/");
         if self.nobody {
             command.uid(65534).gid(65534);
         }
@@ -68,9 +73,14 @@ impl User {
     }
 
     fn up(&self) {
-        let file = self.file(TWO);
+        self.up_with(TWO);
+    }
+
+    /// A rack of the hosts in `text`, the first with 10.53.0.1.
+    pub fn up_with(&self, text: &str) {
+        let file = self.file(text);
         let shown = self.good(&["up", &file, "--name", &self.name]);
-        assert!(shown.contains("10.53.0.1") && shown.contains("generator"), "{shown}");
+        assert!(shown.contains("10.53.0.1") && shown.contains(&self.name), "{shown}");
     }
 
     /// Our rack as `rack list --json` has it.

@@ -82,7 +82,7 @@ pub struct Trial {
 }
 
 /// What a trial showed beside its loss: for plots and tables.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {
     /// Answered queries per second.

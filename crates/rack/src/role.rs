@@ -1,37 +1,30 @@
 //! A role: this same program on another host, specified by one JSON line and heard through events.
 
-use crate::Error;
+use crate::{Cmd, Error, Host, Input, Kept, Launcher, Local, Output, Process};
 use measure::{Event, Nanos};
-use rack::{Cmd, Host, Input, Launcher, Output, Process};
 use serde::Serialize;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The program that every role is: the one that runs now.
-///
-/// # Errors
-/// [`Error::Machine`] where the system does not tell.
-fn this_program() -> Result<std::path::PathBuf, Error> {
-    std::env::current_exe().map_err(|e| Error::Machine(format!("cannot find the running program: {e}")))
-}
-
 /// A role at work; killed when dropped.
+#[derive(Debug)]
 pub struct Role {
     name: String,
     host: String,
     process: Process,
-    stdin: Option<std::process::ChildStdin>,
+    stdin: Option<ChildStdin>,
     events: Receiver<String>,
-    log: std::path::PathBuf,
+    log: PathBuf,
 }
 
 impl Role {
     /// Starts role `name` on a host; its standard error goes to `log`.
     ///
     /// # Errors
-    /// [`Error::Rack`], [`Error::Role`].
+    /// Those of the launcher, [`Error::Role`].
     pub fn start(
         launcher: &dyn Launcher,
         host: &Host,
@@ -40,13 +33,45 @@ impl Role {
         cpus: &[usize],
         log: &Path,
     ) -> Result<Self, Error> {
-        let cmd = Cmd::new(this_program()?)
-            .args(["role", name])
-            .stdin(Input::Pipe)
-            .stdout(Output::Pipe)
-            .stderr(Output::File(log.to_owned()))
-            .cpus(cpus);
-        let mut process = launcher.spawn(host, &cmd)?;
+        let cmd = Cmd::new(this_program(name, &host.name)?).args(["role", name]).cpus(cpus);
+        Self::begin(launcher, host, cmd, name, &host.name, spec, log)
+    }
+
+    /// As [`Self::start`], on a host of a rack that is kept, and on that host's CPUs.
+    ///
+    /// # Errors
+    /// [`Error::NoHost`], [`Error::Role`].
+    pub fn start_kept(
+        rack: &Kept,
+        host: &str,
+        name: &str,
+        spec: &impl Serialize,
+        log: &Path,
+    ) -> Result<Self, Error> {
+        if !rack.hosts.iter().any(|h| h.name == host) {
+            let hosts = rack.hosts.iter().map(|h| h.name.clone()).collect();
+            return Err(Error::NoHost { rack: rack.name.clone(), host: host.into(), hosts });
+        }
+        let program = this_program(name, host)?;
+        // The one way in, with root and without: the program becomes the other one.
+        let cmd = Cmd::new(&program)
+            .args(["rack", "exec", "--rack", &rack.name, host])
+            .arg(&program)
+            .args(["role", name]);
+        Self::begin(&Local, &Host::loopback(), cmd, name, host, spec, log)
+    }
+
+    fn begin(
+        launcher: &dyn Launcher,
+        on: &Host,
+        cmd: Cmd,
+        name: &str,
+        host: &str,
+        spec: &impl Serialize,
+        log: &Path,
+    ) -> Result<Self, Error> {
+        let cmd = cmd.stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::File(log.to_owned()));
+        let mut process = launcher.spawn(on, &cmd)?;
         let stdout = process.take_stdout().expect("stdout was asked for as a pipe");
         let (sender, events) = channel();
         std::thread::spawn(move || {
@@ -58,12 +83,11 @@ impl Role {
         });
         let stdin = process.take_stdin();
         let mut role =
-            Self { name: name.into(), host: host.name.clone(), process, stdin, events, log: log.to_owned() };
+            Self { name: name.into(), host: host.into(), process, stdin, events, log: log.to_owned() };
         let line = serde_json::to_string(spec).map_err(|e| role.failed(e.to_string()))?;
         role.say(&line)?;
         Ok(role)
     }
-
     /// Waits until the role is prepared.
     ///
     /// # Errors
@@ -131,4 +155,13 @@ impl Role {
     fn failed(&self, message: impl Into<String>) -> Error {
         Error::Role { role: self.name.clone(), host: self.host.clone(), message: message.into() }
     }
+}
+
+/// The program that every role is: the one that runs now.
+fn this_program(role: &str, host: &str) -> Result<PathBuf, Error> {
+    std::env::current_exe().map_err(|e| Error::Role {
+        role: role.into(),
+        host: host.into(),
+        message: format!("cannot find the running program: {e}"),
+    })
 }

@@ -1,0 +1,56 @@
+//! Where a load is sent from: this process, or hosts of a rack that is up.
+
+use super::failure;
+use crate::output::Failure;
+use ::load::{LoadResult, LoadSpec};
+use clap::Args;
+use measure::Event;
+use measure::clock::{self, SECOND};
+use rack::{Kept, kept};
+use std::sync::atomic::AtomicBool;
+
+/// The flags that say where from.
+#[derive(Debug, Args)]
+pub struct Hosts {
+    /// Send from this host of a rack that is up; several send together, each an equal part
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<String>,
+    /// The rack of these hosts; may be left out while only one is up
+    #[arg(long, value_name = "NAME", requires = "hosts")]
+    rack: Option<String>,
+}
+
+/// Where from, ready.
+pub enum Place {
+    Here,
+    Rack { kept: Kept, hosts: Vec<String>, logs: tempfile::TempDir },
+}
+
+impl Hosts {
+    /// Finds the rack.
+    pub fn place(&self) -> Result<Place, Failure> {
+        if self.hosts.is_empty() {
+            return Ok(Place::Here);
+        }
+        let kept = kept::find(self.rack.as_deref())?;
+        Ok(Place::Rack { kept, hosts: self.hosts.clone(), logs: tempfile::tempdir()? })
+    }
+}
+
+impl Place {
+    /// Runs a load from there.
+    pub fn run(
+        &self,
+        spec: &LoadSpec,
+        stop: &AtomicBool,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<LoadResult, Failure> {
+        match self {
+            Self::Here => ::load::run(spec, || clock::now() + SECOND / 100, stop, events),
+            Self::Rack { kept, hosts, logs } => {
+                ::load::hosts::run(spec, kept, hosts, logs.path(), stop, events)
+            }
+        }
+        .map_err(failure)
+    }
+}

@@ -1,0 +1,314 @@
+//! One load from several hosts of a rack: a role on each, started at one instant, added into one result.
+
+use crate::targets::Prefix;
+use crate::{Error, LoadResult, LoadSpec, Source};
+use measure::clock::{self, SECOND};
+use measure::{Arrivals, Event, Named, Nanos, Pace, Seed};
+use rack::{Kept, Role};
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use traffic::SourceSpec;
+
+/// How long a role may take to read its names and open its flows.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// From the moment that all are ready to the start.
+const START_DELAY: Nanos = SECOND / 5;
+
+/// What one host is to do.
+#[derive(Clone, Debug, PartialEq)]
+struct Part {
+    spec: LoadSpec,
+    /// Its first query is due so long after the common instant: each host's queries fall between the others'.
+    offset: Nanos,
+}
+
+/// Runs a load from `hosts` of a kept rack together, each with an equal part of it, and adds up what came of it
+/// ([`LoadResult::merge`]). Each runs on its host's CPUs, or on its part of the specification's where the host has none.
+/// Targets that are hosts of the rack are allowed. What the roles write to standard error goes to a file for each in
+/// `logs`. `stop` and `events` are as in [`crate::run`]; a second is told when all hosts have told it.
+///
+/// Queries of a profile differ from host to host; those of a file are the same on each, from its beginning.
+///
+/// # Errors
+/// [`Error::Spec`] for what cannot be divided; [`Error::Rack`] where a role could not be started or failed.
+pub fn run(
+    spec: &LoadSpec,
+    rack: &Kept,
+    hosts: &[String],
+    logs: &Path,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(Event),
+) -> Result<LoadResult, Error> {
+    let parts = divide(spec, rack, hosts)?;
+    let mut ends = Vec::new();
+    for (host, part) in hosts.iter().zip(&parts) {
+        let role = Role::start_kept(rack, host, "load", &part.spec, &logs.join(format!("{host}.log")))?;
+        ends.push(End { role, seconds: VecDeque::new(), result: None });
+    }
+    for end in &mut ends {
+        end.role.ready(PATIENCE)?;
+    }
+    let at = clock::wall() + START_DELAY;
+    for (end, part) in ends.iter_mut().zip(&parts) {
+        end.role.start_at(at + part.offset)?;
+    }
+    events(Event::Started { at: at + spec.warmup });
+    let (mut told, mut stopped) = (0, false);
+    while ends.iter().any(|end| end.result.is_none()) {
+        if stop.load(Ordering::Relaxed) && !stopped {
+            ends.iter_mut().for_each(|end| end.role.stop());
+            stopped = true;
+        }
+        for end in ends.iter_mut().filter(|end| end.result.is_none()) {
+            end.hear()?;
+        }
+        while let Some(second) = next_second(&mut ends) {
+            told += 1;
+            events(Event::Progress { second: told, values: second });
+        }
+    }
+    let results = ends.into_iter().zip(hosts).filter_map(|(end, host)| Some(Named::new(host, end.result?)));
+    Ok(LoadResult::merge(results.collect()))
+}
+
+/// A role and what it has said.
+struct End {
+    role: Role,
+    /// Seconds that are not told yet.
+    seconds: VecDeque<Value>,
+    result: Option<LoadResult>,
+}
+
+impl End {
+    /// Waits a little for the next word.
+    fn hear(&mut self) -> Result<(), Error> {
+        match self.role.next(Duration::from_millis(100))? {
+            Some(Event::Progress { values, .. }) => self.seconds.push_back(values),
+            Some(Event::Done { result }) => {
+                self.result = Some(serde_json::from_value(result).map_err(|e| {
+                    Error::Spec(format!("a generator's result is not of this version of dnsrack: {e}"))
+                })?);
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+}
+
+/// The next second, once every generator that still works has told it.
+fn next_second(ends: &mut [End]) -> Option<Value> {
+    let waiting = ends.iter().any(|end| end.result.is_none() && end.seconds.is_empty());
+    let seconds: Vec<Value> = match waiting {
+        true => Vec::new(),
+        false => ends.iter_mut().filter_map(|end| end.seconds.pop_front()).collect(),
+    };
+    (!seconds.is_empty()).then(|| merge_seconds(&seconds))
+}
+
+/// One second of all generators. Counts and rates add. Of percentiles and maxima the greatest is told, which for a
+/// percentile is no less than the true one; medians are averaged, weighted by the answers. Results do not depend on
+/// this: they add distributions.
+fn merge_seconds(seconds: &[Value]) -> Value {
+    let names = seconds.iter().filter_map(Value::as_object).flat_map(|s| s.keys().cloned());
+    let one = |name: String| {
+        let of = |s: &Value| s[&name].as_f64();
+        let values = seconds.iter().filter_map(of);
+        let value = if name.ends_with("_p50") {
+            let weight = |s: &Value| s["answered_qps"].as_f64().unwrap_or(0.0);
+            let weights: f64 = seconds.iter().map(weight).sum();
+            let sum: f64 = seconds.iter().map(|s| of(s).unwrap_or(0.0) * weight(s)).sum();
+            if weights > 0.0 { sum / weights } else { 0.0 }
+        } else if ["_p90", "_p99", "_p999", "_max"].iter().any(|end| name.ends_with(end)) {
+            values.fold(0.0, f64::max)
+        } else {
+            values.sum()
+        };
+        (name, Value::from(value))
+    };
+    Value::Object(names.map(one).collect())
+}
+
+/// Divides a load among hosts, evenly.
+fn divide(spec: &LoadSpec, rack: &Kept, hosts: &[String]) -> Result<Vec<Part>, Error> {
+    let refuse = |text: String| Err(Error::Spec(text));
+    let n = hosts.len();
+    let Some(many) = u32::try_from(n).ok().filter(|n| *n > 0) else {
+        return refuse("no host to send from: give --host".into());
+    };
+    if let Some(twice) = hosts.iter().enumerate().find(|(i, host)| hosts[..*i].contains(host)) {
+        return refuse(format!("host {} is named twice: one generator a host", twice.1));
+    }
+    if n > 1 && !spec.sources.is_empty() {
+        return refuse("--source names addresses of one host: leave it out where several send".into());
+    }
+    let divided = |whole: u64, i: usize, what: &str| match whole / n as u64
+        + u64::from((i as u64) < whole % n as u64)
+    {
+        0 => Err(Error::Spec(format!("{what} {whole} for {n} hosts: at least one for each"))),
+        part => Ok(part),
+    };
+    let addresses = rack.hosts.iter().flat_map(|host| host.addresses.iter());
+    let allowed: Vec<Prefix> =
+        addresses.map(|&ip| Prefix { ip, bits: if ip.is_ipv4() { 32 } else { 128 } }).collect();
+    let part = |(i, name): (usize, &String)| {
+        let mut spec = spec.clone();
+        let own = rack.hosts.iter().find(|host| host.name == *name).map_or(&[][..], |host| &host.cpus);
+        spec.cpus = match own {
+            [] => spec.cpus.iter().copied().skip(i).step_by(n).collect(),
+            own => own.to_vec(),
+        };
+        spec.flows = spec.flows.div_ceil(many);
+        spec.count = spec.count.map(|count| divided(count, i, "a count of")).transpose()?;
+        // Above the bits that tell workers and lanes apart.
+        spec.seed = Seed(spec.seed.0.wrapping_add((i as u64) << 44));
+        if let Source::Traffic(SourceSpec::Profile(profile)) = &mut spec.source {
+            profile.seed = Seed(profile.seed.0.wrapping_add((i as u64) << 44));
+        }
+        spec.allowed.extend(&allowed);
+        let mut offset = 0;
+        if n > 1 {
+            offset = match &spec.pace {
+                Pace::Open(arrivals) if arrivals.is_even() => {
+                    (i as f64 * SECOND as f64 / arrivals.peak()) as Nanos
+                }
+                _ => 0,
+            };
+            spec.pace = match spec.pace {
+                Pace::Open(arrivals) => Pace::Open(share(arrivals, many, i)?),
+                Pace::Closed { window } => {
+                    Pace::Closed { window: divided(u64::from(window), i, "a window of")? as u32 }
+                }
+                Pace::Flood => Pace::Flood,
+                Pace::Recorded { .. } => {
+                    return Err(Error::Spec("a capture is replayed by one host: give one --host".into()));
+                }
+            };
+        }
+        Ok(Part { spec, offset })
+    };
+    hosts.iter().enumerate().map(part).collect()
+}
+
+/// The arrivals of generator `i` of `n`.
+fn share(arrivals: Arrivals, n: u32, i: usize) -> Result<Arrivals, Error> {
+    let n = f64::from(n);
+    Ok(match arrivals {
+        Arrivals::Fixed { rate } => Arrivals::Fixed { rate: rate / n },
+        Arrivals::Ramp { from, to, over } => Arrivals::Ramp { from: from / n, to: to / n, over },
+        Arrivals::Steps { rates, each } => {
+            Arrivals::Steps { rates: rates.into_iter().map(|rate| rate / n).collect(), each }
+        }
+        // Independent arrivals of several hosts are independent arrivals of all.
+        Arrivals::Poisson { rate, seed } => {
+            Arrivals::Poisson { rate: rate / n, seed: Seed(seed.0.wrapping_add((i as u64) << 44)) }
+        }
+        Arrivals::Gaps { .. } => {
+            return Err(Error::Spec(
+                "gaps of a given distribution come from one host: those of several, mixed, would have another".into(),
+            ));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rack::kept::KeptHost;
+    use serde_json::json;
+
+    fn kept() -> Kept {
+        let host = |name: &str, ip: &str, cpus: Vec<usize>| KeptHost {
+            name: name.into(),
+            addresses: vec![ip.parse().unwrap()],
+            cpus,
+            namespace: "/x".into(),
+        };
+        Kept {
+            name: "r".into(),
+            hosts: vec![
+                host("server", "10.53.0.1", vec![0]),
+                host("g1", "10.53.0.2", vec![1]),
+                host("g2", "fd53::3", vec![]),
+            ],
+            steering: Vec::new(),
+            switch: "/x".into(),
+            holder: None,
+        }
+    }
+
+    fn spec(pace: Pace) -> LoadSpec {
+        let source = json!({"profile": {"profile": "rzaia", "names": "z", "seed": 7}});
+        let source: SourceSpec = serde_json::from_value(source).unwrap();
+        LoadSpec {
+            cpus: vec![4, 5],
+            ..LoadSpec::new(vec!["10.53.0.1:53".parse().unwrap()], source, pace, SECOND)
+        }
+    }
+
+    fn names(hosts: &[&str]) -> Vec<String> {
+        hosts.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_rate_is_divided_and_interleaved() {
+        let whole =
+            LoadSpec { count: Some(5), flows: 33, ..spec(Pace::Open(Arrivals::Fixed { rate: 1000.0 })) };
+        let parts = divide(&whole, &kept(), &names(&["g1", "g2"])).unwrap();
+        assert!(parts.iter().all(|p| p.spec.pace == Pace::Open(Arrivals::Fixed { rate: 500.0 })));
+        // Every other millisecond is the second's.
+        assert_eq!((parts[0].offset, parts[1].offset), (0, 1_000_000));
+        assert_eq!((parts[0].spec.count, parts[1].spec.count), (Some(3), Some(2)));
+        assert_eq!(
+            (&*parts[0].spec.cpus, &*parts[1].spec.cpus),
+            (&[1][..], &[5][..]),
+            "the host's, or a part"
+        );
+        assert_eq!(parts[0].spec.flows, 17);
+        assert_ne!(parts[0].spec.seed, parts[1].spec.seed);
+        assert_ne!(parts[0].spec.source, parts[1].spec.source, "they do not ask the same");
+        assert!(parts[0].spec.allowed.contains(&"10.53.0.1/32".parse().unwrap()));
+        assert!(parts[1].spec.allowed.contains(&"fd53::3/128".parse().unwrap()));
+    }
+
+    #[test]
+    fn one_host_does_it_all() {
+        let whole = spec(Pace::Recorded { speed: 2.0 });
+        let parts = divide(&whole, &kept(), &names(&["g2"])).unwrap();
+        assert_eq!((&parts[0].spec.pace, parts[0].offset), (&whole.pace, 0));
+        assert_eq!((&parts[0].spec.source, &parts[0].spec.cpus), (&whole.source, &whole.cpus));
+    }
+
+    #[test]
+    fn what_cannot_be_divided_is_refused() {
+        let both = names(&["g1", "g2"]);
+        let gaps = Arrivals::Gaps { rate: 1.0, quantiles: vec![1.0, 2.0], seed: Seed(1) };
+        let fixed = Pace::Open(Arrivals::Fixed { rate: 10.0 });
+        for (bad, hosts, word) in [
+            (spec(Pace::Closed { window: 1 }), &both, "window of 1"),
+            (spec(Pace::Recorded { speed: 1.0 }), &both, "one --host"),
+            (spec(Pace::Open(gaps)), &both, "one host"),
+            (LoadSpec { count: Some(1), ..spec(Pace::Flood) }, &both, "count of 1"),
+            (LoadSpec { sources: vec!["10.0.0.1".parse().unwrap()], ..spec(Pace::Flood) }, &both, "--source"),
+            (spec(fixed.clone()), &names(&["g1", "g1"]), "twice"),
+            (spec(fixed), &names(&[]), "--host"),
+        ] {
+            let error = divide(&bad, &kept(), hosts).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn seconds_add_but_percentiles_do_not() {
+        let second = |answered: f64, p50: f64, p99: f64| json!({"answered_qps": answered, "lost": 1.0, "latency_p50": p50, "latency_p99": p99, "stall_max": p99});
+        let all = merge_seconds(&[second(300.0, 100.0, 900.0), second(100.0, 200.0, 400.0)]);
+        assert_eq!(
+            all,
+            json!({"answered_qps": 400.0, "lost": 2.0, "latency_p50": 125.0, "latency_p99": 900.0, "stall_max": 900.0})
+        );
+        assert_eq!(merge_seconds(&[second(0.0, 0.0, 0.0)])["latency_p50"], 0.0);
+    }
+}
