@@ -8,6 +8,7 @@ mod hosts;
 mod kill;
 mod load;
 mod rack;
+mod replay;
 mod run;
 mod search;
 mod sign;
