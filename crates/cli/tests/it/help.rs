@@ -14,6 +14,7 @@ fn every_help_text_is_as_reviewed() {
         &["zone", "fit", "--help"],
         &["traffic", "generate", "--help"],
         &["load", "run", "--help"],
+        &["load", "replay", "--help"],
         &["load", "search", "--help"],
         &["load", "echo", "--help"],
         &["load", "calibrate", "--help"],
