@@ -34,8 +34,8 @@ cpus = [0]
 name = "generator"
 cpus = [1]
 TOML
-"$dnsrack" zone generate --family U-4-DS0 --delegations 10K -o "$work/zone" >/dev/null
-"$dnsrack" traffic generate rzaia --zone "$work/zone" --rate 50K --duration "${seconds}s" -o "$work/synthetic.pcap" >/dev/null
+"$dnsrack" zone generate --family U-4-DS0 --delegations 10K -o "$work/zone" >/dev/null 2>&1
+"$dnsrack" traffic generate rzaia --zone "$work/zone" --rate 50K --duration "${seconds}s" -o "$work/synthetic.pcap" >/dev/null 2>&1
 captures=(synthetic)
 if [ -e $live ]; then
     xz -dc $live | tcpdump -r - --time-stamp-precision=nano -w "$work/live.pcap" 'udp dst port 53' 2>/dev/null
@@ -45,16 +45,25 @@ else
 fi
 
 "$dnsrack" rack up "$work/$rack.toml" >/dev/null
-on() { "$dnsrack" rack exec "$@"; }
+on() { "$dnsrack" rack exec --rack $rack "$@"; }
+# behind NAME COMMAND...: starts it on the server; its process id is in NAME.pid, what it says in NAME.log.
+behind() {
+    local name=$1
+    shift
+    rm -f "$work/$name.pid"
+    # shellcheck disable=SC2016
+    on server sh -c 'echo $$ >"$1.pid"; shift; exec "$@"' sh "$work/$name" "$@" >"$work/$name.log" 2>&1 &
+    until [ -s "$work/$name.pid" ]; do sleep 0.1; done
+    sleep 1
+}
 link=$(on server ip -4 -o addr show scope global | awk '{ print $2; exit }')
 v4=$(on server ip -4 -o addr show scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
 v6=$(on server ip -6 -o addr show scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
 source_link=$(on generator ip -4 -o addr show scope global | awk '{ print $2; exit }')
 for address in "$v4:53" "[$v6]:53"; do
-    on server "$dnsrack" load echo "$address" 2>/dev/null >/dev/null &
-    started+=($!)
+    behind echo "$dnsrack" load echo "$address"
+    started+=("$(cat "$work/echo.pid")")
 done
-sleep 1
 
 # Prints "matched p50 p99 max drift" of the packets in the second capture against the first, by the message without its
 # id and the how-manieth of its kind it is. Times count from the first hundred packets' median error.
@@ -104,14 +113,13 @@ PY
 measure() {
     local name=$1 capture=$2 got=$work/got.pcap tcpdump
     shift 2
-    on server tcpdump -i "$link" -p --time-stamp-precision=nano -B 65536 -s 512 -w "$got" 'udp dst port 53' 2>"$work/tcpdump" &
-    tcpdump=$!
-    sleep 1
+    behind tcpdump tcpdump -i "$link" -p --time-stamp-precision=nano -B 65536 -s 512 -w "$got" 'udp dst port 53'
+    tcpdump=$(cat "$work/tcpdump.pid")
     on generator "$@" >"$work/out" 2>&1 || [ $? -eq 3 ] || { cat "$work/out" >&2; return 1; }
     sleep 1
-    kill -INT $tcpdump
-    wait $tcpdump || true
-    grep -E '[1-9][0-9]* packets dropped by kernel' "$work/tcpdump" >&2 || true
+    kill -TERM "$tcpdump"
+    while kill -0 "$tcpdump" 2>/dev/null; do sleep 0.1; done
+    grep -E '[1-9][0-9]* packets dropped by kernel' "$work/tcpdump.log" >&2 || true
     # shellcheck disable=SC2046
     set -- $(python3 "$work/compare.py" "$work/$capture.pcap" "$got")
     printf '%-10s %-22s %9s %10s %10s %10s %10s\n' "$capture" "$name" "$@" | tee -a "$work/table"
