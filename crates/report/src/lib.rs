@@ -9,6 +9,7 @@ mod churn;
 mod format;
 mod grid;
 mod html;
+pub mod live;
 mod peak;
 mod plots;
 mod search;

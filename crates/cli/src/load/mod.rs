@@ -4,6 +4,7 @@ mod calibrate;
 mod echo;
 mod flags;
 mod hosts;
+mod live;
 mod replay;
 mod run;
 mod search;

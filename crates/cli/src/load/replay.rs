@@ -1,13 +1,14 @@
 //! `dnsrack load replay`
 
 use super::flags::{Sending, positive};
+use super::live::{self, Show};
 use super::{failure, show, stop_flag};
 use crate::output::{self, Common, Status};
 use ::load::{LONGEST, LoadResult};
 use clap::Args;
 use measure::clock::{self, SECOND};
 use measure::units::{self, grouped};
-use measure::{Event, Nanos, Pace};
+use measure::{Nanos, Pace};
 use serde::Serialize;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -19,6 +20,8 @@ use trace::{ReplaySpec, Survey};
 pub struct Replay {
     #[command(flatten)]
     sending: Sending,
+    #[command(flatten)]
+    show: Show,
     /// A capture: pcap or pcapng, plain or compressed with gzip, zstd, xz or lz4; several are one trace, by time
     #[arg(long, value_name = "CAPTURE", required = true)]
     trace: Vec<PathBuf>,
@@ -77,16 +80,11 @@ pub fn run(args: &Replay, common: &Common) -> output::Result {
         spec.connections.queries = (survey.tcp as f64 / connections as f64).round().max(1.0) as u32;
     }
     let stop = stop_flag()?;
-    let result = ::load::run(&spec, || clock::now() + SECOND / 100, &stop, &mut |happened| {
-        if common.events {
-            // Nobody listens any more where this fails; the result is told all the same.
-            let _ = output::event(&happened);
-        }
-        if let Event::Progress { second, values } = &happened {
-            eprintln!("{}", show::second(*second, values));
-        }
-    })
-    .map_err(failure)?;
+    let mut teller = args.show.start(live::about("load replay", &spec), common)?;
+    let result =
+        ::load::run(&spec, || clock::now() + SECOND / 100, &stop, &mut |happened| teller.event(&happened))
+            .map_err(failure)?;
+    teller.end(&result.outcome());
     let replayed = Replayed { trace: &survey, speed: args.speed, result: &result };
     common.tell("load.replay", &replayed, || show::run(&spec, &result))?;
     let right = result.checked.as_ref().is_none_or(|c| c.is_right());

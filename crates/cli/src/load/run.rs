@@ -2,10 +2,11 @@
 
 use super::flags::{DURATION, Flags, positive, rate};
 use super::hosts::Hosts;
+use super::live::{self, Show};
 use super::{show, stop_flag};
-use crate::output::{self, Common, Failure, Status};
+use crate::output::{Common, Failure, Status};
 use clap::Args;
-use measure::{Arrivals, Event, Nanos, Pace, Seed, units};
+use measure::{Arrivals, Nanos, Pace, Seed, units};
 
 /// The flags of `load run`.
 #[derive(Debug, Args)]
@@ -15,6 +16,8 @@ pub struct Run {
     common: Flags,
     #[command(flatten)]
     hosts: Hosts,
+    #[command(flatten)]
+    show: Show,
     /// Queries per second, whatever the answers
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
@@ -95,15 +98,10 @@ pub fn run(args: &Run, common: &Common) -> output::Result {
     let mut spec = args.common.spec(pace(args, duration)?)?;
     (spec.duration, spec.count, spec.warmup) = (duration, args.count, args.warmup);
     let stop = stop_flag()?;
-    let result = args.hosts.place()?.run(&spec, &stop, &mut |happened| {
-        if common.events {
-            // Nobody listens any more where this fails; the result is told all the same.
-            let _ = output::event(&happened);
-        }
-        if let Event::Progress { second, values } = &happened {
-            eprintln!("{}", show::second(*second, values));
-        }
-    })?;
+    let place = args.hosts.place()?;
+    let mut teller = args.show.start(live::about("load run", &spec), common)?;
+    let result = place.run(&spec, &stop, &mut |happened| teller.event(&happened))?;
+    teller.end(&result.outcome());
     common.tell("load.run", &result, || show::run(&spec, &result))?;
     let right = result.checked.as_ref().is_none_or(|c| c.is_right());
     Ok(if result.validity.valid && right { Status::Done } else { Status::Differs })

@@ -2,14 +2,16 @@
 
 use super::flags::{Flags, positive, rate};
 use super::hosts::Hosts;
+use super::live::{self, Show, Teller};
 use super::{show, stop_flag};
 use crate::output::{self, Common, Failure, Status};
 use ::load::search::{self, Fractions, Goal, LatencyAt, SearchResult, Trial, drive, latency_at};
 use ::load::{LoadResult, LoadSpec};
+use ::report::live::About;
 use clap::Args;
 use measure::clock::SECOND;
 use measure::units::{self, grouped};
-use measure::{Arrivals, Event, Nanos, Pace};
+use measure::{Arrivals, Event, Nanos, Outcome, Pace};
 use report::{RatePoint, SearchPlot, search_html, search_svg};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ pub struct Search {
     common: Flags,
     #[command(flatten)]
     hosts: Hosts,
+    #[command(flatten)]
+    show: Show,
     /// A trial that loses more than this share of its queries is a high-loss trial
     #[arg(long, default_value_t = 0.001)]
     loss: f64,
@@ -66,8 +70,15 @@ pub struct Search {
     plot: Option<PathBuf>,
 }
 
-/// Tells of one trial, on standard error and as an event; a latency trial is at a fraction of the peak.
-fn tell(common: &Common, number: usize, trial: &Trial, result: &LoadResult, fraction: Option<f64>) {
+/// Tells of one trial, on standard error and as an event; a latency trial is at a fraction of the peak. `found` is what is
+/// known after it.
+fn tell(
+    common: &Common,
+    teller: &mut Teller,
+    (number, trial, result): (usize, &Trial, &LoadResult),
+    fraction: Option<f64>,
+    found: &SearchResult,
+) {
     if common.events {
         let mut values = serde_json::json!({
             "search_offered_qps": trial.rate, "search_duration": trial.duration as f64 / SECOND as f64,
@@ -79,7 +90,17 @@ fn tell(common: &Common, number: usize, trial: &Trial, result: &LoadResult, frac
         // Nobody listens any more where this fails; the result is told all the same.
         let _ = output::event(&Event::Progress { second: number as u64, values });
     }
-    eprintln!("{}", show::trial(number, trial.rate, trial.duration, result));
+    let shown = ::report::live::Trial {
+        number,
+        rate: trial.rate,
+        duration: trial.duration,
+        outcome: result.outcome(),
+    };
+    teller.trial(
+        &show::trial(number, trial.rate, trial.duration, result),
+        &shown,
+        (found.lower, found.upper),
+    );
 }
 
 /// The latency trials as a table: from the intended time, in microseconds.
@@ -187,8 +208,19 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
     let place = args.hosts.place()?;
     let mut measure =
         |load: &LoadSpec| -> Result<LoadResult, Failure> { place.run(load, &stop, &mut |_| ()) };
+    let goal_words = format!("at most {} % lost", args.loss * 100.0);
+    let about = About {
+        search: true,
+        pace: goal_words,
+        duration: Some(args.budget),
+        ..live::about("load search", &spec)
+    };
+    let mut teller = args.show.start(about, common)?;
+    // Learns the same as the search, and so knows its bounds.
+    let mut known = plan.clone();
     let mut found = drive(&spec, plan, &mut measure, &mut |number, trial, result| {
-        tell(common, number, trial, result, None);
+        known.record(*trial);
+        tell(common, &mut teller, (number, trial, result), None, &known.result());
     })?;
     if let (Some(at), Some(peak)) = (&args.latency_at, found.peak_qps) {
         let at =
@@ -197,19 +229,15 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
         found.latency_at =
             latency_at(&spec, peak, &at, &mut measure, &mut |LatencyAt { fraction, rate, result }| {
                 number += 1;
-                tell(
-                    common,
-                    number,
-                    &Trial::of(&found.goal, *rate, at.duration, result),
-                    result,
-                    Some(*fraction),
-                );
+                let trial = Trial::of(&found.goal, *rate, at.duration, result);
+                tell(common, &mut teller, (number, &trial, result), Some(*fraction), &found);
             })?;
     }
     if let Some(path) = &args.plot {
         draw(path, &spec, &found)?;
     }
     let validity = found.validity();
+    teller.end(&Outcome { validity: validity.clone(), ..Outcome::default() });
     if common.events {
         output::event(&Event::Done { result: serde_json::to_value(&found)? })?;
     } else if common.json {

@@ -6,6 +6,7 @@ mod facts;
 mod help;
 mod hosts;
 mod kill;
+mod live;
 mod load;
 mod rack;
 mod replay;

@@ -1,0 +1,22 @@
+//! A load while it runs: a model fed by its events, drawn on a terminal, told to Prometheus.
+//!
+//! [`Live`] is pure. [`Screen`] draws it, frame over frame where the cursor is, in the ordinary screen,
+//! with nothing but relative movements: no terminal mode is changed, so nothing needs to be restored
+//! whatever ends the program, and the last frame stays. [`exposition`] is the text for Prometheus, [`Exporter`] serves it.
+
+mod canvas;
+mod exporter;
+mod exposition;
+mod judge;
+mod model;
+mod plot;
+mod render;
+mod screen;
+#[cfg(test)]
+mod tests;
+
+pub use exporter::{Exporter, fuzz_request};
+pub use exposition::exposition;
+pub use judge::Limits;
+pub use model::{About, CoreUse, Figures, Live, Machine, Trial};
+pub use screen::Screen;
