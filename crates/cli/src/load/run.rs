@@ -4,7 +4,7 @@ use super::flags::{DURATION, Flags, positive, rate};
 use super::hosts::Hosts;
 use super::live::{self, Show};
 use super::{show, stop_flag};
-use crate::output::{Common, Failure, Status};
+use crate::output::{self, Common, Failure, Status};
 use clap::Args;
 use measure::{Arrivals, Nanos, Pace, Seed, units};
 
