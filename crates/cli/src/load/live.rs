@@ -199,11 +199,9 @@ fn watch(live: &Mutex<Live>, mut screen: Option<Screen<Stderr>>, woken: &Receive
         if let Some(now) = machine.sample() {
             lock(live).machine(now);
         }
-        if let Some(on) = &mut screen {
-            if on.show(&lock(live), clock::wall(), size()).is_err() {
-                // The terminal is gone; the load is not.
-                screen = None;
-            }
+        if screen.as_mut().is_some_and(|s| s.show(&lock(live), clock::wall(), size()).is_err()) {
+            // The terminal is gone; the load is not.
+            screen = None;
         }
         if ended {
             return;

@@ -22,7 +22,7 @@ pub enum Command {
     /// Offer queries at a rate (or by a window, or as a flood) and time every answer
     Run(Box<run::Run>),
     /// Send the queries of a capture again at their times, or so many times as fast
-    Replay(replay::Replay),
+    Replay(Box<replay::Replay>),
     /// Find the peak query rate by RFC 9971
     Search(Box<search::Search>),
     /// What this machine can claim: send and echo rates, clock, jitter, drops
