@@ -62,17 +62,23 @@ impl SearchPlot {
         let fits = |p: &&RatePoint| {
             p.latency_us[0] > 0.0 && if below { p.fraction.is_some() } else { p.valid && p.loss_ratio < 0.5 }
         };
-        let mut line: Vec<_> = self.points.iter().filter(fits).collect();
+        let mut line: Vec<_> = self.drawn().into_iter().filter(fits).collect();
         line.sort_by(|a, b| a.offered_qps.total_cmp(&b.offered_qps));
         line
     }
 
-    /// The axis of offered rates: to a little above all that belongs to the peak. Probes far above it, which a search
-    /// needs to find its way, would leave no room for the rest; they sit at the edge.
+    /// The axis of offered rates: to a little above all that belongs to the peak, where there is one. Probes far above
+    /// it, which a search needs to find its way, would leave no room for the rest: they are left to the table.
     fn offered(&self) -> Axis {
         let most = self.points.iter().map(|p| p.offered_qps).fold(0.0, f64::max);
-        let near = self.upper.or(self.lower).map_or(most, |bound| bound * 1.5);
+        let near = self.lower.map_or(most, |lower| self.upper.unwrap_or(lower) * 1.5);
         Axis::linear("offered queries/s", most.min(near), plots::rate_tick)
+    }
+
+    /// The trials that the axis has room for.
+    fn drawn(&self) -> Vec<&RatePoint> {
+        let high = self.offered().high;
+        self.points.iter().filter(|p| p.offered_qps <= high).collect()
     }
 
     fn bounds(&self, plot: &mut Plot) {
@@ -89,7 +95,7 @@ impl SearchPlot {
 
     fn latency(&self) -> Option<Figure> {
         let line = self.line();
-        let trials: Vec<_> = self.points.iter().filter(|p| p.latency_us[0] > 0.0).collect();
+        let trials: Vec<_> = self.drawn().into_iter().filter(|p| p.latency_us[0] > 0.0).collect();
         let all = || trials.iter().flat_map(|p| p.latency_us).filter(|us| *us > 0.0);
         let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
         if high <= 0.0 {
@@ -123,13 +129,14 @@ impl SearchPlot {
 
     fn answered(&self) -> Figure {
         let x = self.offered();
-        let most = self.points.iter().map(|p| p.answered_qps).fold(0.0, f64::max);
+        let drawn = self.drawn();
+        let most = drawn.iter().map(|p| p.answered_qps).fold(0.0, f64::max);
         let y = Axis::linear("answered queries/s", most.max(self.peak.unwrap_or(0.0)), plots::rate_tick);
         let end = x.high.min(y.high);
         let mut plot = Plot::with_height(x, y, RATES);
         plot.line(&[(0.0, 0.0), (end, end)], 6, "second");
         self.bounds(&mut plot);
-        for p in &self.points {
+        for p in &drawn {
             plot.point(p.offered_qps, p.answered_qps, if p.fraction.is_some() { 0 } else { 2 }, !p.valid);
         }
         let mut legend =
@@ -138,10 +145,14 @@ impl SearchPlot {
             legend.push((svg::key(0), "latency trial"));
         }
         let faint = if self.points.iter().all(|p| p.valid) { "" } else { " Faint: not valid." };
-        let about = format!("{} trials: answered by offered rate.", self.points.len());
+        let beyond = match self.points.len() - drawn.len() {
+            0 => String::new(),
+            n => format!(" Beyond the axis, and only in the table: {}.", format::plural(n, "trial")),
+        };
+        let about = format!("{} trials: answered by offered rate.", drawn.len());
         Figure {
             svg: plot.finish("Answered by offered rate", &about),
-            caption: format!("Answered against offered rate, every trial.{faint}"),
+            caption: format!("Answered against offered rate.{faint}{beyond}"),
             legend,
         }
     }
@@ -276,15 +287,15 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_holds_every_trial_and_stands_alone() {
+    fn a_picture_holds_the_trials_near_the_peak_and_stands_alone() {
         let svg = search_svg(&found());
         assert!(
             svg.starts_with("<svg xmlns=") && svg.contains("10.53.0.1 &lt;nsd&gt;") && !svg.contains("var(")
         );
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
-        // A marker of p99 for each trial, and one in the legend; answered rates have the styles of p50 and p99.
-        assert_eq!(svg.matches("class=\"mark s1\"").count(), 6 + 1);
-        assert_eq!(svg.matches("class=\"mark s0\"").count(), 6 + 1 + 2 + 1);
+        // A marker for each trial but the probe far above, and one in the legend; answered rates have p50's style.
+        assert_eq!(svg.matches("class=\"mark s1\"").count(), 5 + 1);
+        assert_eq!(svg.matches("class=\"mark s0\"").count(), 5 + 1 + 2 + 1);
         assert_eq!(svg.matches("bounds 99,000").count(), 2, "in both plots");
     }
 
@@ -301,6 +312,7 @@ mod tests {
     fn a_page_has_plots_and_tables() {
         let page = search_html(&found()).unwrap();
         assert!(page.starts_with("<!doctype html>") && page.matches("<svg viewBox").count() >= 2);
+        assert!(page.contains("only in the table: 1 trial."));
         assert!(page.contains("50 % of the peak") && page.contains("640,000") && page.contains("invalid"));
         assert!(page.contains("0.1 % &amp; more") && !page.contains("<nsd>") && !page.contains("<script"));
     }
