@@ -129,6 +129,8 @@ pub struct Teller {
 impl Teller {
     /// Tells an event.
     pub fn event(&mut self, happened: &Event) {
+        // First, so that whoever reads a line finds its figures served.
+        self.change(|live| live.event(happened));
         if self.events {
             // Nobody listens any more where this fails; the result is told all the same.
             let _ = output::event(happened);
@@ -136,7 +138,6 @@ impl Teller {
         if let (true, Event::Progress { second, values }) = (self.lines, happened) {
             eprintln!("{}", show::second(*second, values));
         }
-        self.change(|live| live.event(happened));
     }
 
     /// Tells of a trial of a search, and its bounds after it.

@@ -32,6 +32,8 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Worst {
     /// Microseconds.
+    pub latency_p50: f64,
+    pub latency_p99: f64,
     pub latency_max: f64,
     /// Microseconds.
     pub pacing: f64,
@@ -46,6 +48,8 @@ pub(super) struct Worst {
 
 impl Worst {
     pub fn take(&mut self, f: &Figures, limits: &Limits) {
+        self.latency_p50 = self.latency_p50.max(f.latency_p50);
+        self.latency_p99 = self.latency_p99.max(f.latency_p99);
         self.latency_max = self.latency_max.max(f.latency_max);
         self.pacing = self.pacing.max(f.pacing_error_p99);
         self.late_seconds += u64::from(f.pacing_error_p99 * 1e3 > limits.pacing as f64);

@@ -193,7 +193,7 @@ fn rates(live: &Live, width: usize) -> Vec<Row> {
     ];
     let mut others = vec![format!("loss {}", format::percent(totals.loss_ratio() * 100.0))];
     others.push(format!("unsent {}", count(totals.unsent)));
-    others.extend(last.in_flight.map(|n| format!("in flight {}", count(n))));
+    others.extend(last.in_flight.filter(|_| live.end.is_none()).map(|n| format!("in flight {}", count(n))));
     others.extend(last.truncated.map(|_| format!("truncated {}", count(totals.truncated))));
     others.extend(last.wrong.map(|_| format!("wrong {}", count(totals.wrong))));
     others.extend(last.open.filter(|n| *n > 0.0).map(|n| format!("TCP connections {}", count(n))));
@@ -210,10 +210,9 @@ fn latencies(live: &Live, width: usize) -> Vec<Row> {
     let Some(last) = live.last() else { return Vec::new() };
     let highest = top(live, |f| f.latency_max.max(f.pacing_error_p99));
     let us = |v: f64| if v > 0.0 { format::latency(v * 1e3) } else { "–".into() };
-    let row = |priority, name: &str, now: f64, worst: Option<f64>, of: fn(&Figures) -> f64, colour| {
-        let worst = worst.map(us).unwrap_or_default();
+    let row = |priority, name: &str, now: f64, worst: f64, of: fn(&Figures) -> f64, colour| {
         let values = series(live, |f| Some(of(f)).filter(|v| *v > 0.0), |v| logarithmic(v, highest));
-        let text = format!("{name:<13}{:>11}{worst:>15}", us(now));
+        let text = format!("{name:<13}{:>11}{:>15}", us(now), us(worst));
         Row::new(priority, with_bars(&text, &values, colour, width))
     };
     let (w, unit) = (&live.worst, if live.about.search { "last trial" } else { "last second" });
@@ -221,10 +220,10 @@ fn latencies(live: &Live, width: usize) -> Vec<Row> {
     let note = span(live, width, &format!("1 µs to {} (log)", us(highest)));
     vec![
         Row::heading(4, format!("{heading:<COLUMN$}{note}")),
-        row(2, "p50", last.latency_p50, Some(top(live, |f| f.latency_p50)), |f| f.latency_p50, P50),
-        row(1, "p99", last.latency_p99, Some(top(live, |f| f.latency_p99)), |f| f.latency_p99, P99),
-        row(2, "max", last.latency_max, Some(w.latency_max), |f| f.latency_max, MAX),
-        row(3, "sent late p99", last.pacing_error_p99, Some(w.pacing), |f| f.pacing_error_p99, OFFERED),
+        row(2, "p50", last.latency_p50, w.latency_p50, |f| f.latency_p50, P50),
+        row(1, "p99", last.latency_p99, w.latency_p99, |f| f.latency_p99, P99),
+        row(2, "max", last.latency_max, w.latency_max, |f| f.latency_max, MAX),
+        row(3, "sent late p99", last.pacing_error_p99, w.pacing, |f| f.pacing_error_p99, OFFERED),
     ]
 }
 
