@@ -368,7 +368,8 @@ fn result(
         flows,
         slots: plan.slots,
         deadline: spec.deadline,
-        recv_buffer_asked: spec.recv_buffer,
+        // TCP waits where a buffer is full: nothing is dropped.
+        recv_buffer_asked: if spec.transport == crate::Transport::Tcp { 0 } else { spec.recv_buffer },
         recv_buffer,
         cut_short,
     });
