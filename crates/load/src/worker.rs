@@ -395,6 +395,9 @@ impl Work<'_> {
         let mut next_expiry = 0;
         loop {
             let now = self.begin()?;
+            if now < self.base - self.w.span.warmup {
+                continue;
+            }
             let length = now.max(self.base) - self.base;
             if self.stopped() {
                 self.cut_short = true;
