@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# How fast dnsrack and kxdpgun send over AF_XDP into a sink (a socket that nobody reads), in turn, on the same rack with one
-# core each for generator and receive path: a flood with full bookkeeping, and paced with bursts of 8 at 0.9 times what kxdpgun
+# How fast dnsrack and kxdpgun send into a sink (a socket that nobody reads), in turn, on the same rack with one core each
+# for generator and receive path: floods with full bookkeeping over sockets (bursts of 512, cut up by the kernel) and
+# over AF_XDP, and paced over AF_XDP with bursts of 8 at 0.9 times what kxdpgun
 # sent in the same round. Rates are the programs' own; beside them what arrived at the sink's end of the link (its
 # interface's counters). Needs root (AF_XDP, and rack up pins namespaces). Usage: scripts/peer-flood.sh [ROUNDS [SECONDS]]
 set -euo pipefail
@@ -47,25 +48,28 @@ counted() {
 }
 # kxdpgun leaves its XDP program on the interface.
 theirs() { on generator timeout $((seconds + 20)) kxdpgun -t "$seconds" -Q 100000000 -F 1 -i "$work/queries" -I eth0 "$address"; on generator ip link set dev eth0 xdp off; }
-ours() { on generator "$dnsrack" --json load run "$address" --queries "$work/queries" --backend xdp --cpus 1 --deadline 100ms --duration "${seconds}s" "$@"; }
+ours() { on generator "$dnsrack" --json load run "$address" --queries "$work/queries" --cpus 1 --deadline 100ms --duration "${seconds}s" "$@"; }
 field() { python3 -c 'import json,sys; d = json.load(open(sys.argv[1]))
 for key in sys.argv[2:]:
     d = d[key]
 print(d if not isinstance(d, list) else ",".join(r["code"] for r in d) or "-")' "$work/out" "$@"; }
 
-printf '%-6s %11s %11s | %11s %11s %6s | %11s %11s %11s %s\n' \
-    round kxdpgun/s arrived flood/s arrived ratio 'offered/s' 'paced/s' arrived 'invalid for'
+printf '%-6s %11s %11s | %11s %11s %6s | %11s %11s | %11s %11s %11s %s\n' \
+    round kxdpgun/s arrived gso/s arrived ratio xdp/s arrived 'offered/s' 'paced/s' arrived 'invalid for'
 for round in $(seq "$rounds"); do
     a1=$(counted theirs)
     peer=$(sed -n 's/.*total queries:.*(\([0-9]*\) pps.*/\1/p' "$work/out" "$work/err")
-    a2=$(counted ours --flood)
+    a4=$(counted ours --flood --backend xdp)
+    xdp=$(field sent_qps)
+    a2=$(counted ours --flood --backend socket)
     flood=$(field sent_qps)
     rate=$((peer * 9 / 10))
-    a3=$(counted ours --rate "$rate" --burst 8)
+    a3=$(counted ours --rate "$rate" --burst 8 --backend xdp)
     awk -v OFMT=%.0f -v r="$round" -v p="$peer" -v a="$a1" -v f="$flood" -v b="$a2" -v o="$rate" -v q="$(field sent_qps)" -v c="$a3" \
-        -v why="$(field validity reasons)" 'BEGIN { printf "%-6s %11.0f %11.0f | %11.0f %11.0f %6.2f | %11.0f %11.0f %11.0f %s\n", r, p, a, f, b, f / p, o, q, c, why }' |
+        -v x="$xdp" -v d="$a4" -v why="$(field validity reasons)" 'BEGIN {
+            printf "%-6s %11.0f %11.0f | %11.0f %11.0f %6.2f | %11.0f %11.0f | %11.0f %11.0f %11.0f %s\n", r, p, a, f, b, f / p, x, d, o, q, c, why }' |
         tee -a "$work/table"
 done
 median() { awk -v c="$1" '{ print $c }' "$work/table" | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-printf 'medians: kxdpgun %s/s, flood %s/s (ratio %s), paced %s/s of %s offered\n' \
-    "$(median 2)" "$(median 5)" "$(median 7)" "$(median 10)" "$(median 9)"
+printf 'medians: kxdpgun %s/s, flood over sockets %s/s (ratio %s), over AF_XDP %s/s, paced %s/s of %s offered\n' \
+    "$(median 2)" "$(median 5)" "$(median 7)" "$(median 9)" "$(median 13)" "$(median 12)"
