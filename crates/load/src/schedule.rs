@@ -89,6 +89,8 @@ pub(crate) struct Schedule {
     next: Option<Nanos>,
     /// Queries after the warm-up before the next one, of all workers (of this one where they are recorded).
     counted: u64,
+    /// When the last one that was taken was due, from the start on.
+    last: Nanos,
     ended: bool,
 }
 
@@ -133,6 +135,7 @@ impl Schedule {
             at: start,
             next: None,
             counted: 0,
+            last: 0,
             ended: false,
         }
     }
@@ -217,6 +220,7 @@ impl Schedule {
     /// Takes the next query: it is `sent`, or given up.
     pub(crate) fn take(&mut self, sent: bool) -> Due {
         let next = self.next.expect("a step said what to do with it");
+        self.last = next;
         if sent {
             self.credit = (self.credit - 1.0).max(0.0);
         }
@@ -235,9 +239,9 @@ impl Schedule {
     }
 
     /// How long after the warm-up the schedule ends, as far as is known: at its end by time, or when the next query would
-    /// have been due.
+    /// have been due; where no next one is recorded, with the last.
     pub(crate) fn length(&self) -> Nanos {
-        self.next.unwrap_or(self.span.until).min(self.span.until).saturating_sub(self.span.warmup)
+        self.next.unwrap_or(self.last).min(self.span.until).saturating_sub(self.span.warmup)
     }
 }
 
@@ -393,7 +397,8 @@ mod tests {
         assert_eq!(sent, 4);
         s.recorded(4 * MS);
         assert_eq!(s.step(20 * MS), Step::Skip);
+        s.take(false);
         s.end();
-        assert_eq!(s.step(20 * MS), Step::End);
+        assert_eq!((s.step(20 * MS), s.length()), (Step::End, 2 * MS));
     }
 }
