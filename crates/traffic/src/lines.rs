@@ -29,6 +29,11 @@ impl Lines {
         Ok(Self { reader, path: path.to_owned(), number: 0, text: Vec::new() })
     }
 
+    /// Octets of the file.
+    pub(crate) fn size(&self) -> Result<u64, Error> {
+        Ok(self.reader.get_ref().metadata().map_err(Error::io(&self.path))?.len())
+    }
+
     /// The next significant line, without white space around it; the column of its first octet, from 1.
     pub(crate) fn next(&mut self) -> Result<Option<(&[u8], usize)>, Error> {
         loop {

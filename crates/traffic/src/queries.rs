@@ -4,13 +4,28 @@ use crate::lines::Lines;
 use crate::spec::QueriesSpec;
 use crate::{Error, Query, QuerySource};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use wire::query::Edns;
 use wire::{name, rtype};
 
-/// Queries from a file, streamed: memory does not grow with the file.
+/// Files up to this size, in octets, are read once and kept; larger ones are read again in each cycle.
+const LOADED_MAX: u64 = 64 << 20;
+
+/// A file of queries in memory: for each its type, the length of its name, and the name in wire format.
+#[derive(Clone)]
+struct Loaded(Arc<[u8]>);
+
+/// Where queries come from.
+enum From {
+    Lines(Lines),
+    Loaded { all: Loaded, at: usize },
+}
+
+/// Queries from a file: kept in memory where it is small, streamed where it is not, so that memory does not grow with it.
 pub struct Queries {
-    lines: Lines,
+    from: From,
+    path: PathBuf,
     edns: Option<Edns>,
     cycle: bool,
     worker: u64,
@@ -21,14 +36,36 @@ pub struct Queries {
 }
 
 impl Queries {
-    /// Opens the file for worker `worker` of `workers`. Lines are judged as they come; read the file
-    /// with [`check_queries_file`] before.
+    /// Opens the file for worker `worker` of `workers`. Where it is streamed, lines are judged as they come; read the
+    /// file with [`check_queries_file`] before. To open several, use [`Self::open_all`].
     ///
     /// # Errors
     /// Where the file cannot be read, or is not a regular file.
     pub fn open(spec: &QueriesSpec, worker: u32, workers: u32) -> Result<Self, Error> {
-        Ok(Self {
-            lines: Lines::open(&spec.path)?,
+        let from = match load(spec)? {
+            Some(all) => From::Loaded { all, at: 0 },
+            None => From::Lines(Lines::open(&spec.path)?),
+        };
+        Ok(Self::new(spec, from, worker, workers))
+    }
+
+    /// Opens the file for all workers, in order.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_all(spec: &QueriesSpec, workers: u32) -> Result<Vec<Self>, Error> {
+        let loaded = load(spec)?;
+        let from = || match &loaded {
+            Some(all) => Ok(From::Loaded { all: all.clone(), at: 0 }),
+            None => Lines::open(&spec.path).map(From::Lines),
+        };
+        (0..workers).map(|worker| Ok(Self::new(spec, from()?, worker, workers))).collect()
+    }
+
+    fn new(spec: &QueriesSpec, from: From, worker: u32, workers: u32) -> Self {
+        Self {
+            from,
+            path: spec.path.clone(),
             edns: spec.edns.map(Edns::from),
             cycle: spec.cycle,
             worker: u64::from(worker),
@@ -36,35 +73,85 @@ impl Queries {
             index: 0,
             at_start: 0,
             qname: Vec::with_capacity(name::MAX_NAME),
-        })
+        }
     }
+
+    /// Goes back to the beginning where that is wanted; false where the source ends here.
+    fn begin_again(&mut self) -> Result<bool, Error> {
+        if !self.cycle {
+            return Ok(false);
+        }
+        if self.index == self.at_start {
+            return Err(Error::Empty { path: self.path.clone(), what: "query" });
+        }
+        self.at_start = self.index;
+        match &mut self.from {
+            From::Lines(lines) => lines.rewind()?,
+            From::Loaded { at, .. } => *at = 0,
+        }
+        Ok(true)
+    }
+}
+
+/// The file in memory; `None` where it is too large.
+fn load(spec: &QueriesSpec) -> Result<Option<Loaded>, Error> {
+    let mut lines = Lines::open(&spec.path)?;
+    if lines.size()? > LOADED_MAX {
+        return Ok(None);
+    }
+    let (mut all, mut qname) = (Vec::new(), Vec::new());
+    while let Some((text, column)) = lines.next()? {
+        match parse_line(text, &mut qname) {
+            Ok(qtype) => {
+                all.extend_from_slice(&qtype.to_be_bytes());
+                all.push(qname.len() as u8); // at most 255: RFC 1035, section 2.3.4
+                all.extend_from_slice(&qname);
+            }
+            Err((at, what)) => return Err(lines.error(column + at, what)),
+        }
+    }
+    Ok(Some(Loaded(all.into())))
 }
 
 impl QuerySource for Queries {
     fn next(&mut self, query: &mut Query) -> Result<bool, Error> {
         loop {
-            let Some((text, column)) = self.lines.next()? else {
-                if !self.cycle {
-                    return Ok(false);
+            let mine = self.index % self.workers == self.worker;
+            let (qname, qtype) = match &mut self.from {
+                From::Loaded { all, at } => {
+                    let Some(([a, b, len], rest)) = all.0[*at..].split_first_chunk() else {
+                        if !self.begin_again()? {
+                            return Ok(false);
+                        }
+                        continue;
+                    };
+                    *at += 3 + usize::from(*len);
+                    (&rest[..usize::from(*len)], u16::from_be_bytes([*a, *b]))
                 }
-                if self.index == self.at_start {
-                    return Err(Error::Empty { path: self.lines.path.clone(), what: "query" });
+                From::Lines(lines) => {
+                    let Some((text, column)) = lines.next()? else {
+                        if !self.begin_again()? {
+                            return Ok(false);
+                        }
+                        continue;
+                    };
+                    if !mine {
+                        self.index += 1;
+                        continue;
+                    }
+                    match parse_line(text, &mut self.qname) {
+                        Ok(qtype) => (&self.qname[..], qtype),
+                        Err((at, what)) => return Err(lines.error(column + at, what)),
+                    }
                 }
-                self.at_start = self.index;
-                self.lines.rewind()?;
-                continue;
             };
-            let index = self.index;
+            query.index = self.index;
             self.index += 1;
-            if index % self.workers != self.worker {
+            if !mine {
                 continue;
             }
-            let qtype = match parse_line(text, &mut self.qname) {
-                Ok(qtype) => qtype,
-                Err((at, what)) => return Err(self.lines.error(column + at, what)),
-            };
-            wire::query::write(&mut query.bytes, 0, &self.qname, qtype, self.edns);
-            *query = Query { index, bytes: std::mem::take(&mut query.bytes), ..Query::default() };
+            wire::query::write(&mut query.bytes, 0, qname, qtype, self.edns);
+            (query.df, query.checksum, query.nonexistent) = (false, crate::Checksum::Right, false);
             return Ok(true);
         }
     }

@@ -110,9 +110,9 @@ impl SourceSpec {
     pub fn open_all(&self, workers: u32) -> Result<Vec<Box<dyn QuerySource + Send>>, Error> {
         let mut sources: Vec<Box<dyn QuerySource + Send>> = Vec::new();
         match self {
-            Self::Queries(_) => {
-                for worker in 0..workers {
-                    sources.push(self.open(worker, workers)?);
+            Self::Queries(spec) => {
+                for share in Queries::open_all(spec, workers)? {
+                    sources.push(Box::new(share));
                 }
             }
             Self::Profile(spec) => {

@@ -35,9 +35,7 @@ impl Mapping {
     fn new(len: usize, flags: libc::c_int, fd: libc::c_int, offset: libc::off_t) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at a place that the kernel chooses.
-        let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, protection, flags | libc::MAP_POPULATE, fd, offset)
-        };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, offset) };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -66,7 +64,7 @@ pub(super) struct Ring<T> {
 impl<T: Copy> Ring<T> {
     fn map(fd: BorrowedFd<'_>, size: u32, page: libc::off_t, offsets: &[u64; 4]) -> io::Result<Self> {
         let len = offsets[2] as usize + size as usize * size_of::<T>();
-        let memory = Mapping::new(len, libc::MAP_SHARED, fd.as_raw_fd(), page)?;
+        let memory = Mapping::new(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), page)?;
         // SAFETY: the kernel says where in the mapping its counters and entries lie, aligned for their types.
         let (producer, consumer, entries) = unsafe {
             (
@@ -135,7 +133,14 @@ pub(super) struct Umem {
 impl Umem {
     fn new(chunks: usize, chunk: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        Ok(Self { memory: Mapping::new(chunks * chunk, flags, -1, 0)?, chunk })
+        let memory = Mapping::new(chunks * chunk, flags, -1, 0)?;
+        // Huge pages where they can be had: packets lie far apart, and each would want an address translation of its own.
+        // Then all at once, so that no page fault comes while it sends.
+        for advice in [libc::MADV_HUGEPAGE, libc::MADV_POPULATE_WRITE] {
+            // SAFETY: the mapping was made above, is as long as stated, and nothing points into it yet.
+            unsafe { libc::madvise(memory.at.as_ptr().cast(), memory.len, advice) };
+        }
+        Ok(Self { memory, chunk })
     }
 
     fn inside(&self, addr: u64, len: usize) -> usize {
