@@ -99,7 +99,12 @@ mod tests {
     #[test]
     fn foreign_addresses_are_told_from_occupied_ones() {
         let host = Host::loopback();
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // A port that no TCP connection of before still has.
+        let both = || {
+            let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+            TcpListener::bind(udp.local_addr().unwrap()).is_ok().then_some(udp)
+        };
+        let udp = (0..1000).find_map(|_| both()).expect("a port that is free");
         let taken = udp.local_addr().unwrap();
         let problem = |address| *ports_free(&spec(), &host, &[address]).unwrap_err().problem;
         assert!(

@@ -295,7 +295,8 @@ fn ten_thousand_connections_are_open_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start();
     const MOST: u64 = 10_000;
-    let many = Connections { most: MOST as u32, idle: 0, ..Connections::default() };
+    // With RST, so that later tests find ports that are not in TIME_WAIT.
+    let many = Connections { most: MOST as u32, idle: 0, reset: true, ..Connections::default() };
     let s =
         LoadSpec { burst: 1, deadline: 2 * SECOND, ..over_tcp(spec(&dir, server.addr, 1.0, SECOND), many) };
     let r = run(&closed(s, 64, 2 * MOST + MOST / 2));

@@ -67,16 +67,38 @@ fn what_is_no_file_is_refused() {
 }
 
 #[test]
-fn a_file_that_changes_for_the_worse_gives_an_error() {
+fn a_small_file_is_kept_in_memory() {
     let folder = tempfile::tempdir().unwrap();
-    let path = write(folder.path(), "queries", "a A\n");
+    let path = write(folder.path(), "queries", "a A\nb AAAA\n");
+    let spec = SourceSpec::Queries(QueriesSpec { path: path.clone(), edns: None, cycle: true });
+    let mut source = spec.open(0, 1).unwrap();
+    let first = take(&mut *source, 2);
+    std::fs::write(&path, "").unwrap();
+    let again = take(&mut *source, 2);
+    let bytes = |queries: &[traffic::Query]| queries.iter().map(|q| q.bytes.clone()).collect::<Vec<_>>();
+    assert_eq!(bytes(&again), bytes(&first));
+    let error = take_error(&spec);
+    assert!(error.contains("no query in it"), "{error}");
+}
+
+#[test]
+fn a_large_file_that_changes_for_the_worse_gives_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let comments = format!("; {}\n", "x".repeat(1021)).repeat(65 << 10);
+    let path = write(folder.path(), "queries", &format!("a A\n{comments}"));
     let spec = SourceSpec::Queries(QueriesSpec { path: path.clone(), edns: None, cycle: true });
     let mut source = spec.open(0, 1).unwrap();
     assert_eq!(take(&mut *source, 3).len(), 3);
     std::fs::write(&path, "").unwrap();
-    let mut query = traffic::Query::default();
-    let error = (0..3).find_map(|_| source.next(&mut query).err()).expect("an error, not an endless loop");
-    assert!(error.to_string().contains("no query in it"), "{error}");
+    let error = (0..3).find_map(|_| source.next(&mut traffic::Query::default()).err());
+    let error = error.expect("an error, not an endless loop").to_string();
+    assert!(error.contains("no query in it"), "{error}");
+}
+
+/// What the first query of a source that is opened now says.
+fn take_error(spec: &SourceSpec) -> String {
+    let mut source = spec.open(0, 1).unwrap();
+    source.next(&mut traffic::Query::default()).unwrap_err().to_string()
 }
 
 #[test]
