@@ -34,7 +34,11 @@ cost() {
 
 dnsperf_window() { on generator dnsperf -s "$address" -d "$work/queries" -q 1000 -c 16 -T 1 -l "$seconds" 2>/dev/null | awk '/Queries completed/ { print $3 }'; }
 # kxdpgun takes names with types as dnsperf does, and runs with whole seconds.
-kxdpgun_paced() { on generator kxdpgun -t "$seconds" -Q "$paced" -b 8 -F 1 -i "$work/queries" "$address" 2>&1 | awk '/total replies/ { gsub("[^0-9]", "", $3); print $3 }'; }
+# It leaves its XDP program on the interface, where ours would not find room.
+kxdpgun_paced() {
+    on generator kxdpgun -t "$seconds" -Q "$paced" -b 8 -F 1 -i "$work/queries" "$address" 2>&1 | awk '/total replies/ { gsub("[^0-9]", "", $3); print $3 }'
+    on generator ip link set dev "$generator_device" xdp off
+}
 ours() { load run "$address" --duration "${seconds}s" "$@" | tee "$work/result.json" | field answered; }
 
 printf '%-6s %-18s %12s %8s %8s %8s %8s\n' round generator 'answered/s' user system softirq 'us/answer'

@@ -12,8 +12,6 @@ peer_rack() {
         cargo build --release --quiet --package dnsrack
     fi
     dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-    # What the scripts do themselves stays off the generator's core.
-    taskset -pc 0 $$ >/dev/null
     rack=$name work=$(mktemp -d) started=()
     trap finish EXIT
     printf 'name = "%s"\n[[hosts]]\nname = "server"\ncpus = [0]\n[[hosts]]\nname = "generator"\ncpus = [1]\n' "$name" >"$work/rack.toml"
@@ -22,6 +20,8 @@ peer_rack() {
     # kxdpgun does not know A6.
     awk '$2 != "A6"' "$work/all" >"$work/queries"
     "$dnsrack" rack up "$work/rack.toml" >/dev/null
+    # What the scripts do themselves stays off the generator's core.
+    taskset -pc 0 $$ >/dev/null
     read -r server_device address < <(on server ip -4 -o addr show scope global | awk '{ sub("/.*", "", $4); print $2, $4; exit }')
     generator_device=$(on generator ip -4 -o addr show scope global | awk '{ print $2; exit }')
     cat >"$work/nsd.conf" <<CONF
