@@ -65,8 +65,8 @@ impl Retries {
         if count == 0 {
             return Ok(0);
         }
-        for _ in self.waiting.len() as u64..count {
-            lane.unsent(Unsent::Overdue, Class::Retry);
+        if !quiet {
+            (self.waiting.len() as u64..count).for_each(|_| lane.unsent(Unsent::Overdue, Class::Retry));
         }
         while let Some((query, intended)) = self.waiting.pop_front() {
             let hash = wire::question::hash(&query.bytes).unwrap_or(0);

@@ -63,7 +63,9 @@ pub(crate) fn run_from(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
-    go(spec, spec.plan(None)?, sources, start, stop, events)
+    let plan = spec.plan(None)?;
+    crate::targets::check(spec)?;
+    go(spec, plan, sources, start, stop, events)
 }
 
 fn go(
@@ -74,7 +76,6 @@ fn go(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
-    crate::targets::check(spec)?;
     let mut lanes = Vec::new();
     let mut note = None;
     for worker in 0..plan.workers {
@@ -164,7 +165,7 @@ fn open(
 ) -> Result<(Lane, Option<Lane>), Error> {
     let connections = plan.connections.map_or(0, |c| c.0);
     more_descriptors(u64::from(plan.flows_per_worker + connections) * u64::from(plan.workers) + 64);
-    let paced = matches!(spec.pace, Pace::Open(_) | Pace::Recorded { .. });
+    let paced = spec.is_paced();
     let recorder = |flows, slots, salt: u64| {
         let seed = Seed(spec.seed.0.wrapping_add(u64::from(worker) << 32 | salt << 56));
         Recorder::new(flows, slots, spec.deadline, paced, seed)
@@ -226,7 +227,7 @@ fn tcp_options(spec: &LoadSpec, slots: usize) -> net::tcp::Options {
     net::tcp::Options {
         queries: c.queries,
         idle: c.idle,
-        pipeline: if c.pipeline == 0 { u32::MAX } else { c.pipeline },
+        pipeline: c.pipeline,
         waiting: slots as u32,
         connect_timeout: spec.deadline,
         patience: spec.deadline,
@@ -354,7 +355,7 @@ fn result(
     let validity = verdict::judge(&Evidence {
         tally: &sent,
         offered: offered[Class::Measured as usize] + offered[Class::Background as usize],
-        paced: matches!(spec.pace, Pace::Open(_) | Pace::Recorded { .. }),
+        paced: spec.is_paced(),
         pacing_limit: spec.pacing_limit,
         troubles,
         stall,

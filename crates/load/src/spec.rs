@@ -368,6 +368,11 @@ impl LoadSpec {
         Ok(())
     }
 
+    /// Whether queries are due at instants of their own.
+    pub(crate) fn is_paced(&self) -> bool {
+        matches!(self.pace, Pace::Open(_) | Pace::Recorded { .. })
+    }
+
     /// The local address of flow `n`, in the family of its target; none: whichever the system takes.
     pub(crate) fn source_of(&self, n: u32, target: SocketAddr) -> Option<IpAddr> {
         let fitting = || self.sources.iter().filter(|s| s.ip.is_ipv4() == target.is_ipv4());
