@@ -235,7 +235,7 @@ mod tests {
                 host("g2", "fd53::3", vec![]),
             ],
             steering: Vec::new(),
-            switch: "/x".into(),
+            switch: None,
             holder: None,
         }
     }

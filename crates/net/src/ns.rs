@@ -226,24 +226,6 @@ pub fn loopback_up() -> io::Result<()> {
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }).map(drop)
 }
 
-/// Turns generic receive offload of a device of the current network namespace on or off; on a veth device that
-/// has it, packets are received by NAPI (since Linux 5.13).
-pub fn set_receive_offload(device: &str, on: bool) -> io::Result<()> {
-    const ETHTOOL_SGRO: u32 = 0x2c;
-    /// `struct ethtool_value`
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
-    let mut value = Value { command: ETHTOOL_SGRO, data: on.into() };
-    let mut request = interface_request(device)?;
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request and the value that it points to outlive the call.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) }).map(drop)
-}
-
 fn interface_request(device: &str) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is a plain C structure for which all zeroes is valid.
     let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };

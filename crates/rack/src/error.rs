@@ -96,7 +96,7 @@ pub enum Error {
         /// What is wrong there.
         message: String,
     },
-    /// The switch or a link could not be made.
+    /// A switch or a link could not be made.
     #[error("rack: {doing}: {message}{hint}")]
     Link {
         /// What was tried, with the names of the host and its device.

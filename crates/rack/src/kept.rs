@@ -63,8 +63,8 @@ pub struct Kept {
     pub hosts: Vec<KeptHost>,
     /// What was done so that each host receives on its own CPUs.
     pub steering: Vec<Steering>,
-    /// The file that stands for the switch's network namespace.
-    pub switch: PathBuf,
+    /// The file that stands for the switch's network namespace, where there is a switch.
+    pub switch: Option<PathBuf>,
     /// The process that keeps it; none: pins do.
     pub holder: Option<Holder>,
 }
@@ -139,7 +139,7 @@ fn describe(rack: &Rack, name: &str, holder: Option<Holder>, file: impl Fn(&str)
         name: name.into(),
         hosts: rack.hosts().iter().map(host).collect(),
         steering: rack.steering().to_vec(),
-        switch: file(SWITCH),
+        switch: rack.has_switch().then(|| file(SWITCH)),
         holder,
     }
 }
@@ -237,7 +237,7 @@ pub fn all() -> Vec<Kept> {
             let name = entry.file_name().into_string().ok()?;
             let text = fs::read_to_string(entry.path().join(RECORD)).unwrap_or_default();
             let broken = Kept {
-                switch: entry.path().join(SWITCH),
+                switch: Some(entry.path().join(SWITCH)),
                 hosts: Vec::new(),
                 steering: Vec::new(),
                 holder: None,
@@ -274,8 +274,8 @@ impl Kept {
     pub fn processes(&self) -> Vec<Inside> {
         let inodes: Vec<(u64, &str)> = if self.alive() || self.holder.is_none() {
             let hosts = self.hosts.iter().map(|host| (host.namespace.as_path(), host.name.as_str()));
-            let places =
-                hosts.chain([(self.switch.as_path(), SWITCH)]).filter(|(path, _)| is_namespace(path));
+            let switch = self.switch.iter().map(|path| (path.as_path(), SWITCH));
+            let places = hosts.chain(switch).filter(|(path, _)| is_namespace(path));
             places.filter_map(|(path, name)| Some((fs::metadata(path).ok()?.ino(), name))).collect()
         } else {
             Vec::new()

@@ -1,7 +1,7 @@
-//! Hosts, links and a switch on one machine; the launcher; confinement and clean-up.
+//! Hosts, and the cable or switch that joins them, on one machine; the launcher; confinement and clean-up.
 //!
 //! - [`confine()`]: first thing in `main`, so that nothing of a run outlives it, whatever is killed.
-//! - [`RackSpec`] → [`Rack::up`]: hosts, each a network stack of its own, joined by a switch; gone on drop.
+//! - [`RackSpec`] → [`Rack::up`]: hosts, each a network stack of its own, joined by a cable or a switch; gone on drop.
 //! - [`Launcher`], here [`Local`]: starts a [`Cmd`] on a [`Host`]; the [`Process`] is killed on drop.
 //!   [`Host::loopback`] is the host without a rack.
 //! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.

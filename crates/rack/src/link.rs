@@ -87,28 +87,36 @@ pub(crate) struct End<'a> {
     pub mac: Mac,
 }
 
-/// Makes a veth pair between the switch's port and a host's device.
-pub(crate) fn add_link(port: &End<'_>, host: &End<'_>, mtu: u32) -> Result<(), Error> {
-    let peer = LinkUnspec::new_with_name(host.device)
-        .index(host.index)
-        .address(host.mac.to_vec())
+/// Joins two ends by a veth pair.
+pub(crate) fn add_link(one: &End<'_>, other: &End<'_>, mtu: u32) -> Result<(), Error> {
+    let peer = LinkUnspec::new_with_name(other.device)
+        .index(other.index)
+        .address(other.mac.to_vec())
         .mtu(mtu)
-        .setns_by_fd(host.namespace.as_raw_fd())
+        .setns_by_fd(other.namespace.as_raw_fd())
         .build();
-    let pair = LinkMessageBuilder::<LinkVeth>::new(port.device, host.device)
-        .index(port.index)
-        .address(port.mac.to_vec())
+    let pair = LinkMessageBuilder::<LinkVeth>::new(one.device, other.device)
+        .index(one.index)
+        .address(one.mac.to_vec())
         .mtu(mtu)
-        .controller(FIRST)
         .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
         .up()
         .build();
-    requests(&format!("link of host {}", port.device), port.namespace, async move |handle| {
-        handle.link().add(pair).execute().await.map_err(|e| ("add the veth pair".into(), e))?;
+    requests(&format!("link {}", one.device), one.namespace, async move |handle| {
+        handle.link().add(pair).execute().await.map_err(|e| ("add the veth pair".into(), e))
+    })
+}
+
+/// Makes a link's end a port of the switch in its namespace, behind which a host is.
+pub(crate) fn plug_in(port: &End<'_>, host: Mac) -> Result<(), Error> {
+    let enslaved = LinkUnspec::new_with_index(port.index).controller(FIRST).build();
+    requests(&format!("port {}", port.device), port.namespace, async move |handle| {
+        let request = handle.link().set(enslaved);
+        request.execute().await.map_err(|e| ("add it to the switch".into(), e))?;
         // The switch knows from the start behind which port the host is: nothing is flooded.
         // (Noarp is "static"; a permanent entry would mean the switch's own address.)
-        let known = handle.neighbours().add_bridge(port.index, &host.mac).state(NeighbourState::Noarp);
-        known.execute().await.map_err(|e| ("enter the host's port".into(), e))
+        let known = handle.neighbours().add_bridge(port.index, &host).state(NeighbourState::Noarp);
+        known.execute().await.map_err(|e| ("enter the host's address".into(), e))
     })
 }
 

@@ -16,7 +16,8 @@
 //! extra_addrs = ["10.53.0.100", "fd53::100"]   # further addresses, inside the subnets
 //! ```
 //!
-//! The first host gets the first address of each subnet, and so on: here 10.53.0.1 and fd53::1, then 10.53.0.2
+//! A cable joins two hosts, and a switch (a bridge) more of them: on one machine a switch forwards on the sender's core, which
+//! would be counted as the sender's work. The first host gets the first address of each subnet, and so on: here 10.53.0.1 and fd53::1, then 10.53.0.2
 //! and fd53::2. Unknown keys are errors.
 
 use crate::Error;
@@ -129,7 +130,7 @@ impl HostSpec {
     }
 }
 
-/// A rack that is to be: its hosts, joined by one switch.
+/// A rack that is to be: two hosts joined by a cable, or any other number of them by a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RackSpec {

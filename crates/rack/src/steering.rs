@@ -77,7 +77,8 @@ pub(crate) fn steer(host: &Host, device: &str) -> Steering {
             Ok(()) => return (Method::Rps, notes),
             Err(e) => notes.push(format!("rps_cpus: {e}")),
         }
-        match net::ns::set_receive_offload(device, true)
+        match net::link::set_receive_offload(device, true)
+            .and_then(|()| net::link::set_segmentation(device, false))
             .and_then(|()| fs::write(folder.join("threaded"), "1"))
         {
             Ok(()) => {

@@ -1,4 +1,5 @@
-//! Making a rack on this machine: a switch and its hosts, each in a network namespace of its own.
+//! Making a rack on this machine: hosts, each in a network namespace of its own, and what joins them: a cable between
+//! two hosts, a switch between any other number of them.
 
 use crate::link::{self, End, FIRST, Mac};
 use crate::spec::SWITCH;
@@ -14,25 +15,22 @@ use std::time::{Duration, Instant};
 /// The name of a host's device.
 pub const DEVICE: &str = "eth0";
 
-/// Hosts joined by a switch. Nothing of it is pinned: it is gone when this is dropped (and the clones of its
+/// Hosts joined by a cable or a switch. Nothing of it is pinned: it is gone when this is dropped (and the clones of its
 /// hosts, and the processes on them), or when the process ends, however it ends.
 #[derive(Debug)]
 pub struct Rack {
     hosts: Vec<Host>,
     steering: Vec<Steering>,
-    /// Held so that the bridge stays.
-    switch: OwnedFd,
+    /// Held so that the bridge stays; none where there is a cable.
+    switch: Option<OwnedFd>,
 }
 
 impl Rack {
-    /// Makes the switch, the hosts and their links. Needs the privilege to make network namespaces: call
+    /// Makes the hosts and what joins them. Needs the privilege to make network namespaces: call
     /// [`crate::confine()`] at the start of the program, or be root. On an error nothing is left.
     pub fn up(spec: &RackSpec) -> Result<Self, Error> {
         spec.check()?;
         let mut hosts = Vec::with_capacity(spec.hosts.len());
-        let switch = namespace("the switch", &["net/ipv6/conf/default/disable_ipv6=1"])?;
-        no_bridge_filter(switch.as_fd())?;
-        link::add_switch(switch.as_fd(), SWITCH, spec.mtu)?;
         for (index, wanted) in spec.hosts.iter().enumerate() {
             let (v4, v6) = spec.addresses(index)?;
             let netns = namespace(&format!("host {}", wanted.name), &HOST_SYSCTLS)?;
@@ -47,23 +45,22 @@ impl Rack {
             crate::process::check_cpus("the receive path", &host, &host.cpus)?;
             hosts.push(host);
         }
+        let ends: Vec<End<'_>> = hosts.iter().enumerate().map(|(index, host)| end(host, index)).collect();
+        let switch = match &ends[..] {
+            [one, other] => {
+                link::add_link(one, other, spec.mtu)?;
+                None
+            }
+            ends => Some(switch(&hosts, ends, spec.mtu)?),
+        };
         let addresses: Vec<Vec<IpAddr>> = hosts.iter().map(Host::addresses).collect();
         for (index, host) in hosts.iter().enumerate() {
-            let port = End {
-                namespace: switch.as_fd(),
-                device: &host.name,
-                index: FIRST + 1 + index as u32,
-                mac: mac(1, index),
-            };
-            let netns = host.netns.as_ref().expect("made above");
-            let end = End { namespace: netns.as_fd(), device: DEVICE, index: FIRST, mac: mac(0, index) };
-            link::add_link(&port, &end, spec.mtu)?;
             let own: Vec<(IpAddr, u8)> = addresses[index].iter().map(|&a| (a, spec.prefix(a))).collect();
             let others: Vec<(IpAddr, Mac)> = (0..hosts.len())
                 .filter(|&other| other != index)
                 .flat_map(|other| addresses[other].iter().map(move |&a| (a, mac(0, other))))
                 .collect();
-            link::configure(&end, &host.name, &own, &others)?;
+            link::configure(&ends[index], &host.name, &own, &others)?;
         }
         let until = Instant::now() + READY;
         for host in &hosts {
@@ -74,7 +71,18 @@ impl Rack {
         for host in hosts.iter().skip(1) {
             meet(&hosts[0], host)?;
         }
-        let steering = hosts.iter().map(|host| steering::steer(host, DEVICE)).collect();
+        drop(ends);
+        let steering: Vec<_> = hosts.iter().map(|host| steering::steer(host, DEVICE)).collect();
+        let threads = steering.iter().any(|s: &Steering| s.method == steering::Method::ThreadedNapi);
+        if let (Some(switch), true) = (&switch, threads) {
+            // A port, too, must not hand segments to a host that is to receive by NAPI.
+            let ports = || hosts.iter().try_for_each(|h| net::link::set_segmentation(&h.name, false));
+            net::ns::in_net_namespace(switch.as_fd(), ports).flatten().map_err(|source| Error::Host {
+                host: SWITCH.into(),
+                doing: "turn segmentation off".into(),
+                source,
+            })?;
+        }
         Ok(Self { hosts, steering, switch })
     }
 
@@ -93,20 +101,40 @@ impl Rack {
         &self.steering
     }
 
-    /// The switch as a place to look at its ports' counters (it has no addresses).
-    pub fn run_in_switch<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, Error> {
-        net::ns::in_net_namespace(self.switch.as_fd(), f).map_err(|source| Error::Host {
-            host: SWITCH.into(),
-            doing: "enter it".into(),
-            source,
-        })
+    /// Whether a switch joins the hosts, and not a cable.
+    pub fn has_switch(&self) -> bool {
+        self.switch.is_some()
     }
 
     /// Every namespace of the rack with the name of what is in it, the switch last.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = (&str, BorrowedFd<'_>)> {
         let hosts = self.hosts.iter().filter_map(|h| Some((h.name.as_str(), h.netns.as_ref()?.as_fd())));
-        hosts.chain([(SWITCH, self.switch.as_fd())])
+        hosts.chain(self.switch.iter().map(|switch| (SWITCH, switch.as_fd())))
     }
+}
+
+/// A host's end of its link.
+fn end(host: &Host, index: usize) -> End<'_> {
+    let netns = host.netns.as_ref().expect("hosts of a rack have one");
+    End { namespace: netns.as_fd(), device: DEVICE, index: FIRST, mac: mac(0, index) }
+}
+
+/// Makes a switch and a link to each host.
+fn switch(hosts: &[Host], ends: &[End<'_>], mtu: u32) -> Result<OwnedFd, Error> {
+    let switch = namespace("the switch", &["net/ipv6/conf/default/disable_ipv6=1"])?;
+    no_bridge_filter(switch.as_fd())?;
+    link::add_switch(switch.as_fd(), SWITCH, mtu)?;
+    for (index, (host, end)) in hosts.iter().zip(ends).enumerate() {
+        let port = End {
+            namespace: switch.as_fd(),
+            device: &host.name,
+            index: FIRST + 1 + index as u32,
+            mac: mac(1, index),
+        };
+        link::add_link(&port, end, mtu)?;
+        link::plug_in(&port, end.mac)?;
+    }
+    Ok(switch)
 }
 
 /// How long we wait for links that should be ready at once.

@@ -35,7 +35,7 @@ pub struct Ceiling {
     pub drops: BTreeMap<String, u64>,
 }
 
-/// The names of the hosts, and so of the switch's ports.
+/// The names of the hosts.
 const ECHO: &str = "echo";
 const GENERATOR: &str = "generator";
 
@@ -59,14 +59,6 @@ fn one(rack: &Rack, way: Way<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ceil
     let host = |name| rack.host(name).expect("made above");
     let (there, here) = (host(ECHO), host(GENERATOR));
     let addr = |port| SocketAddr::new(there.v4.into(), port);
-    // A veth receives what an XDP program at its other end sends only where it has one too.
-    let _port = match way.backend {
-        Backend::Xdp => {
-            let open = || net::xdp::Pass::open(ECHO, net::xdp::Mode::Native);
-            Some(rack.run_in_switch(open)?.map_err(Error::Xdp)?)
-        }
-        _ => None,
-    };
     let hole = there.udp_socket(addr(5300))?;
     let flood = here.run_in(|| way.load(addr(5300), Pace::Flood, way.spec.trial))??;
     drop(hole);

@@ -24,6 +24,14 @@ fn two_hosts_reach_each_other_at_once_over_ipv4_and_ipv6() {
 }
 
 #[test]
+fn three_hosts_are_joined_by_a_switch() {
+    for who in ways() {
+        let seen = json(who, &["switch"]);
+        assert_eq!(seen, serde_json::json!({"switch": true, "pings": ["10.53.0.3", "fd53::3"]}), "{who:?}");
+    }
+}
+
+#[test]
 fn status_and_signals_pass_through() {
     for who in ways() {
         assert_eq!(command(who, &["exit", "3"]).status().unwrap().code(), Some(3));
@@ -59,7 +67,7 @@ fn killing_any_of_its_processes_leaves_nothing() {
                 .iter()
                 .map(|n| n.as_str().unwrap().to_owned())
                 .collect();
-            assert_eq!(namespaces.len(), 7, "each namespace is a new one: {namespaces:?}");
+            assert_eq!(namespaces.len(), 6, "each namespace is a new one: {namespaces:?}");
             let outer = child.id();
             let init = only_child(outer);
             let inner = only_child(init);
