@@ -9,9 +9,6 @@ use std::io;
 use std::net::SocketAddr;
 use traffic::Query;
 
-/// Datagrams looked at in one turn, so that a flood of answers cannot keep us from sending.
-const RECEIVE_MAX: usize = 256;
-
 /// A query in the batch that is not flushed yet.
 struct Pending {
     flow: u32,
@@ -128,14 +125,15 @@ impl Lane {
         Ok(())
     }
 
-    /// Receives what is there; `each` sees every datagram and what it turned out to be.
+    /// Receives what is there, at most about `most`; `each` sees every datagram and what it turned out to be.
     pub(crate) fn receive(
         &mut self,
+        most: usize,
         wall: Wall,
         each: &mut dyn FnMut(&Incoming<'_>, SocketAddr, Nanos, Verdict),
     ) -> io::Result<usize> {
         let (recorder, targets) = (&mut self.recorder, &self.targets);
-        self.transport.receive(RECEIVE_MAX, &mut |m| {
+        self.transport.receive(most, &mut |m| {
             let target = targets[m.flow as usize];
             let at = match m.stamp {
                 Stamp::Wall(at) => wall.to_monotonic(at),

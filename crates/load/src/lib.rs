@@ -32,9 +32,8 @@ pub use result::{Bytes, Histograms, Latency, LoadResult, PacingError, Part, TcpR
 pub use run::run;
 pub use schedule::LATE_LIMIT;
 pub use source::Source;
-pub use spec::{Backend, Connections, LONGEST, LoadSpec, Transport};
+pub use spec::{Backend, Connections, LONGEST, LoadSpec, SPIN, Transport};
 pub use targets::{Prefix, parse_target};
 pub use verdict::{
     CLOCK_LIMIT, PACING_COUNT, PACING_LIMIT, PREEMPTED_LIMIT, STALL_LIMIT, STEAL_LIMIT, UNSENT_LIMIT,
 };
-pub use worker::SPIN;

@@ -72,6 +72,7 @@ impl Sum {
             deadline_s,
             burst,
             group,
+            spin_us,
             flows,
             workers,
             transport,
@@ -127,6 +128,7 @@ impl Sum {
         all.workers += workers;
         all.burst = all.burst.max(burst);
         all.group = all.group.max(group);
+        all.spin_us = all.spin_us.max(spin_us);
         all.recv_buffer = all.recv_buffer.min(recv_buffer);
         all.duration_s = all.duration_s.max(duration_s);
         all.deadline_s = all.deadline_s.max(deadline_s);

@@ -236,6 +236,8 @@ pub struct LoadResult {
     pub burst: u32,
     /// Queries due together.
     pub group: u32,
+    /// How long before a deadline a worker stopped sleeping, in microseconds.
+    pub spin_us: f64,
     /// Flows.
     pub flows: u32,
     /// Sending threads.

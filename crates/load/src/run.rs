@@ -397,6 +397,7 @@ fn result(
         tcp_retries: beside(retries, offered_retries),
         burst: plan.burst,
         group: spec.group.max(1),
+        spin_us: spec.spin as f64 / 1e3,
         flows,
         workers: plan.workers,
         recv_buffer: recv_buffer as u64,

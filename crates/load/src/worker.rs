@@ -1,8 +1,8 @@
 //! One worker: a thread on a core of its own that sends its share of the schedule and receives the answers.
 //!
-//! A turn receives what is there and sends what is due. When nothing is due for longer than [`SPIN`], the worker
-//! sleeps until that long before the next deadline (or until an answer comes); in the last stretch it polls, as a
-//! sleeping thread wakes tens of microseconds late. Answers may wait meanwhile: the kernel has stamped them.
+//! A turn sends what is due, and receives as much as there is time for before the next deadline. When nothing is due for longer than [`LoadSpec::spin`], the
+//! worker sleeps until that long before the next deadline; in the last stretch it polls, as a sleeping thread wakes tens
+//! of microseconds late. Answers may wait meanwhile: the kernel has stamped them.
 
 use crate::check::Sampler;
 use crate::health::Scheduling;
@@ -11,7 +11,7 @@ use crate::recorder::{Class, Tally, Unsent, Verdict};
 use crate::retry::Retries;
 use crate::schedule::{Due, Schedule, Span, Step};
 use crate::second::Second;
-use crate::{Error, LoadSpec};
+use crate::{Error, LoadSpec, Transport};
 use measure::clock::{self, SECOND, Wall};
 use measure::{Histogram, Nanos, Pace};
 use net::transport::{Connections, Incoming, Troubles};
@@ -19,9 +19,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use traffic::{Query, QuerySource};
 
-/// How long before a deadline a worker stops sleeping: longer than a virtual machine's cores usually take to wake, and
-/// than the gaps at RZAIA's 5,000 queries/s, so that such a trial never sleeps while it sends.
-pub const SPIN: Nanos = 250_000;
+/// For how long a worker sleeps without looking for answers: what arrives meanwhile fits into the receive buffers, and to be
+/// woken by each answer would cost more than the answer itself.
+const BLIND: Nanos = 1_000_000;
+
+/// Datagrams looked at in one turn, so that a flood of answers cannot keep us from sending.
+const RECEIVE_MAX: usize = 256;
+
+/// What it takes at most to receive a datagram; and to look for one. A deadline that is nearer is waited for first.
+const RECEIVE_COST: Nanos = 2_500;
+const LOOK_COST: Nanos = 10_000;
+
+/// Where deadlines are never further apart, answers are looked for as often as this all the same.
+const LOOK_EVERY: Nanos = 50_000;
 
 /// No sleep is longer, so that Ctrl-C and the seconds are noticed.
 const LONGEST_SLEEP: Nanos = 20_000_000;
@@ -104,6 +114,8 @@ struct Work<'a> {
     clock_step: i64,
     /// When the next turn is expected at the earliest.
     expected: Nanos,
+    /// When answers were last looked for.
+    looked: Nanos,
     stall: Stall,
     offered: [u64; Class::COUNT],
     id_waits: u64,
@@ -145,6 +157,7 @@ impl Worker<'_> {
             wall_at: start,
             clock_step: 0,
             expected: start,
+            looked: start,
             stall: Stall::default(),
             offered: [0; Class::COUNT],
             id_waits: 0,
@@ -152,9 +165,8 @@ impl Worker<'_> {
             w: self,
         };
         work.prepare()?;
-        while clock::now() < start.saturating_sub(SPIN) && !work.stopped() {
-            let sleep = start.saturating_sub(clock::now() + SPIN).min(LONGEST_SLEEP);
-            std::thread::sleep(std::time::Duration::from_nanos(sleep));
+        while clock::now() < start.saturating_sub(crate::SPIN) && !work.stopped() {
+            clock::sleep_until((start - crate::SPIN).min(clock::now() + LONGEST_SLEEP));
         }
         let before = Scheduling::read();
         let (share, span, burst) = ((work.w.number, work.w.workers), work.w.span, work.w.burst);
@@ -189,8 +201,8 @@ impl Work<'_> {
         self.w.stop.load(Ordering::Relaxed) || self.w.abort.load(Ordering::Relaxed)
     }
 
-    /// Begins a turn: notices stalls, looks after the clock and the seconds, receives. The time of its begin.
-    fn begin(&mut self) -> Result<Nanos, Error> {
+    /// Begins a turn: notices stalls, looks after the clock and the seconds. The time of its begin.
+    fn begin(&mut self) -> Nanos {
         let now = clock::now();
         let stood = now.saturating_sub(self.expected);
         if stood > self.second.stall {
@@ -201,8 +213,7 @@ impl Work<'_> {
         }
         self.expected = now;
         self.tick(now);
-        self.receive()?;
-        Ok(now)
+        now
     }
 
     fn tick(&mut self, now: Nanos) {
@@ -244,7 +255,7 @@ impl Work<'_> {
         self.next_second += 1;
     }
 
-    fn receive(&mut self) -> Result<(), Error> {
+    fn receive(&mut self, most: usize) -> Result<(), Error> {
         let broken = self.broken();
         let (retries, sampler, wall) = (&mut self.retries, &mut self.sampler, self.wall);
         let mut check = |m: &Incoming<'_>, target, at| {
@@ -254,7 +265,7 @@ impl Work<'_> {
         };
         self.w
             .main
-            .receive(wall, &mut |m, target, at, verdict| {
+            .receive(most, wall, &mut |m, target, at, verdict| {
                 if verdict == Verdict::Answered {
                     retries.offer(m.bytes, at);
                     check(m, target, at);
@@ -262,7 +273,7 @@ impl Work<'_> {
             })
             .map_err(&broken)?;
         if let Some(tcp) = &mut self.w.tcp {
-            tcp.receive(wall, &mut |m, target, at, verdict| {
+            tcp.receive(most, wall, &mut |m, target, at, verdict| {
                 if verdict == Verdict::Answered {
                     check(m, target, at);
                 }
@@ -279,7 +290,7 @@ impl Work<'_> {
         let mut until = until.min(now + LONGEST_SLEEP);
         if self.w.tcp.is_some() {
             // Only one of the two transports can be waited for.
-            until = until.min(now + SPIN);
+            until = until.min(now + BLIND);
         }
         self.expected = until;
         self.w.main.transport.wait(until.saturating_sub(now)).map_err(self.broken())
@@ -322,12 +333,11 @@ impl Work<'_> {
     /// Open loop: what the schedule says, when it says it. How long the schedule was.
     fn open(&mut self, mut schedule: Schedule) -> Result<Nanos, Error> {
         loop {
-            self.begin()?;
+            let now = self.begin();
             if self.stopped() {
                 self.cut_short = true;
                 return Ok(schedule.length());
             }
-            let now = clock::now();
             let mut put = 0;
             let wait = loop {
                 match schedule.step(now) {
@@ -372,17 +382,31 @@ impl Work<'_> {
             };
             if put > 0 {
                 self.flush()?;
-                continue;
             }
-            let Some(until) = wait else { continue };
             self.prepare()?;
-            let now = clock::now();
-            if until > now + SPIN {
-                self.sleep(now, until - SPIN)?;
-            } else {
-                std::hint::spin_loop();
-            }
+            self.rest(wait.unwrap_or(now))?;
         }
+    }
+
+    /// Receives until `until` comes near, and sleeps where that is far.
+    fn rest(&mut self, until: Nanos) -> Result<(), Error> {
+        let mut now = clock::now();
+        let time = until.saturating_sub(now);
+        if time > LOOK_COST || now > self.looked + LOOK_EVERY {
+            self.receive((time / RECEIVE_COST).clamp(8, RECEIVE_MAX as u64) as usize)?;
+            now = clock::now();
+            self.looked = now;
+        }
+        let wake = until.saturating_sub(self.w.spec.spin);
+        if wake <= now {
+            std::hint::spin_loop();
+        } else if wake > now + BLIND || self.w.spec.transport != Transport::Udp {
+            self.sleep(now, wake)?;
+        } else {
+            self.expected = wake;
+            clock::sleep_until(wake);
+        }
+        Ok(())
     }
 
     /// Closed window or flood: as much as fits into `window`, until the time or the count is over. How long it took.
@@ -394,7 +418,8 @@ impl Work<'_> {
         };
         let mut next_expiry = 0;
         loop {
-            let now = self.begin()?;
+            let now = self.begin();
+            self.receive(RECEIVE_MAX)?;
             if now < self.base - self.w.span.warmup {
                 continue;
             }
@@ -456,7 +481,8 @@ impl Work<'_> {
         }
         let mut quiet_since = None;
         loop {
-            let now = self.begin()?;
+            let now = self.begin();
+            self.receive(RECEIVE_MAX)?;
             // A retry may go out late.
             let end = (last(self) + self.w.spec.deadline + LINGER).min(chance);
             if self.in_flight() == 0 {

@@ -3,7 +3,7 @@
 //! The kernel stamps received packets with CLOCK_REALTIME; [`Wall`] turns those stamps, and the
 //! absolute start instant that a coordinator names, into the monotonic clock.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds: an instant of the monotonic clock, or a duration.
 pub type Nanos = u64;
@@ -24,6 +24,13 @@ pub fn now() -> Nanos {
 /// Now, on the wall clock: nanoseconds since 1970-01-01T00:00:00Z.
 pub fn wall() -> Nanos {
     read(ClockId::Realtime) as Nanos
+}
+
+/// Sleeps until an instant of the monotonic clock; a signal may end it early. How late a thread wakes is the machine's
+/// doing: microseconds, tens of them in a virtual machine.
+pub fn sleep_until(at: Nanos) {
+    let at = Timespec { tv_sec: (at / SECOND) as i64, tv_nsec: (at % SECOND) as i64 };
+    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic.into(), &at);
 }
 
 /// Processor time of the calling thread.

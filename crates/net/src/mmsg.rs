@@ -158,9 +158,9 @@ impl Receiver {
         }
     }
 
-    /// Receives what is there into the batch: how many datagrams. The stamps and packet infos that the socket was
-    /// asked for come with them.
-    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+    /// Receives what is there into the batch, at most `most` datagrams: how many. The stamps and packet infos that the
+    /// socket was asked for come with them.
+    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         for i in 0..self.used {
             self.vectors[i] =
                 libc::iovec { iov_base: self.bytes[i].as_mut_ptr().cast(), iov_len: Incoming::MAX };
@@ -180,7 +180,7 @@ impl Receiver {
             libc::recvmmsg(
                 fd.as_raw_fd(),
                 self.headers.as_mut_ptr(),
-                self.headers.len() as libc::c_uint,
+                self.headers.len().min(most) as libc::c_uint,
                 flags,
                 ptr::null_mut(),
             )

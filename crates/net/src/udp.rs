@@ -310,7 +310,7 @@ impl Transport for UdpFlows {
                     self.troubles.icmp += 1;
                 }
             }
-            let n = match self.receiver.receive(socket.fd.as_fd()) {
+            let n = match self.receiver.receive(socket.fd.as_fd(), max - total) {
                 Ok(n) => n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock || reports_the_past(&e) => 0,
                 Err(e) => return Err(e),
@@ -391,7 +391,7 @@ impl Responder {
     /// Only where nothing can be received any more. Answers that the kernel refuses are not answered.
     pub fn turn(&mut self, answer: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<(usize, usize)> {
         let fd = self.socket.as_fd();
-        let n = match self.receiver.receive(fd) {
+        let n = match self.receiver.receive(fd, BATCH) {
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock || reports_the_past(&e) => return Ok((0, 0)),
             Err(e) => return Err(e),

@@ -62,6 +62,10 @@ pub struct Sending {
     /// So many queries are due together, at the same rate
     #[arg(long, value_name = "N", default_value_t = 1)]
     group: u32,
+    /// Poll for so long before each deadline, and sleep until then; with less the core is free for others, and queries leave
+    /// as late as the machine wakes a thread
+    #[arg(long, value_name = "TIME", default_value = "250us", value_parser = units::duration)]
+    spin: Nanos,
     /// Sending threads [default: one for each of --cpus, or one]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     workers: u32,
@@ -217,6 +221,7 @@ impl Sending {
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             burst: self.burst,
             group: self.group,
+            spin: self.spin,
             check: self.check_against.as_ref().map(|zone| CheckSpec {
                 sample: self.check_sample.min(1_000_000) as u32,
                 seed: Seed(self.seed),

@@ -3,6 +3,7 @@
 use crate::child::signal;
 use crate::support::{Faulty, MS, black_hole, check_sums, is_noise, only_noise_besides, reasons, run, spec};
 use load::{LoadResult, LoadSpec};
+use measure::Nanos;
 use measure::clock::SECOND;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -55,11 +56,18 @@ fn child() {
         measure::clock::now() + 20 * MS
     };
     let result = load::run(&spec, started, &AtomicBool::new(false), &mut |_| ()).unwrap();
-    println!("\nRESULT {}", serde_json::to_string(&result).unwrap());
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    println!("\nCPU {}", used.tv_sec as u64 * SECOND + used.tv_nsec as u64);
+    println!("RESULT {}", serde_json::to_string(&result).unwrap());
 }
 
 /// Runs a load in a child process; `disturb` gets its process id when it starts.
 fn in_child(spec: &LoadSpec, disturb: impl FnOnce(u32)) -> LoadResult {
+    in_child_with_cpu(spec, disturb).0
+}
+
+/// The same, with the processor time that the child used.
+fn in_child_with_cpu(spec: &LoadSpec, disturb: impl FnOnce(u32)) -> (LoadResult, Nanos) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "faults::child", "--ignored", "--nocapture", "--test-threads=1"])
         .env("DNSRACK_TEST_SPEC", serde_json::to_string(spec).unwrap())
@@ -69,11 +77,12 @@ fn in_child(spec: &LoadSpec, disturb: impl FnOnce(u32)) -> LoadResult {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.any(|l| l == "STARTS"), "the child did not start");
     disturb(child.id());
+    let cpu = lines.find_map(|l| l.strip_prefix("CPU ").map(|n| n.parse().unwrap()));
     let result = lines.find_map(|l| l.strip_prefix("RESULT ").map(|j| serde_json::from_str(j).unwrap()));
     assert!(child.wait().unwrap().success());
     let result = result.expect("a result");
     check_sums(&result);
-    result
+    (result, cpu.expect("its processor time"))
 }
 
 #[test]
@@ -140,6 +149,22 @@ fn a_taken_core_is_named() {
     let text = &r.validity.reasons.iter().find(|r| r.code == "generator_preempted").unwrap().text;
     assert!(text.contains("--cpus"), "{text}");
     assert!(reasons(&r).iter().all(|c| is_noise(c)));
+}
+
+#[test]
+fn a_worker_that_does_not_poll_leaves_its_core_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Faulty::good();
+    let cost = |spin| {
+        let s = LoadSpec { spin, group: 4, ..spec(&dir, server.addr, 2000.0, SECOND) };
+        let (r, cpu) = in_child_with_cpu(&s, |_| ());
+        assert_eq!((r.offered, r.spin_us), (2000, spin as f64 / 1e3));
+        only_noise_besides(&r, &[]);
+        cpu
+    };
+    // Groups are due every 2 ms: who polls for so long is never idle.
+    let (polling, sleeping) = (cost(2 * MS), cost(0));
+    assert!(sleeping * 2 < polling, "{sleeping} of {polling} ns of processor time");
 }
 
 #[test]
