@@ -7,38 +7,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-5} seconds=${2:-5}
-export PATH="$HOME/.cargo/bin:/usr/sbin:$PATH"
-cargo build --release --quiet --package dnsrack
-dnsrack="$(realpath "${CARGO_TARGET_DIR:-target}/release/dnsrack")"
-rack=flood$$
-work=$(mktemp -d)
-sink=
-finish() { [ -z "$sink" ] || kill "$sink" 2>/dev/null || true; "$dnsrack" rack down "$rack" >/dev/null 2>&1 || true; rm -rf "$work"; }
-trap finish EXIT
-
-cat >"$work/rack.toml" <<TOML
-name = "$rack"
-[[hosts]]
-name = "sink"
-cpus = [0]
-[[hosts]]
-name = "generator"
-cpus = [1]
-TOML
-on() { "$dnsrack" rack exec --rack "$rack" "$@"; }
-"$dnsrack" zone generate --family U-4-DS0 --delegations 10K -o "$work/zone"
-"$dnsrack" traffic generate rzaia --zone "$work/zone" --count 500K --format queries -o "$work/all"
-# Types that kxdpgun does not know stop it.
-grep -E ' (A|AAAA|NS|MX|SOA|TXT|PTR)$' "$work/all" >"$work/queries"
-"$dnsrack" rack up "$work/rack.toml" >/dev/null
-address=$(on sink ip -4 -o addr show scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
-on sink python3 -c 'import signal, socket, sys
+# shellcheck source=scripts/peer-rack.sh
+. scripts/peer-rack.sh
+peer_rack flood 10K 500K
+on server python3 -c 'import signal, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 53)); signal.pause()' "$address" &
-sink=$!
+started+=($!)
 sleep 1
 
 # What has arrived so far: taken and, where the receive path had no room, dropped.
-arrived() { on sink ip -j -s link show eth0 | python3 -c 'import json,sys; r = json.load(sys.stdin)[0]["stats64"]["rx"]; print(r["packets"] + r["dropped"])'; }
+arrived() { on server ip -j -s link show "$server_device" | python3 -c 'import json,sys; r = json.load(sys.stdin)[0]["stats64"]["rx"]; print(r["packets"] + r["dropped"])'; }
 # counted COMMAND...: runs it with its output in $work/out; prints what arrived per second meanwhile.
 counted() {
     local before
@@ -47,12 +25,10 @@ counted() {
     echo $((($(arrived) - before) / seconds))
 }
 # kxdpgun leaves its XDP program on the interface.
-theirs() { on generator timeout $((seconds + 20)) kxdpgun -t "$seconds" -Q 100000000 -F 1 -i "$work/queries" -I eth0 "$address"; on generator ip link set dev eth0 xdp off; }
+theirs() { on generator timeout $((seconds + 20)) kxdpgun -t "$seconds" -Q 100000000 -F 1 -i "$work/queries" -I "$generator_device" "$address"; on generator ip link set dev "$generator_device" xdp off; }
 ours() { on generator "$dnsrack" --json load run "$address" --queries "$work/queries" --cpus 1 --deadline 100ms --duration "${seconds}s" "$@"; }
-field() { python3 -c 'import json,sys; d = json.load(open(sys.argv[1]))
-for key in sys.argv[2:]:
-    d = d[key]
-print(d if not isinstance(d, list) else ",".join(r["code"] for r in d) or "-")' "$work/out" "$@"; }
+of() { field "$1" <"$work/out"; }
+why() { python3 -c 'import json, sys; print(",".join(r["code"] for r in json.load(sys.stdin)["validity"]["reasons"]) or "-")' <"$work/out"; }
 
 printf '%-6s %11s %11s | %11s %11s %6s | %11s %11s | %11s %11s %11s %s\n' \
     round kxdpgun/s arrived gso/s arrived ratio xdp/s arrived 'offered/s' 'paced/s' arrived 'invalid for'
@@ -60,16 +36,16 @@ for round in $(seq "$rounds"); do
     a1=$(counted theirs)
     peer=$(sed -n 's/.*total queries:.*(\([0-9]*\) pps.*/\1/p' "$work/out" "$work/err")
     a4=$(counted ours --flood --backend xdp)
-    xdp=$(field sent_qps)
+    xdp=$(of sent_qps)
     a2=$(counted ours --flood --backend socket)
-    flood=$(field sent_qps)
+    flood=$(of sent_qps)
     rate=$((peer * 9 / 10))
     a3=$(counted ours --rate "$rate" --burst 8 --backend xdp)
-    awk -v OFMT=%.0f -v r="$round" -v p="$peer" -v a="$a1" -v f="$flood" -v b="$a2" -v o="$rate" -v q="$(field sent_qps)" -v c="$a3" \
-        -v x="$xdp" -v d="$a4" -v why="$(field validity reasons)" 'BEGIN {
+    awk -v OFMT=%.0f -v r="$round" -v p="$peer" -v a="$a1" -v f="$flood" -v b="$a2" -v o="$rate" -v q="$(of sent_qps)" -v c="$a3" \
+        -v x="$xdp" -v d="$a4" -v why="$(why)" 'BEGIN {
             printf "%-6s %11.0f %11.0f | %11.0f %11.0f %6.2f | %11.0f %11.0f | %11.0f %11.0f %11.0f %s\n", r, p, a, f, b, f / p, x, d, o, q, c, why }' |
         tee -a "$work/table"
 done
-median() { awk -v c="$1" '{ print $c }' "$work/table" | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+m() { median "$1" "$work/table"; }
 printf 'medians: kxdpgun %s/s, flood over sockets %s/s (ratio %s), over AF_XDP %s/s, paced %s/s of %s offered\n' \
-    "$(median 2)" "$(median 5)" "$(median 7)" "$(median 9)" "$(median 13)" "$(median 12)"
+    "$(m 2)" "$(m 5)" "$(m 7)" "$(m 9)" "$(m 13)" "$(m 12)"

@@ -14,6 +14,7 @@ done
 # shellcheck source=scripts/peer-rack.sh
 . scripts/peer-rack.sh
 peer_rack latency 100K 1M
+peer_nsd
 
 # capture HOST DEVICE FILE: begins a capture, away from the generator's core, and waits until it listens. It ends by
 # itself, so that it writes all it has.

@@ -9,6 +9,7 @@ rounds=${1:-5} delegations=${2:-100K}
 # shellcheck source=scripts/peer-rack.sh
 . scripts/peer-rack.sh
 peer_rack peak "$delegations" 1M
+peer_nsd
 
 # One trial at a rate (0: as fast as it goes): answered queries a second and loss ratio.
 trial_kxdpgun() {

@@ -1,9 +1,9 @@
-# A rack of two hosts with NSD on one core and a generator on the other, for the scripts that set peers beside dnsrack;
-# sourced by them. Needs root (rack up pins namespaces). All is gone when the script ends.
+# A rack of two hosts, a server on one core and a generator on the other, for the scripts that set peers beside dnsrack; sourced
+# by them. Needs root (rack up pins namespaces). All is gone when the script ends.
 # shellcheck shell=bash
 
-# peer_rack NAME DELEGATIONS QUERIES: builds the program and the rack, starts NSD and waits until it answers. Sets
-# dnsrack, work (a folder, with $work/queries), address (NSD's), and devices (of the server and of the generator).
+# peer_rack NAME DELEGATIONS QUERIES: builds the program and the rack. Sets dnsrack, work (a folder, with $work/zone and
+# $work/queries), address and address6 (the server's), and server_device and generator_device.
 peer_rack() {
     local name=$1 delegations=$2 queries=$3
     export PATH="$HOME/.cargo/bin:/usr/sbin:$PATH"
@@ -23,10 +23,16 @@ peer_rack() {
     # What the scripts do themselves stays off the generator's core.
     taskset -pc 0 $$ >/dev/null
     read -r server_device address < <(on server ip -4 -o addr show scope global | awk '{ sub("/.*", "", $4); print $2, $4; exit }')
+    address6=$(on server ip -6 -o addr show scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
     generator_device=$(on generator ip -4 -o addr show scope global | awk '{ print $2; exit }')
+}
+
+# peer_nsd: starts NSD with the zone and waits until it answers.
+peer_nsd() {
     cat >"$work/nsd.conf" <<CONF
 server:
     ip-address: $address
+    ip-address: $address6
     port: 53
     username: ""
     server-count: 1
@@ -34,6 +40,7 @@ server:
     database: ""
     zonesdir: "$work"
     pidfile: "$work/nsd.pid"
+    xfrdir: "$work"
     xfrdfile: "$work/xfrd.state"
     zonelistfile: "$work/zone.list"
     logfile: "$work/nsd.log"
