@@ -33,12 +33,12 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(transport: Box<dyn Transport + Send>, recorder: Recorder) -> Self {
+    pub(crate) fn new(mut transport: Box<dyn Transport + Send>, recorder: Recorder) -> Self {
         let targets: Vec<_> = (0..transport.flows()).map(|f| transport.target(f)).collect();
         let family =
             |v6: bool| (0..transport.flows()).filter(|&f| targets[f as usize].is_ipv6() == v6).collect();
         let families = [family(false), family(true)];
-        let pending = Vec::with_capacity(transport.batch());
+        let pending = Vec::with_capacity(transport.batch().size());
         Self { transport, recorder, targets, families, flow: 0, pending, last: 0, checksums: 0 }
     }
 
@@ -82,7 +82,7 @@ impl Lane {
     /// Puts a query into the batch, which is flushed where it is full; false where no id is free.
     pub(crate) fn put(&mut self, query: &Query, hash: u64, due: Due, class: Class) -> io::Result<bool> {
         let Some((flow, id)) = self.claim(query, hash, due, class) else { return Ok(false) };
-        if self.pending.len() == self.transport.batch() {
+        if self.pending.len() == self.transport.batch().size() {
             let at = self.flow;
             self.flush()?;
             self.flow = at;

@@ -4,6 +4,7 @@
 //! engine fills outgoing ones in place and looks at incoming ones in place, so that nothing is copied twice and
 //! nothing is allocated per query. One transport belongs to one worker.
 
+use crate::batch::Batch;
 use std::io;
 use std::net::SocketAddr;
 
@@ -108,15 +109,13 @@ pub trait Transport {
     ///
     /// # Panics
     /// Where there is no such flow.
-    fn lend(&mut self, flow: u32) -> Option<&mut Outgoing>;
-
-    /// How many buffers a batch has.
-    fn batch(&self) -> usize;
-
-    /// Whether it is as cheap to send each query of a batch on another flow as to send all on one.
-    fn mixes_flows(&self) -> bool {
-        false
+    fn lend(&mut self, flow: u32) -> Option<&mut Outgoing> {
+        assert!(flow < self.flows(), "no flow {flow}");
+        self.batch().lend(flow)
     }
+
+    /// The batch that is lent from.
+    fn batch(&mut self) -> &mut Batch;
 
     /// Whether other checksums than right ones can be sent: absent ones, bad ones.
     fn checksums(&self) -> (bool, bool) {

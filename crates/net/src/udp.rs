@@ -5,9 +5,10 @@
 //! and without the don't-fragment bit), and a look at all flows costs one epoll_wait.
 #![allow(unsafe_code)] // each block says why it is sound
 
+use crate::batch::Batch;
 use crate::mmsg::{Receiver, Sender, take_error};
 use crate::sys::{RawAddr, check, get_option, monotonic, set_option, wait_readable};
-use crate::transport::{Checksum, Incoming, Outgoing, Stamp, Transport, Troubles};
+use crate::transport::{Incoming, Outgoing, Stamp, Transport, Troubles};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -69,10 +70,6 @@ fn open(bind: SocketAddr, receive_buffer: usize) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn empty_frame() -> Outgoing {
-    Outgoing { bytes: Vec::with_capacity(512), ..Outgoing::default() }
-}
-
 fn granted(socket: &OwnedFd) -> io::Result<usize> {
     get_option::<1>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF).map(|v| v[0] as usize)
 }
@@ -89,9 +86,7 @@ struct Socket {
 pub struct UdpFlows {
     sockets: Vec<Socket>,
     epoll: OwnedFd,
-    frames: Box<[Outgoing]>,
-    /// The flow of each frame of the batch: as many as were lent.
-    lent: Vec<u32>,
+    batch: Batch,
     order: Vec<u16>,
     sender: Sender,
     /// Datagrams of one size on one flow go as one (UDP GSO).
@@ -135,8 +130,7 @@ impl UdpFlows {
         Ok(Self {
             sockets,
             epoll,
-            frames: (0..BATCH).map(|_| empty_frame()).collect(),
-            lent: Vec::with_capacity(BATCH),
+            batch: Batch::new(BATCH),
             order: Vec::with_capacity(BATCH),
             sender: Sender::new(BATCH),
             segmenting: false,
@@ -151,37 +145,43 @@ impl UdpFlows {
     /// again (UDP GSO, Linux 4.18). They leave in one burst, so a paced load has no use for it.
     #[must_use]
     pub fn for_floods(mut self) -> Self {
-        self.frames = (0..FLOOD_BATCH).map(|_| empty_frame()).collect();
+        self.batch = Batch::new(FLOOD_BATCH);
         self.sender = Sender::new(FLOOD_BATCH);
         self.segmenting = true;
         self
     }
 
-    /// Sends frames of a batch that go on one flow.
+    /// Sends a run of `frames` that go on one flow.
     fn flush_flow(
         &mut self,
         flow: usize,
-        frames: Range<usize>,
+        frames: &[Outgoing],
+        run: Range<usize>,
         done: &mut dyn FnMut(usize, Option<u64>),
     ) -> io::Result<()> {
         let now = self.sockets[flow].df;
         let v6 = self.sockets[flow].target.is_ipv6();
         // First those for which the socket is set right, so that a batch changes it once at most.
         for df in [now, !now] {
-            let wanted = |i: &usize| if v6 { df == now } else { self.frames[*i].df == df };
+            let wanted = |i: &usize| if v6 { df == now } else { frames[*i].df == df };
             self.order.clear();
-            self.order.extend(frames.clone().filter(wanted).map(|i| i as u16));
+            self.order.extend(run.clone().filter(wanted).map(|i| i as u16));
             if self.segmenting {
-                let frames = &self.frames;
                 self.order.sort_unstable_by_key(|&i| frames[usize::from(i)].bytes.len());
             }
-            self.send(flow, df, done)?;
+            self.send(flow, frames, df, done)?;
         }
         Ok(())
     }
 
-    /// Sends `self.order` on a flow, all with the same `df`.
-    fn send(&mut self, flow: usize, df: bool, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()> {
+    /// Sends the `frames` of `self.order` on a flow, all with the same `df`.
+    fn send(
+        &mut self,
+        flow: usize,
+        frames: &[Outgoing],
+        df: bool,
+        done: &mut dyn FnMut(usize, Option<u64>),
+    ) -> io::Result<()> {
         if self.order.is_empty() {
             return Ok(());
         }
@@ -193,8 +193,8 @@ impl UdpFlows {
             let at = monotonic();
             let (fd, to) = (socket.fd.as_fd(), &socket.raw_target);
             let sent = match self.segmenting {
-                true => self.sender.send_segmented(fd, to, &self.frames, rest),
-                false => self.sender.send(fd, to, &self.frames, rest),
+                true => self.sender.send_segmented(fd, to, frames, rest),
+                false => self.sender.send(fd, to, frames, rest),
             };
             match sent {
                 Ok(sent) => {
@@ -259,31 +259,17 @@ impl Transport for UdpFlows {
         self.sockets[flow as usize].target
     }
 
-    fn lend(&mut self, flow: u32) -> Option<&mut Outgoing> {
-        assert!(flow < self.flows(), "no flow {flow}");
-        let frame = self.frames.get_mut(self.lent.len())?;
-        self.lent.push(flow);
-        frame.bytes.clear();
-        (frame.df, frame.checksum) = (false, Checksum::Right);
-        Some(frame)
-    }
-
-    fn batch(&self) -> usize {
-        self.frames.len()
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
     }
 
     fn flush(&mut self, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()> {
-        let lent = std::mem::take(&mut self.lent);
-        let mut from = 0;
-        let mut result = Ok(());
-        while from < lent.len() && result.is_ok() {
-            let flow = lent[from];
-            let to = from + lent[from..].iter().take_while(|&&f| f == flow).count();
-            result = self.flush_flow(flow as usize, from..to, done);
-            from = to;
-        }
-        self.lent = lent;
-        self.lent.clear();
+        let mut batch = std::mem::take(&mut self.batch);
+        let result = batch
+            .runs()
+            .try_for_each(|(flow, run)| self.flush_flow(flow as usize, batch.frames(), run, done));
+        batch.clear();
+        self.batch = batch;
         result
     }
 
@@ -509,7 +495,7 @@ mod tests {
         let target = responder.local_addr().unwrap();
         let flows = UdpFlows::open(&[Flow::to(target), Flow::to(target)], BUFFER).unwrap();
         let mut flows = flows.for_floods();
-        assert_eq!((flows.batch(), flows.backend()), (FLOOD_BATCH, "socket+gso"));
+        assert_eq!((flows.batch().size(), flows.backend()), (FLOOD_BATCH, "socket+gso"));
         let message = |n: usize| vec![n as u8; 20 + n * 7 % 31];
         for n in 0..200 {
             flows.lend(n as u32 / 150).unwrap().bytes.extend_from_slice(&message(n));

@@ -15,8 +15,9 @@ pub use frame::fuzz_frames;
 pub use options::Options;
 pub use responder::Responder;
 
+use crate::batch::Batch;
 use crate::sys::monotonic;
-use crate::transport::{Checksum, Connections, Incoming, Outgoing, Stamp, Transport, Troubles};
+use crate::transport::{Connections, Incoming, Stamp, Transport, Troubles};
 use crate::udp::{BATCH, Flow};
 use connection::{End, Table};
 use frame::{Pool, append, split};
@@ -41,9 +42,7 @@ pub struct TcpFlows {
     options: Options,
     slots: Vec<Slot>,
     table: Table,
-    frames: Box<[Outgoing]>,
-    /// The flow of each frame of the batch: as many as were lent.
-    lent: Vec<u32>,
+    batch: Batch,
     /// Connections that have got something to write in this run of frames.
     dirty: Vec<u32>,
     pool: Pool,
@@ -76,7 +75,6 @@ impl TcpFlows {
         let times = [options.idle, options.connect_timeout, options.patience];
         let shortest = times.into_iter().filter(|t| *t > 0).min();
         let slot = |flow: &Flow| Slot { flow: *flow, current: None, waiting: Vec::new(), gone: 0, count: 0 };
-        let frame = || Outgoing { bytes: Vec::with_capacity(512), ..Outgoing::default() };
         Ok(Self {
             options: Options {
                 pipeline: if options.pipeline == 0 { Options::IDS } else { options.pipeline },
@@ -84,8 +82,7 @@ impl TcpFlows {
             },
             slots: flows.iter().map(slot).collect(),
             table: Table::new(options.reset)?,
-            frames: std::iter::repeat_with(frame).take(BATCH).collect(),
-            lent: Vec::with_capacity(BATCH),
+            batch: Batch::new(BATCH),
             dirty: Vec::with_capacity(BATCH),
             pool: Pool::default(),
             buffer: vec![0; options.read_chunk.max(512)].into(),
@@ -145,8 +142,8 @@ impl TcpFlows {
     }
 
     /// Puts a query on its way; false where it is refused. `opened` tells that a connection was begun.
-    fn put(&mut self, flow: u32, frame: usize, opened: &mut bool) -> bool {
-        if self.frames[frame].bytes.len() > usize::from(u16::MAX) {
+    fn put(&mut self, flow: u32, query: &[u8], opened: &mut bool) -> bool {
+        if query.len() > usize::from(u16::MAX) {
             self.troubles.send_other += 1;
             self.troubles.send_errno = libc::EMSGSIZE;
             return false;
@@ -165,7 +162,7 @@ impl TcpFlows {
         match self.room(flow) {
             Some(c) if waits == 0 => {
                 let out = self.table.get_mut(c).out(&mut self.pool);
-                append(out, &self.frames[frame].bytes);
+                append(out, query);
                 self.took_one(flow, c);
             }
             _ if waits < self.options.waiting => {
@@ -173,7 +170,7 @@ impl TcpFlows {
                 if slot.waiting.capacity() == 0 {
                     slot.waiting = self.pool.take();
                 }
-                append(&mut slot.waiting, &self.frames[frame].bytes);
+                append(&mut slot.waiting, query);
                 slot.count += 1;
             }
             _ => {
@@ -324,38 +321,25 @@ impl Transport for TcpFlows {
         self.slots[flow as usize].flow.target
     }
 
-    fn lend(&mut self, flow: u32) -> Option<&mut Outgoing> {
-        assert!(flow < self.flows(), "no flow {flow}");
-        let frame = self.frames.get_mut(self.lent.len())?;
-        self.lent.push(flow);
-        frame.bytes.clear();
-        (frame.df, frame.checksum) = (false, Checksum::Right);
-        Some(frame)
-    }
-
-    fn batch(&self) -> usize {
-        self.frames.len()
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
     }
 
     /// Also opens connections. A query whose connection is not open yet counts as handed over now.
     fn flush(&mut self, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()> {
-        let lent = std::mem::take(&mut self.lent);
+        let mut batch = std::mem::take(&mut self.batch);
         let mut accepted = [false; BATCH];
-        let mut from = 0;
-        while from < lent.len() {
-            let flow = lent[from];
-            let to = from + lent[from..].iter().take_while(|&&f| f == flow).count();
+        for (flow, run) in batch.runs() {
             let (before, mut opened) = (monotonic(), false);
-            for (i, accepted) in accepted.iter_mut().enumerate().take(to).skip(from) {
-                *accepted = self.put(flow, i, &mut opened);
+            for i in run.clone() {
+                accepted[i] = self.put(flow, &batch.frames()[i].bytes, &mut opened);
             }
             let at = if opened { before } else { monotonic() };
             self.write_dirty();
-            (from..to).for_each(|i| done(i, accepted[i].then_some(at)));
-            from = to;
+            run.for_each(|i| done(i, accepted[i].then_some(at)));
         }
-        self.lent = lent;
-        self.lent.clear();
+        batch.clear();
+        self.batch = batch;
         Ok(())
     }
 

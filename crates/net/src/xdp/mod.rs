@@ -16,10 +16,11 @@ mod packet;
 mod program;
 mod ring;
 
+use crate::batch::Batch;
 use crate::bpf::{Attach, Link};
 use crate::route;
 use crate::sys::{monotonic, wait_readable};
-use crate::transport::{Checksum, Incoming, Outgoing, Stamp, Transport, Troubles};
+use crate::transport::{Incoming, Stamp, Transport, Troubles};
 use crate::udp::Flow;
 pub use echo::{Echo, Pass};
 use flows::Table;
@@ -146,9 +147,7 @@ pub struct XdpFlows {
     mtu: usize,
     /// Chunks that can be filled, the warmest last.
     free: Vec<u32>,
-    frames: Box<[Outgoing]>,
-    /// The flow of each frame of the batch: as many as were lent.
-    lent: Vec<u32>,
+    batch: Batch,
     /// The frames of the batch that are in the ring now, in its order.
     put: Vec<u16>,
     /// Where the kernel has to stop being waited for: descriptors made void, with their chunks.
@@ -230,10 +229,7 @@ impl XdpFlows {
             attach,
             mtu,
             free: (0..sending).rev().collect(),
-            frames: (0..batch)
-                .map(|_| Outgoing { bytes: Vec::with_capacity(512), ..Outgoing::default() })
-                .collect(),
-            lent: Vec::with_capacity(batch),
+            batch: Batch::new(batch),
             put: Vec::with_capacity(batch),
             void: Vec::with_capacity(sending as usize),
             number: 0,
@@ -283,8 +279,8 @@ impl XdpFlows {
 
     /// Writes frame `i` of the batch into a chunk and into the ring; false where it cannot be sent.
     fn put(&mut self, i: usize) -> bool {
-        let frame = &self.frames[i];
-        let row = self.table.rows[self.lent[i] as usize];
+        let frame = &self.batch.frames()[i];
+        let row = self.table.rows[self.batch.flows()[i] as usize];
         let template = &self.table.templates[row.template as usize];
         let len = template.len() + frame.bytes.len();
         if len - packet::ETHERNET > self.mtu {
@@ -367,21 +363,8 @@ impl Transport for XdpFlows {
         self.table.template(flow).target
     }
 
-    fn lend(&mut self, flow: u32) -> Option<&mut Outgoing> {
-        assert!(flow < self.flows(), "no flow {flow}");
-        let frame = self.frames.get_mut(self.lent.len())?;
-        self.lent.push(flow);
-        frame.bytes.clear();
-        (frame.df, frame.checksum) = (false, Checksum::Right);
-        Some(frame)
-    }
-
-    fn batch(&self) -> usize {
-        self.frames.len()
-    }
-
-    fn mixes_flows(&self) -> bool {
-        true
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
     }
 
     fn checksums(&self) -> (bool, bool) {
@@ -389,7 +372,7 @@ impl Transport for XdpFlows {
     }
 
     fn flush(&mut self, done: &mut dyn FnMut(usize, Option<u64>)) -> io::Result<()> {
-        if self.lent.is_empty() {
+        if self.batch.flows().is_empty() {
             return Ok(());
         }
         // Each time, so that few chunks take turns and stay in the processor's caches.
@@ -399,7 +382,7 @@ impl Transport for XdpFlows {
             self.socket.to_send.size() - self.socket.to_send.at.wrapping_sub(self.socket.to_send.consumed());
         let from = self.socket.to_send.at;
         self.put.clear();
-        for i in 0..self.lent.len() {
+        for i in 0..self.batch.flows().len() {
             if self.put.len() < room as usize && self.put(i) {
                 self.put.push(i as u16);
             } else {
@@ -407,7 +390,7 @@ impl Transport for XdpFlows {
             }
         }
         self.hand_over(from, done);
-        self.lent.clear();
+        self.batch.clear();
         Ok(())
     }
 

@@ -34,7 +34,7 @@ fn there_and_back(mode: Mode, target: &str, backend: &str) {
     let flows: Vec<Flow> = (0..300).map(|_| Flow::to(target)).collect();
     let mut flows = pair.here(|| XdpFlows::open(&flows, &options(mode)).unwrap());
     assert_eq!(flows.backend(), backend);
-    let batch = flows.batch();
+    let batch = flows.batch().size();
     let before = net_monotonic();
     let mut received = 0;
     for flow in 0..300u32 {
