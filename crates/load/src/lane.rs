@@ -4,10 +4,11 @@ use crate::recorder::{Class, Received, Recorder, Unsent, Verdict};
 use crate::schedule::Due;
 use measure::Nanos;
 use measure::clock::Wall;
-use net::transport::{Checksum, Incoming, Stamp, Transport};
+use net::transport::{Incoming, Stamp, Transport};
 use std::io;
 use std::net::SocketAddr;
 use traffic::Query;
+use wire::Checksum;
 
 /// A query in the batch that is not flushed yet.
 struct Pending {
@@ -91,14 +92,10 @@ impl Lane {
         frame.bytes.extend_from_slice(&query.bytes);
         wire::header::set_id(&mut frame.bytes, id);
         frame.df = query.df;
-        frame.checksum = match query.checksum {
-            traffic::Checksum::Right => Checksum::Right,
-            traffic::Checksum::Absent => Checksum::Absent,
-            traffic::Checksum::Bad => Checksum::Bad,
-        };
-        if frame.checksum != Checksum::Right {
+        frame.checksum = query.checksum;
+        if query.checksum != Checksum::Right {
             let (absent, bad) = self.transport.checksums();
-            let can = if query.checksum == traffic::Checksum::Absent { absent } else { bad };
+            let can = if query.checksum == Checksum::Absent { absent } else { bad };
             self.checksums += u64::from(!can);
         }
         self.pending.push(Pending { flow, id, len: query.bytes.len() as u32 });

@@ -1,7 +1,8 @@
 //! The batch that a transport lends and sends: the same for all of them.
 
-use crate::transport::{Checksum, Outgoing};
+use crate::transport::Outgoing;
 use std::ops::Range;
+use wire::Checksum;
 
 /// Buffers that are lent one after the other, each for a query on a flow, until they are sent together.
 #[derive(Debug, Default)]

@@ -7,18 +7,7 @@
 use crate::batch::Batch;
 use std::io;
 use std::net::SocketAddr;
-
-/// The UDP checksum that a packet is to carry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Checksum {
-    /// As computed.
-    #[default]
-    Right,
-    /// Zero: none was computed (RFC 768; IPv4 only).
-    Absent,
-    /// One that does not match; only where we write the packet ourselves.
-    Bad,
-}
+use wire::Checksum;
 
 /// A buffer lent to be filled with one query.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use traffic::{Checksum, Query, QuerySource};
-use wire::header;
+use traffic::{Query, QuerySource};
+use wire::{Checksum, header};
 
 /// Octets of queries, with 16 for each, that are read before a replay begins: what is decompressed and parsed while
 /// queries are due makes them late. The rest of a longer trace is read on the way.

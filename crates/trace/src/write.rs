@@ -11,7 +11,8 @@ use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use traffic::{Checksum, Query};
+use traffic::Query;
+use wire::Checksum;
 
 /// The server's IPv4 address in what we write: one for documentation (RFC 5737).
 pub const SERVER_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);

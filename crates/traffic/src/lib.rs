@@ -28,7 +28,7 @@ pub use error::Error;
 pub use names::{Kind, NAMES_MAX, Names, Want, fuzz_names};
 pub use profile::{BUILT_IN, Order, Profile, fuzz_profile};
 pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
-pub use query::{Checksum, Query, QuerySource};
+pub use query::{Query, QuerySource};
 pub use spec::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};
 pub use synthesis::Synthesis;
 pub use tally::Tally;

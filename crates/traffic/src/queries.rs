@@ -151,7 +151,7 @@ impl QuerySource for Queries {
                 continue;
             }
             wire::query::write(&mut query.bytes, 0, qname, qtype, self.edns);
-            (query.df, query.checksum, query.nonexistent) = (false, crate::Checksum::Right, false);
+            (query.df, query.checksum, query.nonexistent) = (false, wire::Checksum::Right, false);
             return Ok(true);
         }
     }

@@ -2,19 +2,7 @@
 
 use crate::Error;
 use measure::Nanos;
-
-/// The UDP checksum that a query is to carry where its packet is written by us; sockets always send
-/// right ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Checksum {
-    /// As computed.
-    #[default]
-    Right,
-    /// Zero: none was computed (RFC 768; IPv4 only).
-    Absent,
-    /// One that does not match.
-    Bad,
-}
+use wire::Checksum;
 
 /// A query to send; a source fills it again and again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +13,7 @@ pub struct Query {
     pub bytes: Vec<u8>,
     /// The IPv4 header's "don't fragment" bit.
     pub df: bool,
-    /// Only captures that we write can honour it.
+    /// Honoured where its packet is written by us; sockets always send right ones.
     pub checksum: Checksum,
     /// The name asked for was made not to exist.
     pub nonexistent: bool,

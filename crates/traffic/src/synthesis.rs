@@ -7,9 +7,10 @@ use crate::clients::{Clients, Port};
 use crate::names::Kind;
 use crate::profile::{Order, Profile};
 use crate::random::{Draws, Keys, Table, threshold};
-use crate::{Checksum, Error, Names, Query, QuerySource};
+use crate::{Error, Names, Query, QuerySource};
 use measure::Seed;
 use std::sync::Arc;
+use wire::Checksum;
 use wire::name::{MAX_LABEL, MAX_NAME};
 use wire::query::Edns;
 

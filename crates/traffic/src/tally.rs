@@ -1,8 +1,9 @@
 //! What a stream of queries turned out to be, counted from the messages themselves.
 
-use crate::{Checksum, Query};
+use crate::Query;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use wire::Checksum;
 use wire::{question, rtype};
 
 /// Counts of queries: all, and what those are that do not belong to a flood.

@@ -1,5 +1,6 @@
 //! Hot-path DNS bytes: header, question, OPT, query templates, names and canonical order.
 
+mod checksum;
 pub mod header;
 pub mod name;
 pub mod opt;
@@ -8,3 +9,5 @@ pub mod question;
 pub mod ranges;
 pub mod rcode;
 pub mod rtype;
+
+pub use checksum::Checksum;

@@ -3,8 +3,8 @@
 //! Checksums (RFC 1071) are added up in 64-bit words in the machine's own byte order: the sum does not depend on it.
 
 use crate::route::Mac;
-use crate::transport::Checksum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use wire::Checksum;
 
 pub(super) const ETHERNET: usize = 14;
 pub(super) const IPV4: usize = 20;

@@ -1,11 +1,12 @@
 //! AF_XDP over a veth pair. Root only.
 
 use crate::pair::{Pair, ip_here};
-use net::transport::{Checksum, Incoming, Stamp, Transport, Troubles};
+use net::transport::{Incoming, Stamp, Transport, Troubles};
 use net::udp::{Flow, Responder};
 use net::xdp::{Echo, Mode, Options, Pass, XdpError, XdpFlows};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
+use wire::Checksum;
 
 fn addr(text: &str) -> SocketAddr {
     text.parse().unwrap()

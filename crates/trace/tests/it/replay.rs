@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use trace::ReplaySpec;
 use trace::write::{Route, SERVER_V4, SERVER_V6, Writer};
 use traffic::clients::Clients;
-use traffic::{Checksum, Profile, Query, QuerySource};
+use traffic::{Profile, Query, QuerySource};
+use wire::Checksum;
 
 const COUNT: u64 = 5_000;
 
