@@ -304,7 +304,7 @@ impl Stage<'_> {
                 text: format!(
                     "offered {:.0}/s: answered {:.0}/s, loss {:.3} %",
                     trial.rate,
-                    result.answered_qps,
+                    result.counts.answered_qps,
                     trial.loss_ratio * 100.0
                 ),
             });
@@ -319,7 +319,7 @@ impl Stage<'_> {
                 record.series.push(SeriesRow { second: n as u32, metric, unit, value });
             }
             let within = trial.loss_ratio <= e.peak.loss && trial.valid;
-            if within && best.as_ref().is_none_or(|b| result.answered_qps > b.answered_qps) {
+            if within && best.as_ref().is_none_or(|b| result.counts.answered_qps > b.counts.answered_qps) {
                 best = Some(result.clone());
             }
         })?;

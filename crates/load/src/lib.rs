@@ -6,6 +6,7 @@
 
 pub mod calibrate;
 pub mod check;
+mod counts;
 pub mod echo;
 mod error;
 mod health;
@@ -26,9 +27,10 @@ mod targets;
 mod verdict;
 mod worker;
 
+pub use counts::{Bytes, Counts};
 pub use error::Error;
 pub use recorder::{Class, Received, Recorder, Tally, Unsent, Verdict};
-pub use result::{Bytes, Histograms, Latency, LoadResult, PacingError, Part, TcpResult};
+pub use result::{Histograms, Latency, LoadResult, PacingError, Part, TcpResult};
 pub use run::run;
 pub use schedule::LATE_LIMIT;
 pub use source::Source;

@@ -1,8 +1,8 @@
 //! Results of several generators that started at one instant, added into one.
 
-use crate::{Histograms, Latency, LoadResult, PacingError, Part, TcpResult};
+use crate::counts;
+use crate::{Histograms, Latency, LoadResult, PacingError};
 use measure::{Histogram, Named, Nanos, Reason, Validity};
-use std::collections::BTreeMap;
 
 /// Durations of generators that differ by more than this share are told of.
 const DURATION_LIMIT: f64 = 0.001;
@@ -45,27 +45,15 @@ impl Sum {
     fn add(&mut self, name: &str, part: LoadResult) {
         // Every field by name: a new one must find its place here.
         let LoadResult {
-            offered_qps: _, // from the counts, at the end
-            sent_qps: _,
-            answered_qps: _,
-            offered,
-            sent,
-            unsent,
-            answered,
-            lost,
-            late,
-            in_flight,
+            counts,
             mismatched,
             duplicates,
             unexpected,
-            rcodes,
-            truncated,
             icmp,
             latency_us: _, // from the distributions, at the end
             service_latency_us: _,
             latency_with_lost_us: _,
             pacing_error_us: _,
-            bytes,
             drops,
             validity,
             duration_s,
@@ -88,37 +76,28 @@ impl Sum {
             histograms,
         } = part;
         let all = &mut self.all;
+        let lost = counts.lost;
+        all.counts.merge(counts);
         for (to, from) in [
-            (&mut all.offered, offered),
-            (&mut all.sent, sent),
-            (&mut all.unsent, unsent),
-            (&mut all.answered, answered),
-            (&mut all.lost, lost),
-            (&mut all.late, late),
-            (&mut all.in_flight, in_flight),
             (&mut all.mismatched, mismatched),
             (&mut all.duplicates, duplicates),
             (&mut all.unexpected, unexpected),
-            (&mut all.truncated, truncated),
             (&mut all.icmp, icmp),
-            (&mut all.bytes.sent, bytes.sent),
-            (&mut all.bytes.received, bytes.received),
             (&mut all.table_bytes, table_bytes),
         ] {
             *to += from;
         }
-        add_counts(&mut all.rcodes, rcodes);
-        add_counts(&mut all.drops, drops);
+        counts::add(&mut all.drops, drops);
         if let Some(note) = backend_note {
             let notes = all.backend_note.get_or_insert_default();
             *notes += &format!("{}{name}: {note}", if notes.is_empty() { "" } else { "; " });
         }
         if let Some(tcp) = tcp {
-            add_tcp(all.tcp.get_or_insert_default(), tcp);
+            all.tcp.get_or_insert_default().merge(tcp);
         }
         for (to, from) in [(&mut all.background, background), (&mut all.tcp_retries, tcp_retries)] {
             if let Some(part) = from {
-                add_part(to.get_or_insert_default(), part);
+                to.get_or_insert_default().merge(part);
             }
         }
         if let Some(checked) = checked {
@@ -162,14 +141,10 @@ impl Sum {
         if durations.is_empty() {
             return LoadResult::default();
         }
-        let duration = all.duration_s;
-        let rate = |count: u64| if duration > 0.0 { count as f64 / duration } else { 0.0 };
-        for part in [&mut all.background, &mut all.tcp_retries].into_iter().flatten() {
-            (part.offered_qps, part.sent_qps, part.answered_qps) =
-                (rate(part.offered), rate(part.sent), rate(part.answered));
+        let beside = [&mut all.background, &mut all.tcp_retries].into_iter().flatten();
+        for counts in beside.map(|part| &mut part.counts).chain([&mut all.counts]) {
+            counts.set_rates(all.duration_s);
         }
-        (all.offered_qps, all.sent_qps, all.answered_qps) =
-            (rate(all.offered), rate(all.sent), rate(all.answered));
         all.latency_us = Latency::of(&all.histograms.latency);
         all.service_latency_us = Latency::of(&all.histograms.service_latency);
         all.latency_with_lost_us = Latency::of(&with_lost);
@@ -196,90 +171,10 @@ impl Sum {
     }
 }
 
-fn add_counts(to: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>) {
-    from.into_iter().for_each(|(name, n)| *to.entry(name).or_default() += n);
-}
-
-/// Adds traffic beside the measured one; its rates are made at the end.
-fn add_part(to: &mut Part, from: Part) {
-    let Part {
-        offered_qps: _,
-        sent_qps: _,
-        answered_qps: _,
-        offered,
-        sent,
-        unsent,
-        answered,
-        lost,
-        late,
-        in_flight,
-        truncated,
-        rcodes,
-        bytes,
-        latency_us: _,
-        service_latency_us: _,
-        latency,
-        service_latency,
-    } = from;
-    for (to, from) in [
-        (&mut to.offered, offered),
-        (&mut to.sent, sent),
-        (&mut to.unsent, unsent),
-        (&mut to.answered, answered),
-        (&mut to.lost, lost),
-        (&mut to.late, late),
-        (&mut to.in_flight, in_flight),
-        (&mut to.truncated, truncated),
-        (&mut to.bytes.sent, bytes.sent),
-        (&mut to.bytes.received, bytes.received),
-    ] {
-        *to += from;
-    }
-    add_counts(&mut to.rcodes, rcodes);
-    to.latency.merge(&latency);
-    to.service_latency.merge(&service_latency);
-    to.latency_us = Latency::of(&to.latency);
-    to.service_latency_us = Latency::of(&to.service_latency);
-}
-
-/// Adds connections; `open_max` is then the sum of what each had open at most, perhaps at different times.
-fn add_tcp(to: &mut TcpResult, from: TcpResult) {
-    let TcpResult {
-        begun,
-        established,
-        refused,
-        unreachable,
-        reset,
-        closed_by_server,
-        closed_by_us,
-        queries_cut_off,
-        local_failures,
-        open_max,
-        handshake_us: _,
-        handshake,
-    } = from;
-    for (to, from) in [
-        (&mut to.begun, begun),
-        (&mut to.established, established),
-        (&mut to.refused, refused),
-        (&mut to.unreachable, unreachable),
-        (&mut to.reset, reset),
-        (&mut to.closed_by_server, closed_by_server),
-        (&mut to.closed_by_us, closed_by_us),
-        (&mut to.queries_cut_off, queries_cut_off),
-        (&mut to.local_failures, local_failures),
-        (&mut to.open_max, open_max),
-    ] {
-        *to += from;
-    }
-    to.handshake.merge(&handshake);
-    to.handshake_us = Latency::of(&to.handshake);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tally;
+    use crate::{Tally, TcpResult};
     use measure::clock::SECOND;
     use proptest::prelude::*;
 
@@ -330,7 +225,7 @@ mod tests {
         r.background = Some(crate::Part::new(&tally(part), offered, duration));
         r.tcp = (part.lost > 0).then(|| {
             let c = net::transport::Connections { begun: part.lost, open_max: 3, ..Default::default() };
-            crate::TcpResult::new(&c, &tally(part).service_latency)
+            TcpResult::new(c, tally(part).service_latency)
         });
         r
     }
@@ -357,7 +252,7 @@ mod tests {
                 open_max: 3 * with_tcp.len() as u64,
                 ..Default::default()
             };
-            let tcp = (!with_tcp.is_empty()).then(|| TcpResult::new(&c, &handshakes));
+            let tcp = (!with_tcp.is_empty()).then(|| TcpResult::new(c, handshakes));
             let whole = LoadResult::new(all, offered, SECOND, 2 * SECOND);
             let expected = LoadResult {
                 flows: 16 * parts.len() as u32,
@@ -380,8 +275,9 @@ mod tests {
             let back = LoadResult::merge(named(all.into_iter().rev().collect()));
             prop_assert_eq!(&forth.latency_with_lost_us, &back.latency_with_lost_us);
             prop_assert_eq!(&forth, &back);
-            prop_assert_eq!(forth.sent + forth.unsent, forth.offered);
-            prop_assert_eq!(forth.sent, forth.answered + forth.lost + forth.in_flight);
+            let c = forth.counts;
+            prop_assert_eq!(c.sent + c.unsent, c.offered);
+            prop_assert_eq!(c.sent, c.answered + c.lost + c.in_flight);
         }
     }
 
@@ -389,7 +285,7 @@ mod tests {
     fn different_durations_are_told_of() {
         let part = Part { answered: vec![1000; 100], lost: 0, unsent: 0, deadline: SECOND };
         let both = LoadResult::merge(named(vec![result(&part, SECOND), result(&part, 2 * SECOND)]));
-        assert_eq!((both.answered, both.answered_qps, both.duration_s), (200, 100.0, 2.0));
+        assert_eq!((both.counts.answered, both.counts.answered_qps, both.duration_s), (200, 100.0, 2.0));
         let warning = &both.validity.warnings[0];
         assert_eq!(warning.code, "durations_differ");
         assert!(both.validity.valid && warning.text.contains("1.000 s on g0"), "{warning}");

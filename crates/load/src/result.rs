@@ -1,7 +1,7 @@
 //! What a load gives: the object that `load run --json` prints, a role sends back, and an experiment keeps.
 
-use crate::Tally;
 use crate::check::CheckResult;
+use crate::{Counts, Tally};
 use measure::{Histogram, Metric, Named, Nanos, Outcome, Validity};
 use net::transport::Connections;
 use serde::{Deserialize, Serialize};
@@ -35,16 +35,6 @@ pub struct PacingError {
     pub max: f64,
 }
 
-/// DNS payload in octets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bytes {
-    /// Of all queries sent.
-    pub sent: u64,
-    /// Of all that arrived.
-    pub received: u64,
-}
-
 /// The distributions behind the percentiles, nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,36 +47,12 @@ pub struct Histograms {
     pub pacing_error: Histogram,
 }
 
-/// Traffic beside the measured one: an attack, or retries over TCP. Counted like [`LoadResult`]'s, by itself.
+/// Traffic beside the measured one: an attack, or retries over TCP. Counted by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Offered queries per second.
-    pub offered_qps: f64,
-    /// Sent queries per second.
-    pub sent_qps: f64,
-    /// Answered queries per second.
-    pub answered_qps: f64,
-    /// Due in the measured part.
-    pub offered: u64,
-    /// Handed to the kernel.
-    pub sent: u64,
-    /// Due but not sent.
-    pub unsent: u64,
-    /// Answered within the deadline.
-    pub answered: u64,
-    /// Not answered within the deadline, late ones included.
-    pub lost: u64,
-    /// Answered after the deadline.
-    pub late: u64,
-    /// Still waiting when the run was cut short.
-    pub in_flight: u64,
-    /// Answers with TC.
-    pub truncated: u64,
-    /// Answers by response code.
-    pub rcodes: BTreeMap<String, u64>,
-    /// Payload.
-    pub bytes: Bytes,
+    /// What became of its queries.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// From the intended time (of a retry: when the truncated answer came) to the answer.
     pub latency_us: Latency,
     /// From the send to the answer.
@@ -100,58 +66,32 @@ pub struct Part {
 impl Part {
     /// The counts of a tally over `length`.
     pub(crate) fn new(tally: &Tally, offered: u64, length: Nanos) -> Self {
-        let rate = |count: u64| if length == 0 { 0.0 } else { count as f64 * 1e9 / length as f64 };
         Self {
-            offered_qps: rate(offered),
-            sent_qps: rate(tally.sent),
-            answered_qps: rate(tally.answered),
-            offered,
-            sent: tally.sent,
-            unsent: tally.unsent(),
-            answered: tally.answered,
-            lost: tally.lost,
-            late: tally.late,
-            in_flight: tally.in_flight,
-            truncated: tally.truncated,
-            rcodes: rcodes(tally),
-            bytes: Bytes { sent: tally.bytes_sent, received: tally.bytes_received },
+            counts: Counts::new(tally, offered, length),
             latency_us: Latency::of(&tally.latency),
             service_latency_us: Latency::of(&tally.service_latency),
             latency: tally.latency.clone(),
             service_latency: tally.service_latency.clone(),
         }
     }
-}
 
-fn rcodes(tally: &Tally) -> BTreeMap<String, u64> {
-    let counted = tally.rcodes.iter().enumerate().filter(|(_, n)| **n > 0);
-    counted.map(|(code, n)| (wire::rcode::to_text(code as u8).into(), *n)).collect()
+    /// Adds another part, but for the rates: [`Counts::set_rates`] when all are added.
+    pub(crate) fn merge(&mut self, other: Self) {
+        let Self { counts, latency_us: _, service_latency_us: _, latency, service_latency } = other;
+        self.counts.merge(counts);
+        self.latency.merge(&latency);
+        self.service_latency.merge(&service_latency);
+        self.latency_us = Latency::of(&self.latency);
+        self.service_latency_us = Latency::of(&self.service_latency);
+    }
 }
 
 /// What became of the TCP connections, those of the warm-up included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TcpResult {
-    /// SYNs.
-    pub begun: u64,
-    /// Handshakes that ended well.
-    pub established: u64,
-    /// Answered with RST instead of SYN and ACK.
-    pub refused: u64,
-    /// No answer to the SYN in time, or unreachable by ICMP.
-    pub unreachable: u64,
-    /// Reset by the server.
-    pub reset: u64,
-    /// Closed by the server first.
-    pub closed_by_server: u64,
-    /// Closed by us: their queries were spent, or they were idle for too long.
-    pub closed_by_us: u64,
-    /// Queries whose connection was reset or closed before their answer came; they are among the lost.
-    pub queries_cut_off: u64,
-    /// Not opened for want of local ports, descriptors or memory.
-    pub local_failures: u64,
-    /// The most that were open at once, added over the workers.
-    pub open_max: u64,
+    /// What became of them. Queries that were cut off are among the lost.
+    #[serde(flatten)]
+    pub counts: Connections,
     /// From the SYN to the end of the handshake.
     pub handshake_us: Latency,
     /// The distribution behind it, nanoseconds.
@@ -159,57 +99,31 @@ pub struct TcpResult {
 }
 
 impl TcpResult {
-    pub(crate) fn new(c: &Connections, handshakes: &Histogram) -> Self {
-        Self {
-            begun: c.begun,
-            established: c.established,
-            refused: c.refused,
-            unreachable: c.unreachable,
-            reset: c.reset,
-            closed_by_server: c.closed_by_server,
-            closed_by_us: c.closed_by_us,
-            queries_cut_off: c.queries_cut_off,
-            local_failures: c.local_failures,
-            open_max: c.open_max,
-            handshake_us: Latency::of(handshakes),
-            handshake: handshakes.clone(),
-        }
+    pub(crate) fn new(counts: Connections, handshake: Histogram) -> Self {
+        Self { counts, handshake_us: Latency::of(&handshake), handshake }
+    }
+
+    /// Adds the connections of another generator.
+    pub(crate) fn merge(&mut self, other: Self) {
+        let Self { counts, handshake_us: _, handshake } = other;
+        self.counts.merge(&counts);
+        self.handshake.merge(&handshake);
+        self.handshake_us = Latency::of(&self.handshake);
     }
 }
 
-/// The result of a load. `sent + unsent = offered` and `sent = answered + lost + in_flight` hold exactly.
+/// The result of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
-    /// Offered queries per second of `duration_s`.
-    pub offered_qps: f64,
-    /// Sent queries per second of `duration_s`.
-    pub sent_qps: f64,
-    /// Answered queries per second of `duration_s`.
-    pub answered_qps: f64,
-    /// Queries that were due in the measured part.
-    pub offered: u64,
-    /// Handed to the kernel.
-    pub sent: u64,
-    /// Due but not sent: overdue, without a free id, or refused by the kernel.
-    pub unsent: u64,
-    /// Answered within the deadline.
-    pub answered: u64,
-    /// Not answered within the deadline, late ones included.
-    pub lost: u64,
-    /// Answered after the deadline.
-    pub late: u64,
-    /// Still waiting when the run was cut short.
-    pub in_flight: u64,
+    /// What became of the queries; its rates are over `duration_s`.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// Datagrams with a query's id that are not its answer.
     pub mismatched: u64,
     /// Further answers to answered queries.
     pub duplicates: u64,
     /// Datagrams that belong to no query.
     pub unexpected: u64,
-    /// Answers by response code.
-    pub rcodes: BTreeMap<String, u64>,
-    /// Answers with TC.
-    pub truncated: u64,
     /// ICMP errors that came back.
     pub icmp: u64,
     /// From the intended time to the answer: answered queries only, a lost one has no latency.
@@ -220,8 +134,6 @@ pub struct LoadResult {
     pub latency_with_lost_us: Latency,
     /// How late queries were sent.
     pub pacing_error_us: PacingError,
-    /// Payload.
-    pub bytes: Bytes,
     /// Datagrams dropped or refused on our own side, by place: `socket` (our receive buffers), `send_no_buffers`,
     /// `send_again`, `send_other`; and in our whole network namespace, other programs included,
     /// `namespace_receive_buffers` and `namespace_send_buffers`.
@@ -297,32 +209,18 @@ impl PacingError {
 impl LoadResult {
     /// The counts and distributions of a tally, over `duration`.
     pub(crate) fn new(tally: Tally, offered: u64, duration: Nanos, deadline: Nanos) -> Self {
-        let duration_s = duration as f64 / 1e9;
-        let rate = |count: u64| if duration == 0 { 0.0 } else { count as f64 / duration_s };
         let mut with_lost = tally.latency.clone();
         with_lost.record_n(deadline, tally.lost);
         Self {
-            offered_qps: rate(offered),
-            sent_qps: rate(tally.sent),
-            answered_qps: rate(tally.answered),
-            offered,
-            sent: tally.sent,
-            unsent: tally.unsent(),
-            answered: tally.answered,
-            lost: tally.lost,
-            late: tally.late,
-            in_flight: tally.in_flight,
+            counts: Counts::new(&tally, offered, duration),
             mismatched: tally.mismatched,
             duplicates: tally.duplicates,
             unexpected: tally.unexpected,
-            rcodes: rcodes(&tally),
-            truncated: tally.truncated,
             latency_us: Latency::of(&tally.latency),
             service_latency_us: Latency::of(&tally.service_latency),
             latency_with_lost_us: Latency::of(&with_lost),
             pacing_error_us: PacingError::of(&tally.pacing_error),
-            bytes: Bytes { sent: tally.bytes_sent, received: tally.bytes_received },
-            duration_s,
+            duration_s: duration as f64 / 1e9,
             deadline_s: deadline as f64 / 1e9,
             histograms: Histograms {
                 latency: tally.latency,
@@ -335,30 +233,30 @@ impl LoadResult {
 
     /// The share (0 to 1) of the sent queries that was lost.
     pub fn loss_ratio(&self) -> f64 {
-        if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+        if self.counts.sent == 0 { 0.0 } else { self.counts.lost as f64 / self.counts.sent as f64 }
     }
 
     /// The trial's outcome: metrics by their names everywhere, distributions, validity.
     pub fn outcome(&self) -> Outcome {
         let mut metrics: Vec<Metric> = [
-            ("offered_qps", "1/s", self.offered_qps),
-            ("sent_qps", "1/s", self.sent_qps),
-            ("answered_qps", "1/s", self.answered_qps),
-            ("offered", "1", self.offered as f64),
-            ("sent", "1", self.sent as f64),
-            ("unsent", "1", self.unsent as f64),
-            ("answered", "1", self.answered as f64),
-            ("lost", "1", self.lost as f64),
-            ("late", "1", self.late as f64),
+            ("offered_qps", "1/s", self.counts.offered_qps),
+            ("sent_qps", "1/s", self.counts.sent_qps),
+            ("answered_qps", "1/s", self.counts.answered_qps),
+            ("offered", "1", self.counts.offered as f64),
+            ("sent", "1", self.counts.sent as f64),
+            ("unsent", "1", self.counts.unsent as f64),
+            ("answered", "1", self.counts.answered as f64),
+            ("lost", "1", self.counts.lost as f64),
+            ("late", "1", self.counts.late as f64),
             ("mismatched", "1", self.mismatched as f64),
             ("duplicates", "1", self.duplicates as f64),
             ("unexpected", "1", self.unexpected as f64),
-            ("truncated", "1", self.truncated as f64),
+            ("truncated", "1", self.counts.truncated as f64),
             ("icmp", "1", self.icmp as f64),
             ("loss_ratio", "1", self.loss_ratio()),
             ("answered_in_deadline_share", "%", 100.0 * (1.0 - self.loss_ratio())),
-            ("bytes_sent", "B", self.bytes.sent as f64),
-            ("bytes_received", "B", self.bytes.received as f64),
+            ("bytes_sent", "B", self.counts.bytes.sent as f64),
+            ("bytes_received", "B", self.counts.bytes.received as f64),
             ("pacing_error_p50", "us", self.pacing_error_us.p50),
             ("pacing_error_p99", "us", self.pacing_error_us.p99),
             ("pacing_error_max", "us", self.pacing_error_us.max),
@@ -369,7 +267,9 @@ impl LoadResult {
         {
             metrics.extend(latency.named().map(|(p, v)| Metric::new(format!("{name}_{p}"), "us", v)));
         }
-        metrics.extend(self.rcodes.iter().map(|(r, n)| Metric::new(format!("rcode_{r}"), "1", *n as f64)));
+        metrics.extend(
+            self.counts.rcodes.iter().map(|(r, n)| Metric::new(format!("rcode_{r}"), "1", *n as f64)),
+        );
         metrics.extend(self.drops.iter().map(|(d, n)| Metric::new(format!("drops_{d}"), "1", *n as f64)));
         let histograms = vec![
             Named::new("latency", self.histograms.latency.clone()),
@@ -379,11 +279,11 @@ impl LoadResult {
         for (name, part) in [("background", &self.background), ("tcp_retries", &self.tcp_retries)] {
             let Some(p) = part else { continue };
             for (what, value) in [
-                ("offered", p.offered),
-                ("sent", p.sent),
-                ("answered", p.answered),
-                ("lost", p.lost),
-                ("truncated", p.truncated),
+                ("offered", p.counts.offered),
+                ("sent", p.counts.sent),
+                ("answered", p.counts.answered),
+                ("lost", p.counts.lost),
+                ("truncated", p.counts.truncated),
             ] {
                 metrics.push(Metric::new(format!("{name}_{what}"), "1", value as f64));
             }
@@ -397,13 +297,13 @@ impl LoadResult {
         }
         if let Some(tcp) = &self.tcp {
             for (what, value) in [
-                ("begun", tcp.begun),
-                ("established", tcp.established),
-                ("refused", tcp.refused),
-                ("reset", tcp.reset),
-                ("closed_by_server", tcp.closed_by_server),
-                ("queries_cut_off", tcp.queries_cut_off),
-                ("open_max", tcp.open_max),
+                ("begun", tcp.counts.begun),
+                ("established", tcp.counts.established),
+                ("refused", tcp.counts.refused),
+                ("reset", tcp.counts.reset),
+                ("closed_by_server", tcp.counts.closed_by_server),
+                ("queries_cut_off", tcp.counts.queries_cut_off),
+                ("open_max", tcp.counts.open_max),
             ] {
                 metrics.push(Metric::new(format!("tcp_{what}"), "1", value as f64));
             }
@@ -432,15 +332,17 @@ mod tests {
 
     #[test]
     fn a_result_goes_there_and_back() {
-        let result = sample();
+        let mut result = sample();
+        let tally = Tally { sent: 7, lost: 7, ..Tally::default() };
+        result.background = Some(Part::new(&tally, 9, SECOND));
+        let counts = Connections { begun: 3, open_max: 2, ..Connections::default() };
+        result.tcp = Some(TcpResult::new(counts, tally.latency));
         let text = serde_json::to_string(&result).unwrap();
-        let again: LoadResult = serde_json::from_str(&text).unwrap();
-        // Rates may differ in the last bit: JSON is decimal.
-        assert_eq!(
-            (&again.histograms, &again.validity, &again.drops),
-            (&result.histograms, &result.validity, &result.drops)
-        );
-        assert_eq!((again.answered, again.lost, again.rcodes), (80, 10, result.rcodes.clone()));
+        assert_eq!(serde_json::from_str::<LoadResult>(&text).unwrap(), result);
+        // Shared counts stay flat.
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&value["sent"], &value["rcodes"]["NXDOMAIN"]), (&90.into(), &30.into()));
+        assert_eq!((&value["background"]["offered"], &value["tcp"]["open_max"]), (&9.into(), &2.into()));
         for name in [
             "offered_qps",
             "sent_qps",
@@ -461,7 +363,7 @@ mod tests {
             "drops",
             "validity",
         ] {
-            assert!(text.contains(&format!("\"{name}\":")), "{name} is part of the contract");
+            assert!(value.get(name).is_some(), "{name} is part of the contract");
         }
     }
 

@@ -392,7 +392,7 @@ fn result(
         validity,
         transport: spec.transport.to_string(),
         backend: backend.into(),
-        tcp: connections.map(|c| TcpResult::new(&c, &handshakes)),
+        tcp: connections.map(|c| TcpResult::new(c, handshakes)),
         background: beside(background, offered_background),
         tcp_retries: beside(retries, offered_retries),
         burst: plan.burst,

@@ -243,7 +243,7 @@ impl Work<'_> {
             lane.recorder.expire(now);
             second.merge(&lane.recorder.take_second());
             second.in_flight += lane.recorder.in_flight();
-            second.open += lane.transport.connections().map_or(0, |c| c.open);
+            second.open += lane.transport.open_connections();
             lane.transport.handshakes(&mut |t| self.handshakes.record(t));
             if lane.transport.flows() <= WATCHED_FLOWS {
                 drops += lane.transport.troubles().socket_drops;

@@ -5,6 +5,7 @@
 //! nothing is allocated per query. One transport belongs to one worker.
 
 use crate::batch::Batch;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
 use wire::Checksum;
@@ -145,12 +146,17 @@ pub trait Transport {
         None
     }
 
+    /// Connections that are open now.
+    fn open_connections(&self) -> u64 {
+        0
+    }
+
     /// Shows how long each handshake took that ended since the last call, in nanoseconds.
     fn handshakes(&mut self, _each: &mut dyn FnMut(u64)) {}
 }
 
-/// What became of connections. Counts only grow, but for [`Connections::open`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What became of connections. Counts only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
     /// SYNs: connections begun.
     pub begun: u64,
@@ -171,14 +177,12 @@ pub struct Connections {
     pub queries_cut_off: u64,
     /// Connections that could not be opened for want of local ports, descriptors or memory.
     pub local_failures: u64,
-    /// Open now.
-    pub open: u64,
-    /// The most that were open at once.
+    /// The most that were open at once; of several transports the sum of that, perhaps at different times.
     pub open_max: u64,
 }
 
 impl Connections {
-    /// Adds those of another transport; both were open at once as far as is known.
+    /// Adds those of another transport.
     pub fn merge(&mut self, other: &Self) {
         self.begun += other.begun;
         self.established += other.established;
@@ -189,7 +193,6 @@ impl Connections {
         self.closed_by_us += other.closed_by_us;
         self.queries_cut_off += other.queries_cut_off;
         self.local_failures += other.local_failures;
-        self.open += other.open;
         self.open_max += other.open_max;
     }
 }

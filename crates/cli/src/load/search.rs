@@ -122,7 +122,7 @@ pub fn latencies(trials: &[LatencyAt]) -> String {
             "{:>7}{:>13}{:>13}{:>10}{p50:>10}{p90:>10}{p99:>10}{p999:>11}  {}",
             format!("{:.0} %", fraction * 100.0),
             grouped(*rate as u64),
-            grouped(result.answered_qps.round() as u64),
+            grouped(result.counts.answered_qps.round() as u64),
             format!("{:.3} %", result.loss_ratio() * 100.0),
             result.validity.reasons.first().map_or("valid", |r| &r.code),
         );

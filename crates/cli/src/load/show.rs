@@ -2,7 +2,7 @@
 
 use ::load::calibrate::{CalibrateSpec, Calibration, Delay};
 use ::load::search::{Class, SearchResult};
-use ::load::{Latency, LoadResult, LoadSpec};
+use ::load::{Counts, Latency, LoadResult, LoadSpec};
 use measure::clock::SECOND;
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
@@ -30,7 +30,7 @@ pub fn trial(number: usize, rate: f64, duration: Nanos, result: &LoadResult) -> 
         "{number:>5}  offered {}/s for {} s  answered {}/s  lost {:.3} %  {}",
         grouped(rate as u64),
         duration as f64 / SECOND as f64,
-        grouped(result.answered_qps as u64),
+        grouped(result.counts.answered_qps as u64),
         result.loss_ratio() * 100.0,
         result.validity.reasons.iter().map(|r| r.code.as_str()).reduce(|a, _| a).unwrap_or("valid"),
     )
@@ -69,12 +69,13 @@ fn verdict(out: &mut String, validity: &Validity) {
 /// The result of `load run`.
 pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
     let mut out = String::new();
+    let c = &r.counts;
     let targets: Vec<_> = spec.targets.iter().map(ToString::to_string).collect();
     let _ = writeln!(out, "{} for {:.3} s, deadline {} s", targets.join(" "), r.duration_s, r.deadline_s);
     for (name, count, qps, rest) in [
-        ("offered", r.offered, r.offered_qps, String::new()),
-        ("sent", r.sent, r.sent_qps, format!("   unsent {}", grouped(r.unsent))),
-        ("answered", r.answered, r.answered_qps, answers(r)),
+        ("offered", c.offered, c.offered_qps, String::new()),
+        ("sent", c.sent, c.sent_qps, format!("   unsent {}", grouped(c.unsent))),
+        ("answered", c.answered, c.answered_qps, answers(c)),
     ] {
         let _ = writeln!(out, "{name:<9}{:>15}{:>15}/s{rest}", grouped(count), grouped(qps.round() as u64));
     }
@@ -82,23 +83,23 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
         out,
         "{:<9}{:>15}{:>15} %   late {}, mismatched {}, duplicates {}, unexpected {}, truncated {}, ICMP errors {}",
         "lost",
-        grouped(r.lost),
+        grouped(c.lost),
         format!("{:.3}", r.loss_ratio() * 100.0),
-        grouped(r.late),
+        grouped(c.late),
         grouped(r.mismatched),
         grouped(r.duplicates),
         grouped(r.unexpected),
-        grouped(r.truncated),
+        grouped(c.truncated),
         grouped(r.icmp),
     );
-    if r.in_flight > 0 {
-        let _ = writeln!(out, "{:<9}{:>15}", "waiting", grouped(r.in_flight));
+    if c.in_flight > 0 {
+        let _ = writeln!(out, "{:<9}{:>15}", "waiting", grouped(c.in_flight));
     }
     let _ =
         writeln!(out, "\n{:<13}{:>11}{:>11}{:>11}{:>11}{:>11}", "us", "p50", "p90", "p99", "p99.9", "max");
     latency_row(&mut out, "latency", &r.latency_us, "from the intended time");
     latency_row(&mut out, "service", &r.service_latency_us, "from the send");
-    if r.lost > 0 {
+    if c.lost > 0 {
         latency_row(
             &mut out,
             "with lost",
@@ -153,7 +154,7 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
 /// What went beside the measured traffic, connections, and the check of answers.
 fn beside(out: &mut String, r: &LoadResult) {
     for (name, part) in [("background", &r.background), ("retried over TCP", &r.tcp_retries)] {
-        let Some(p) = part else { continue };
+        let Some(p) = part.as_ref().map(|part| &part.counts) else { continue };
         let _ = writeln!(
             out,
             "\n{name}: offered {} ({}/s), sent {}, answered {}, lost {}, truncated {}",
@@ -165,7 +166,7 @@ fn beside(out: &mut String, r: &LoadResult) {
             grouped(p.truncated),
         );
     }
-    if let Some(c) = &r.tcp {
+    if let Some(c) = r.tcp.as_ref().map(|tcp| &tcp.counts) {
         let _ = writeln!(
             out,
             "\nTCP: {} connections begun, {} established, at most {} open; refused {}, unreachable {}, reset {}, closed by \
@@ -212,8 +213,8 @@ fn beside(out: &mut String, r: &LoadResult) {
     }
 }
 
-fn answers(r: &LoadResult) -> String {
-    let codes: Vec<_> = r.rcodes.iter().map(|(code, n)| format!("{code} {}", grouped(*n))).collect();
+fn answers(c: &Counts) -> String {
+    let codes: Vec<_> = c.rcodes.iter().map(|(code, n)| format!("{code} {}", grouped(*n))).collect();
     if codes.is_empty() { String::new() } else { format!("   {}", codes.join(", ")) }
 }
 

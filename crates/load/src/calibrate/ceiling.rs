@@ -62,7 +62,7 @@ fn one(rack: &Rack, way: Way<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ceil
     let hole = there.udp_socket(addr(5300))?;
     let flood = here.run_in(|| way.load(addr(5300), Pace::Flood, way.spec.trial))??;
     drop(hole);
-    progress(&format!("flood between hosts, {}: {:.0} queries/s", flood.backend, flood.sent_qps));
+    progress(&format!("flood between hosts, {}: {:.0} queries/s", flood.backend, flood.counts.sent_qps));
     let echo_spec = EchoSpec { cpu: way.spec.echo_cpu, backend: way.backend, ..EchoSpec::new(addr(53)) };
     let echo = there.run_in(|| Echo::open(&echo_spec))??;
     let answers = echo.backend();
@@ -84,7 +84,7 @@ fn one(rack: &Rack, way: Way<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ceil
     Ok(Ceiling {
         backend: flood.backend.clone(),
         echo: answers.into(),
-        flood_qps: flood.sent_qps,
+        flood_qps: flood.counts.sent_qps,
         echo_qps: search.peak_qps,
         echo_search: search,
         pacing_error_us: best.pacing_error_us,

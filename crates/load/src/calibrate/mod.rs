@@ -148,7 +148,7 @@ pub fn calibrate(
     let way = Way { spec, backend: Backend::Socket, stop };
     let flood = way.load(hole.local_addr().map_err(system)?, Pace::Flood, spec.trial)?;
     drop(hole);
-    progress(&format!("flood: {:.0} queries/s", flood.sent_qps));
+    progress(&format!("flood: {:.0} queries/s", flood.counts.sent_qps));
 
     let own = match spec.target {
         Some(_) => None,
@@ -172,7 +172,7 @@ pub fn calibrate(
             wakeup_us: Delay::of(&wakeup),
             gap_us: Delay::of(&gaps),
             gap_share,
-            flood_qps: flood.sent_qps,
+            flood_qps: flood.counts.sent_qps,
             echo_qps: found.peak_qps,
             echo_search: found,
             pacing_error_us: best.pacing_error_us,
@@ -249,11 +249,12 @@ impl Way<'_> {
             let r = at(rate, duration)?;
             progress(&format!(
                 "echo at {rate:.0}/s: {:.0}/s answered, {}",
-                r.answered_qps,
+                r.counts.answered_qps,
                 r.validity.reasons.first().map_or("valid", |r| &r.code)
             ));
             search.report(rate, duration, r.loss_ratio(), r.validity.valid);
-            if r.validity.valid && r.loss_ratio() <= 0.001 && r.answered_qps > best.answered_qps {
+            if r.validity.valid && r.loss_ratio() <= 0.001 && r.counts.answered_qps > best.counts.answered_qps
+            {
                 best = r;
             }
         }

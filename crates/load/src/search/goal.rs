@@ -98,10 +98,10 @@ impl Trial {
     /// send count as lost, too. Where they make the difference, the trial is not valid: that is our fault, not the
     /// server's.
     pub fn of(goal: &Goal, rate: f64, duration: Nanos, result: &LoadResult) -> Self {
-        let expected = result.offered.max(1);
-        let loss_ratio = expected.saturating_sub(result.answered) as f64 / expected as f64;
+        let expected = result.counts.offered.max(1);
+        let loss_ratio = expected.saturating_sub(result.counts.answered) as f64 / expected as f64;
         let ours = loss_ratio > goal.loss_ratio && result.loss_ratio() <= goal.loss_ratio;
-        let seen = Seen { answered_qps: result.answered_qps, latency_us: result.latency_us };
+        let seen = Seen { answered_qps: result.counts.answered_qps, latency_us: result.latency_us };
         Self { rate, duration, loss_ratio, valid: result.validity.valid && !ours, seen: Some(seen) }
     }
 }
@@ -193,6 +193,7 @@ pub fn conditional_throughput(goal: &Goal, trials: &[Trial]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Counts;
 
     const S: Nanos = 1_000_000_000;
 
@@ -261,13 +262,10 @@ mod tests {
     #[test]
     fn queries_that_were_not_sent_are_lost_but_not_by_the_server() {
         let goal = Goal::default();
-        let result = |unsent, lost| LoadResult {
-            offered: 10_000,
-            sent: 10_000 - unsent,
-            unsent,
-            answered: 10_000 - unsent - lost,
-            lost,
-            ..LoadResult::default()
+        let result = |unsent, lost| {
+            let (sent, answered) = (10_000 - unsent, 10_000 - unsent - lost);
+            let counts = Counts { offered: 10_000, sent, unsent, answered, lost, ..Counts::default() };
+            LoadResult { counts, ..LoadResult::default() }
         };
         let of = |unsent, lost| {
             let t = Trial::of(&goal, 1e4, S, &result(unsent, lost));

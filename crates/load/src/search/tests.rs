@@ -139,7 +139,7 @@ fn a_result_goes_there_and_back() {
 fn result(rate: f64, loss: f64, valid: bool) -> crate::LoadResult {
     let offered = rate as u64;
     let lost = (offered as f64 * loss) as u64;
-    let mut r = crate::LoadResult {
+    let counts = crate::Counts {
         offered,
         sent: offered,
         lost,
@@ -147,6 +147,7 @@ fn result(rate: f64, loss: f64, valid: bool) -> crate::LoadResult {
         answered_qps: (offered - lost) as f64,
         ..Default::default()
     };
+    let mut r = crate::LoadResult { counts, ..Default::default() };
     if !valid {
         r.validity.reject(Reason::new("pacing_error", "late"));
     }
@@ -182,7 +183,7 @@ fn a_search_drives_loads_and_then_measures_below_the_peak() {
             Ok::<_, ()>(result(rate_of(load), loss, valid))
         },
         &mut |n, trial, r| {
-            assert_eq!(trial.seen.unwrap().answered_qps, r.answered_qps);
+            assert_eq!(trial.seen.unwrap().answered_qps, r.counts.answered_qps);
             numbers.push(n);
         },
     );

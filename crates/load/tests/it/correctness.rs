@@ -31,7 +31,12 @@ fn answers_to_an_earlier_question_of_an_id_are_mismatched() {
         count: Some(COUNT),
         ..spec(&dir, server.addr, 1.0, SECOND)
     });
-    assert_eq!((r.sent, r.answered, r.lost, r.duplicates), (COUNT, COUNT, 0, 0), "{}", brief(&r));
+    assert_eq!(
+        (r.counts.sent, r.counts.answered, r.counts.lost, r.duplicates),
+        (COUNT, COUNT, 0, 0),
+        "{}",
+        brief(&r)
+    );
     // What is sent in the last moment before the start uses ids too.
     assert!((COUNT - (1 << 16)..=COUNT - (1 << 16) + 16).contains(&r.mismatched), "{}", brief(&r));
     assert_eq!(r.unexpected, 0);
@@ -55,12 +60,12 @@ fn messages_of_wrong_sizes_are_told_apart() {
         );
     });
     let r = run(&spec(&dir, server.addr, 1000.0, 500 * MS));
-    let of = |rest: u64| r.sent / 5 + u64::from(rest < r.sent % 5);
+    let of = |rest: u64| r.counts.sent / 5 + u64::from(rest < r.counts.sent % 5);
     assert_eq!(r.unexpected, of(0) + of(1), "without an id: {}", brief(&r));
     assert_eq!(r.mismatched, of(2), "with an id, but no header");
-    assert_eq!((r.answered, r.lost), (of(3) + of(4), of(0) + of(1) + of(2)));
-    let whole = r.bytes.received - of(1) - 11 * of(2) - 9000 * of(3);
-    assert!(whole > 12 * of(4) && whole < 512 * of(4), "true lengths are counted: {:?}", r.bytes);
+    assert_eq!((r.counts.answered, r.counts.lost), (of(3) + of(4), of(0) + of(1) + of(2)));
+    let whole = r.counts.bytes.received - of(1) - 11 * of(2) - 9000 * of(3);
+    assert!(whole > 12 * of(4) && whole < 512 * of(4), "true lengths are counted: {:?}", r.counts.bytes);
     only_noise_besides(&r, &[]);
 }
 
@@ -82,10 +87,10 @@ fn corrupted_questions_are_mismatched_in_every_part() {
         let _ = socket.send_to(if n % 8 == 7 { &msg[..end - 1] } else { msg }, from);
     });
     let r = run(&spec(&dir, server.addr, 1000.0, 400 * MS));
-    let of = |rest: u64| r.sent / 8 + u64::from(rest < r.sent % 8);
-    assert_eq!(r.answered, of(5), "{}", brief(&r));
-    assert_eq!((r.mismatched, r.unexpected), (r.sent - r.answered, 0));
-    assert_eq!(r.rcodes["FORMERR"], of(5));
+    let of = |rest: u64| r.counts.sent / 8 + u64::from(rest < r.counts.sent % 8);
+    assert_eq!(r.counts.answered, of(5), "{}", brief(&r));
+    assert_eq!((r.mismatched, r.unexpected), (r.counts.sent - r.counts.answered, 0));
+    assert_eq!(r.counts.rcodes["FORMERR"], of(5));
     only_noise_besides(&r, &[]);
 }
 
@@ -113,11 +118,11 @@ fn loss_and_delay_are_measured_as_they_are() {
         let _ = queue.send((Instant::now(), msg.to_vec(), from, socket.try_clone().unwrap()));
     });
     let r = run(&LoadSpec { deadline: 400 * MS, ..spec(&dir, server.addr, 500.0, SECOND) });
-    let of = |rest: u64| r.sent / 5 + u64::from(rest < r.sent % 5);
-    assert_eq!(r.answered, of(2) + of(3) + of(4), "{}", brief(&r));
-    assert_eq!(r.lost, of(0) + of(1));
+    let of = |rest: u64| r.counts.sent / 5 + u64::from(rest < r.counts.sent % 5);
+    assert_eq!(r.counts.answered, of(2) + of(3) + of(4), "{}", brief(&r));
+    assert_eq!(r.counts.lost, of(0) + of(1));
     // It stops listening 50 ms after the last deadline: the late answers of the last 150 ms are only lost.
-    assert!((of(1) / 2..=of(1)).contains(&r.late), "{}", brief(&r));
+    assert!((of(1) / 2..=of(1)).contains(&r.counts.late), "{}", brief(&r));
     let quickest = r.histograms.service_latency.quantile(0.0);
     assert!(quickest >= 29 * MS, "an answer within {quickest} ns of a server that waits 30 ms");
     assert!(r.latency_us.max < 401_000.0, "late ones are not among the answered");
@@ -135,8 +140,12 @@ fn a_server_killed_in_mid_trial_is_loss_and_icmp() {
     });
     let r = run(&spec);
     killer.join().unwrap();
-    assert!((r.sent / 5..r.sent * 4 / 5).contains(&r.answered), "killed in the middle: {}", brief(&r));
-    assert_eq!(r.answered + r.lost, r.sent);
+    assert!(
+        (r.counts.sent / 5..r.counts.sent * 4 / 5).contains(&r.counts.answered),
+        "killed in the middle: {}",
+        brief(&r)
+    );
+    assert_eq!(r.counts.answered + r.counts.lost, r.counts.sent);
     assert!(r.icmp > 0 && r.drops["socket"] == 0 && r.drops["send_other"] == 0, "{}", brief(&r));
     only_noise_besides(&r, &[]);
 }
@@ -155,7 +164,12 @@ fn a_server_that_stands_still_shows_in_both_latencies() {
     });
     let r = run(&spec);
     stopper.join().unwrap();
-    assert_eq!((r.answered, r.lost), (r.sent, 0), "its socket holds 200 queries: {}", brief(&r));
+    assert_eq!(
+        (r.counts.answered, r.counts.lost),
+        (r.counts.sent, 0),
+        "its socket holds 200 queries: {}",
+        brief(&r)
+    );
     // Those of its first 100 ms wait for at least 100 ms.
     for histogram in [&r.histograms.latency, &r.histograms.service_latency] {
         let waited = histogram.count() as f64 * (1.0 - histogram.share_below(100 * MS));
@@ -179,8 +193,8 @@ fn answers_out_of_order_are_all_found() {
     });
     let r = run(&spec(&dir, server.addr, 2000.0, 500 * MS));
     assert_eq!(
-        (r.answered, r.mismatched + r.unexpected + r.duplicates),
-        (r.sent / 50 * 50, 0),
+        (r.counts.answered, r.mismatched + r.unexpected + r.duplicates),
+        (r.counts.sent / 50 * 50, 0),
         "{}",
         brief(&r)
     );

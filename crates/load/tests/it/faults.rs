@@ -22,7 +22,7 @@ fn too_few_flows_are_named() {
     };
     let r = run(&s);
     assert!(reasons(&r).contains(&"flows_too_few"), "{:?}", r.validity);
-    assert!(!r.validity.valid && r.flows == 1 && r.sent <= 65_536);
+    assert!(!r.validity.valid && r.flows == 1 && r.counts.sent <= 65_536);
     let text = &r.validity.reasons.iter().find(|r| r.code == "flows_too_few").unwrap().text;
     assert!(text.contains("--flows") && text.contains("65,536"), "{text}");
 }
@@ -40,7 +40,7 @@ fn a_small_receive_buffer_is_named() {
     });
     let r = run(&LoadSpec { recv_buffer: 0, flows: 1, ..spec(&dir, server.addr, 4000.0, SECOND) });
     assert!(reasons(&r).contains(&"socket_buffer_too_small"), "{:?}", r.validity);
-    assert!(r.drops["socket"] > 0 && r.lost >= r.drops["socket"], "{r:?}");
+    assert!(r.drops["socket"] > 0 && r.counts.lost >= r.drops["socket"], "{r:?}");
     only_noise_besides(&r, &["socket_buffer_too_small"]);
 }
 
@@ -109,7 +109,7 @@ fn a_stopped_generator_is_named_and_does_not_burst() {
     let text = &r.validity.reasons.iter().find(|r| r.code == "generator_stalled").unwrap().text;
     assert!(text.contains(" ms at second "), "{text}");
     // 200 ms less the 10 ms that may be made good: 380 queries, more where the machine was slow.
-    assert!(r.unsent >= 300, "{r:?}");
+    assert!(r.counts.unsent >= 300, "{r:?}");
     // What was due in the last 10 ms was sent late. It counts from when it was intended; the server was quick.
     let slow = |h: &measure::Histogram| h.count() as f64 * (1.0 - h.share_below(4 * MS));
     let (intended, service) = (slow(&r.histograms.latency), slow(&r.histograms.service_latency));
@@ -158,7 +158,7 @@ fn a_worker_that_does_not_poll_leaves_its_core_to_others() {
     let cost = |spin| {
         let s = LoadSpec { spin, group: 4, ..spec(&dir, server.addr, 2000.0, SECOND) };
         let (r, cpu) = in_child_with_cpu(&s, |_| ());
-        assert_eq!((r.offered, r.spin_us), (2000, spin as f64 / 1e3));
+        assert_eq!((r.counts.offered, r.spin_us), (2000, spin as f64 / 1e3));
         only_noise_besides(&r, &[]);
         cpu
     };
@@ -175,7 +175,7 @@ fn queries_that_cannot_be_sent_are_named() {
     s.sources = vec!["127.0.0.1".parse().unwrap()];
     s.allow_external = true;
     let r = run(&s);
-    assert_eq!((r.sent, r.unsent), (0, 100), "{r:?}");
+    assert_eq!((r.counts.sent, r.counts.unsent), (0, 100), "{r:?}");
     assert!(reasons(&r).contains(&"send_errors") && reasons(&r).contains(&"unsent"), "{:?}", r.validity);
     // On a busy machine some are overdue before they are tried.
     assert!((1..=100).contains(&r.drops["send_other"]), "{r:?}");
@@ -192,5 +192,5 @@ fn the_stop_flag_ends_a_generator_that_waits_for_its_start() {
         measure::clock::now() + 600 * SECOND
     };
     let r = load::run(&s, start, &stop, &mut |_| ()).unwrap();
-    assert_eq!((r.sent, r.offered, r.cut_short), (0, 0, true));
+    assert_eq!((r.counts.sent, r.counts.offered, r.cut_short), (0, 0, true));
 }

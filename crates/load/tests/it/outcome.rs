@@ -12,10 +12,14 @@ fn a_good_server_answers_everything() {
     let dir = tempfile::tempdir().unwrap();
     let server = Faulty::good();
     let r = run(&spec(&dir, server.addr, 2000.0, SECOND));
-    assert_eq!((r.offered, r.lost, r.mismatched, r.duplicates, r.unexpected), (2000, 0, 0, 0, 0), "{r:?}");
-    assert_eq!(r.answered, r.sent);
-    assert_eq!(r.rcodes.keys().collect::<Vec<_>>(), ["NOERROR"]);
-    assert_eq!((r.bytes.sent, r.offered_qps), (r.bytes.received, 2000.0));
+    assert_eq!(
+        (r.counts.offered, r.counts.lost, r.mismatched, r.duplicates, r.unexpected),
+        (2000, 0, 0, 0, 0),
+        "{r:?}"
+    );
+    assert_eq!(r.counts.answered, r.counts.sent);
+    assert_eq!(r.counts.rcodes.keys().collect::<Vec<_>>(), ["NOERROR"]);
+    assert_eq!((r.counts.bytes.sent, r.counts.offered_qps), (r.counts.bytes.received, 2000.0));
     assert!(r.latency_us.p50 >= r.service_latency_us.p50 && r.latency_us.max >= r.latency_us.p50);
     only_noise_besides(&r, &[]);
     let again: load::LoadResult = serde_json::from_str(&serde_json::to_string(&r).unwrap()).unwrap();
@@ -32,8 +36,8 @@ fn the_warm_up_is_offered_but_not_counted() {
         let _ = socket.send_to(msg, from);
     });
     let r = run(&LoadSpec { warmup: 300 * MS, ..spec(&dir, server.addr, 1000.0, 500 * MS) });
-    assert_eq!(r.offered, 500);
-    assert!(seen.load(Ordering::Relaxed) > r.sent, "no query came before the measured part");
+    assert_eq!(r.counts.offered, 500);
+    assert!(seen.load(Ordering::Relaxed) > r.counts.sent, "no query came before the measured part");
 }
 
 #[test]
@@ -45,7 +49,7 @@ fn every_tenth_query_dropped_is_loss_and_valid() {
         }
     });
     let r = run(&spec(&dir, server.addr, 2000.0, SECOND));
-    assert_eq!((r.lost, r.late), (r.sent / 10, 0), "{r:?}");
+    assert_eq!((r.counts.lost, r.counts.late), (r.counts.sent / 10, 0), "{r:?}");
     only_noise_besides(&r, &[]);
     assert!((r.latency_with_lost_us.p99 - 500_000.0).abs() < 5000.0, "{:?}", r.latency_with_lost_us);
 }
@@ -63,8 +67,8 @@ fn late_answers_are_lost_and_late() {
         }
     });
     let r = run(&LoadSpec { deadline: 100 * MS, ..spec(&dir, server.addr, 500.0, SECOND) });
-    assert!(r.late >= 300, "{r:?}");
-    assert_eq!((r.answered, r.lost), (0, r.sent));
+    assert!(r.counts.late >= 300, "{r:?}");
+    assert_eq!((r.counts.answered, r.counts.lost), (0, r.counts.sent));
     only_noise_besides(&r, &[]);
 }
 
@@ -81,10 +85,10 @@ fn garbage_is_mismatched() {
         let _ = socket.send_to(if n % 4 == 3 { &msg[..13] } else { msg }, from);
     });
     let r = run(&spec(&dir, server.addr, 1000.0, 400 * MS));
-    assert_eq!((r.answered, r.lost), (0, r.sent));
+    assert_eq!((r.counts.answered, r.counts.lost), (0, r.counts.sent));
     // A wrong id is that of no query, or of another query.
-    assert_eq!(r.mismatched + r.unexpected, r.sent);
-    assert!(r.mismatched >= r.sent / 4 * 3, "{r:?}");
+    assert_eq!(r.mismatched + r.unexpected, r.counts.sent);
+    assert!(r.mismatched >= r.counts.sent / 4 * 3, "{r:?}");
     only_noise_besides(&r, &[]);
 }
 
@@ -95,7 +99,7 @@ fn duplicates_are_counted_apart() {
         (0..3).for_each(|_| drop(socket.send_to(msg, from)));
     });
     let r = run(&spec(&dir, server.addr, 500.0, 400 * MS));
-    assert_eq!((r.answered, r.duplicates), (r.sent, 2 * r.sent), "{r:?}");
+    assert_eq!((r.counts.answered, r.duplicates), (r.counts.sent, 2 * r.counts.sent), "{r:?}");
 }
 
 #[test]
@@ -107,7 +111,7 @@ fn answers_from_elsewhere_are_mismatched() {
         let _ = if n % 2 == 0 { &other_port } else { &other_addr }.send_to(msg, from);
     });
     let r = run(&spec(&dir, server.addr, 500.0, 400 * MS));
-    assert_eq!((r.answered, r.mismatched, r.lost), (0, r.sent, r.sent), "{r:?}");
+    assert_eq!((r.counts.answered, r.mismatched, r.counts.lost), (0, r.counts.sent, r.counts.sent), "{r:?}");
     only_noise_besides(&r, &[]);
 }
 
@@ -124,9 +128,12 @@ fn truncation_and_rcodes_are_exact() {
         let _ = socket.send_to(msg, from);
     });
     let r = run(&spec(&dir, server.addr, 1000.0, 400 * MS));
-    let quarter = r.sent / 4;
-    assert!(r.truncated.abs_diff(quarter) <= 1 && r.rcodes["NXDOMAIN"].abs_diff(quarter) <= 1, "{r:?}");
-    assert!(r.rcodes["REFUSED"].abs_diff(quarter) <= 1);
+    let quarter = r.counts.sent / 4;
+    assert!(
+        r.counts.truncated.abs_diff(quarter) <= 1 && r.counts.rcodes["NXDOMAIN"].abs_diff(quarter) <= 1,
+        "{r:?}"
+    );
+    assert!(r.counts.rcodes["REFUSED"].abs_diff(quarter) <= 1);
 }
 
 #[test]
@@ -134,7 +141,7 @@ fn a_closed_port_is_icmp_and_loss() {
     let dir = tempfile::tempdir().unwrap();
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let r = run(&spec(&dir, closed, 500.0, 200 * MS));
-    assert_eq!((r.lost, r.answered), (r.sent, 0));
+    assert_eq!((r.counts.lost, r.counts.answered), (r.counts.sent, 0));
     assert!(r.icmp > 0 && r.drops["send_other"] == 0, "{r:?}");
     only_noise_besides(&r, &[]);
 }
@@ -146,8 +153,8 @@ fn several_targets_and_workers_add_up() {
     let mut s = spec(&dir, servers[0].addr, 2000.0, 500 * MS);
     s.targets = servers.iter().map(|s| s.addr).collect();
     let r = run(&LoadSpec { workers: 2, sources: vec!["127.0.0.1".parse().unwrap()], ..s });
-    assert_eq!((r.offered, r.workers, r.flows % 3), (1000, 2, 0));
-    assert_eq!(r.answered, r.sent);
+    assert_eq!((r.counts.offered, r.workers, r.flows % 3), (1000, 2, 0));
+    assert_eq!(r.counts.answered, r.counts.sent);
 }
 
 #[test]
@@ -158,7 +165,7 @@ fn ipv6_works_too() {
     };
     let dir = tempfile::tempdir().unwrap();
     let r = run(&spec(&dir, socket.local_addr().unwrap(), 500.0, 100 * MS));
-    assert_eq!((r.sent, r.lost), (50 - r.unsent, r.sent));
+    assert_eq!((r.counts.sent, r.counts.lost), (50 - r.counts.unsent, r.counts.sent));
 }
 
 #[test]
@@ -171,7 +178,7 @@ fn a_closed_window_is_never_exceeded() {
         count: Some(3000),
         ..spec(&dir, server.addr, 1.0, SECOND)
     });
-    assert_eq!((r.offered, r.sent, r.answered), (3000, 3000, 3000), "{r:?}");
+    assert_eq!((r.counts.offered, r.counts.sent, r.counts.answered), (3000, 3000, 3000), "{r:?}");
     assert_eq!(r.histograms.pacing_error.count(), 0);
     // Nothing comes back: the window stays closed until the deadline frees it.
     let hole = black_hole();
@@ -180,7 +187,7 @@ fn a_closed_window_is_never_exceeded() {
         deadline: 200 * MS,
         ..spec(&dir, hole.local_addr().unwrap(), 1.0, 500 * MS)
     });
-    assert!((10..=40).contains(&r.sent), "{r:?}");
+    assert!((10..=40).contains(&r.counts.sent), "{r:?}");
 }
 
 #[test]
@@ -189,7 +196,7 @@ fn a_flood_ends_in_time() {
     let hole = black_hole();
     let s = spec(&dir, hole.local_addr().unwrap(), 1.0, 300 * MS);
     let r = run(&LoadSpec { pace: Pace::Flood, deadline: 100 * MS, ..s });
-    assert!(r.sent > 1000 && r.duration_s < 5.0, "{r:?}");
+    assert!(r.counts.sent > 1000 && r.duration_s < 5.0, "{r:?}");
 }
 
 #[test]
@@ -207,7 +214,7 @@ fn a_run_that_is_stopped_says_so() {
     })
     .unwrap();
     check_sums(&r);
-    assert!(r.cut_short && r.offered < 10_000, "{r:?}");
+    assert!(r.cut_short && r.counts.offered < 10_000, "{r:?}");
     assert_eq!(seconds.iter().map(|s| s.0).collect::<Vec<_>>(), [1, 2]);
     assert!(seconds.iter().all(|s| s.1 > 0.0));
     assert!(r.validity.warnings.iter().any(|w| w.code == "cut_short"));
@@ -224,7 +231,7 @@ fn a_source_that_ends_ends_the_run() {
         serde_json::from_value(serde_json::json!({"traffic": {"queries": {"path": path, "cycle": false}}}))
             .unwrap();
     let r = run(&s);
-    assert_eq!((r.offered, r.answered), (2, 2));
+    assert_eq!((r.counts.offered, r.counts.answered), (2, 2));
 }
 
 #[test]

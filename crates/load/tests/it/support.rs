@@ -89,18 +89,21 @@ pub fn run(spec: &LoadSpec) -> LoadResult {
 
 /// What holds for every result.
 pub fn check_sums(r: &LoadResult) {
-    assert_eq!(r.sent + r.unsent, r.offered, "{r:?}");
-    assert_eq!(r.sent, r.answered + r.lost + r.in_flight, "{r:?}");
-    assert_eq!(r.rcodes.values().sum::<u64>(), r.answered);
-    assert_eq!(r.histograms.latency.count(), r.answered);
-    assert!(r.late <= r.lost);
-    assert!(r.cut_short || r.in_flight == 0);
+    let c = &r.counts;
+    assert_eq!(c.sent + c.unsent, c.offered, "{r:?}");
+    assert_eq!(c.sent, c.answered + c.lost + c.in_flight, "{r:?}");
+    assert_eq!(c.rcodes.values().sum::<u64>(), c.answered);
+    assert_eq!(r.histograms.latency.count(), c.answered);
+    assert!(c.late <= c.lost);
+    assert!(r.cut_short || c.in_flight == 0);
 }
 
 /// A result in a line: all but the distributions, which are long.
 pub fn brief(r: &LoadResult) -> String {
-    let counts = (r.offered, r.sent, r.answered, r.lost, r.late, r.in_flight);
-    let tcp = r.tcp.as_ref().map(|t| {
+    let c = &r.counts;
+    let counts = (c.offered, c.sent, c.answered, c.lost, c.late, c.in_flight);
+    let tcp = r.tcp.as_ref().map(|tcp| {
+        let t = &tcp.counts;
         let ends = (t.refused, t.unreachable, t.reset, t.closed_by_server, t.closed_by_us);
         format!(
             "; connections begun, established, most, local failures {:?}, refused, unreachable, reset, closed by server, \
@@ -114,7 +117,7 @@ pub fn brief(r: &LoadResult) -> String {
         "offered, sent, answered, lost, late, in flight {counts:?}; duplicates, mismatched, unexpected, icmp {strays:?}{}; \
          {:?} {:?} {:?} {:?}",
         tcp.unwrap_or_default(),
-        r.rcodes,
+        r.counts.rcodes,
         r.drops,
         r.latency_us,
         r.validity

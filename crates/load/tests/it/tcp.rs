@@ -2,7 +2,7 @@
 
 use crate::child::Server;
 use crate::support::{Faulty, MS, brief, check_sums, only_noise_besides, run, spec};
-use load::{Connections, LoadResult, LoadSpec, Part, TcpResult, Transport};
+use load::{Connections, LoadResult, LoadSpec, Part, Transport};
 use measure::Pace;
 use measure::clock::SECOND;
 use std::io::{self, Read, Write};
@@ -83,10 +83,11 @@ fn closed(s: LoadSpec, window: u32, count: u64) -> LoadSpec {
 }
 
 /// The connections of a result, which must add up where none is left in its handshake.
-fn connections(r: &LoadResult) -> &TcpResult {
+fn connections(r: &LoadResult) -> &net::transport::Connections {
     let tcp = r.tcp.as_ref().expect("it went over TCP");
     assert_eq!((r.transport.as_str(), r.backend.as_str()), ("tcp", "tcp"));
-    assert_eq!(tcp.handshake.count(), tcp.established);
+    assert_eq!(tcp.handshake.count(), tcp.counts.established);
+    let tcp = &tcp.counts;
     assert!(tcp.begun >= tcp.established + tcp.refused + tcp.unreachable, "{}", brief(r));
     assert!(tcp.established >= tcp.reset + tcp.closed_by_server + tcp.closed_by_us, "{}", brief(r));
     tcp
@@ -99,10 +100,15 @@ fn a_good_server_answers_everything_over_few_connections() {
     let s =
         over_tcp(spec(&dir, server.addr, 2000.0, SECOND), Connections { most: 8, ..Connections::default() });
     let r = run(&s);
-    assert_eq!((r.answered, r.lost, r.mismatched, r.duplicates), (r.sent, 0, 0, 0), "{}", brief(&r));
+    assert_eq!(
+        (r.counts.answered, r.counts.lost, r.mismatched, r.duplicates),
+        (r.counts.sent, 0, 0, 0),
+        "{}",
+        brief(&r)
+    );
     let tcp = connections(&r);
     assert_eq!((tcp.begun, tcp.established, tcp.open_max, tcp.queries_cut_off), (8, 8, 8, 0));
-    assert!(r.latency_us.p50 >= r.service_latency_us.p50 && tcp.handshake_us.p50 > 0.0);
+    assert!(r.latency_us.p50 >= r.service_latency_us.p50 && r.tcp.as_ref().unwrap().handshake_us.p50 > 0.0);
     only_noise_besides(&r, &[]);
 }
 
@@ -124,7 +130,12 @@ fn answers_in_any_order_and_any_pieces_are_found() {
     });
     let one = Connections { most: 1, ..Connections::default() };
     let r = run(&closed(over_tcp(spec(&dir, server.addr, 1.0, SECOND), one), 16, 800));
-    assert_eq!((r.sent, r.answered, r.mismatched, r.unexpected), (800, 800, 0, 0), "{}", brief(&r));
+    assert_eq!(
+        (r.counts.sent, r.counts.answered, r.mismatched, r.unexpected),
+        (800, 800, 0, 0),
+        "{}",
+        brief(&r)
+    );
     assert_eq!(connections(&r).begun, 1);
 }
 
@@ -134,7 +145,7 @@ fn connections_are_spent_by_their_queries() {
     let server = Server::start();
     let five = Connections { most: 4, queries: 5, ..Connections::default() };
     let r = run(&closed(over_tcp(spec(&dir, server.addr, 1.0, SECOND), five), 8, 1000));
-    assert_eq!((r.sent, r.answered), (1000, 1000), "{}", brief(&r));
+    assert_eq!((r.counts.sent, r.counts.answered), (1000, 1000), "{}", brief(&r));
     let tcp = connections(&r);
     // What is sent in the last moment before the start is over connections too.
     assert!((200..=204).contains(&tcp.begun) && tcp.closed_by_us >= 196, "{}", brief(&r));
@@ -156,7 +167,11 @@ fn closes_by_the_server_are_told_from_resets() {
     let s = over_tcp(LoadSpec { deadline: 100 * MS, ..spec(&dir, closes.addr, 1.0, SECOND) }, one);
     let r = run(&closed(s, 1, 100));
     let tcp = connections(&r);
-    assert!(r.lost.abs_diff(10) <= 1 && tcp.queries_cut_off.abs_diff(r.lost) <= 1, "{}", brief(&r));
+    assert!(
+        r.counts.lost.abs_diff(10) <= 1 && tcp.queries_cut_off.abs_diff(r.counts.lost) <= 1,
+        "{}",
+        brief(&r)
+    );
     assert_eq!((tcp.closed_by_server.abs_diff(10) <= 1, tcp.reset), (true, 0));
     only_noise_besides(&r, &[]);
     // Closes with a query unread: the kernel sends RST.
@@ -167,7 +182,7 @@ fn closes_by_the_server_are_told_from_resets() {
     let s = over_tcp(LoadSpec { deadline: 100 * MS, ..spec(&dir, resets.addr, 1.0, SECOND) }, one);
     let r = run(&closed(s, 1, 10));
     let tcp = connections(&r);
-    assert_eq!((r.answered, r.lost, tcp.closed_by_server), (0, 10, 0), "{}", brief(&r));
+    assert_eq!((r.counts.answered, r.counts.lost, tcp.closed_by_server), (0, 10, 0), "{}", brief(&r));
     assert!(tcp.reset >= 10 && tcp.queries_cut_off >= 10, "{}", brief(&r));
     only_noise_besides(&r, &[]);
 }
@@ -178,8 +193,12 @@ fn a_port_without_a_server_refuses() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let r = run(&over_tcp(spec(&dir, nobody, 200.0, 300 * MS), Connections::default()));
     let tcp = connections(&r);
-    assert_eq!((r.answered, r.lost, tcp.established), (0, r.sent, 0), "{}", brief(&r));
-    assert!(r.sent > 0 && tcp.refused == tcp.begun && tcp.queries_cut_off >= r.sent, "{}", brief(&r));
+    assert_eq!((r.counts.answered, r.counts.lost, tcp.established), (0, r.counts.sent, 0), "{}", brief(&r));
+    assert!(
+        r.counts.sent > 0 && tcp.refused == tcp.begun && tcp.queries_cut_off >= r.counts.sent,
+        "{}",
+        brief(&r)
+    );
     assert_eq!(r.drops["send_other"], 0);
     only_noise_besides(&r, &[]);
 }
@@ -197,9 +216,9 @@ fn a_server_that_never_reads_is_loss() {
     let s = LoadSpec { deadline: 200 * MS, ..spec(&dir, server.addr, 500.0, 500 * MS) };
     let r = run(&over_tcp(s, one));
     let tcp = connections(&r);
-    assert_eq!((r.answered, r.lost), (0, r.sent), "{}", brief(&r));
+    assert_eq!((r.counts.answered, r.counts.lost), (0, r.counts.sent), "{}", brief(&r));
     // Silent for as long as the deadline, each is given up for another.
-    assert!(r.sent > 0 && tcp.closed_by_us >= 1 && tcp.reset == 0, "{}", brief(&r));
+    assert!(r.counts.sent > 0 && tcp.closed_by_us >= 1 && tcp.reset == 0, "{}", brief(&r));
     drop(go_in);
 }
 
@@ -216,9 +235,13 @@ fn a_server_killed_in_mid_trial_breaks_its_connections() {
     let r = run(&s);
     killer.join().unwrap();
     let tcp = connections(&r);
-    assert!((r.sent / 5..r.sent * 4 / 5).contains(&r.answered), "killed in the middle: {}", brief(&r));
+    assert!(
+        (r.counts.sent / 5..r.counts.sent * 4 / 5).contains(&r.counts.answered),
+        "killed in the middle: {}",
+        brief(&r)
+    );
     assert_eq!(tcp.closed_by_server + tcp.reset, 4, "{}", brief(&r));
-    assert!(tcp.refused > 0 && tcp.queries_cut_off + 5 >= r.lost, "{}", brief(&r));
+    assert!(tcp.refused > 0 && tcp.queries_cut_off + 5 >= r.counts.lost, "{}", brief(&r));
     only_noise_besides(&r, &[]);
 }
 
@@ -238,10 +261,10 @@ fn corrupted_streams_do_no_harm() {
     let one = Connections { most: 1, queries: 1, ..Connections::default() };
     let s = over_tcp(LoadSpec { deadline: 100 * MS, ..spec(&dir, server.addr, 1.0, SECOND) }, one);
     let r = run(&closed(s, 1, 40));
-    assert!(r.answered.abs_diff(10) <= 1 && r.mismatched.abs_diff(10) <= 1, "{}", brief(&r));
+    assert!(r.counts.answered.abs_diff(10) <= 1 && r.mismatched.abs_diff(10) <= 1, "{}", brief(&r));
     // A query is taken for answered by the first message on its connection, which is then closed.
     assert!((9..=33).contains(&r.unexpected), "{}", brief(&r));
-    assert_eq!((r.sent, r.duplicates), (40, 0));
+    assert_eq!((r.counts.sent, r.duplicates), (40, 0));
     only_noise_besides(&r, &[]);
 }
 
@@ -275,15 +298,19 @@ fn truncated_answers_are_asked_again_with_their_probability() {
         let few = Connections { most: 4, ..Connections::default() };
         let s = LoadSpec { transport: Transport::UdpTcp, retry, connections: few, ..s };
         let r = run(&closed(s, 8, 1000));
-        assert_eq!((r.answered, r.truncated), (1000, 1000), "{}", brief(&r));
-        assert_eq!(r.rcodes.get("NXDOMAIN"), None, "retries are counted by themselves");
+        assert_eq!((r.counts.answered, r.counts.truncated), (1000, 1000), "{}", brief(&r));
+        assert_eq!(r.counts.rcodes.get("NXDOMAIN"), None, "retries are counted by themselves");
         let part = r.tcp_retries.clone().unwrap_or_default();
         // Some answers to what was sent in the last moment before the start come after it: up to a window of them.
         let wanted = share.start() * 1000.0..=share.end() * 1008.0;
-        assert!(wanted.contains(&(part.offered as f64)), "{} of 1000", part.offered);
-        assert_eq!((part.sent, part.answered), (part.offered, part.offered), "{part:?}");
+        assert!(wanted.contains(&(part.counts.offered as f64)), "{} of 1000", part.counts.offered);
+        assert_eq!(
+            (part.counts.sent, part.counts.answered),
+            (part.counts.offered, part.counts.offered),
+            "{part:?}"
+        );
         let expected = if retry > 0.0 { 4 } else { 0 };
-        assert_eq!(r.tcp.as_ref().map_or(0, |t| t.established), expected);
+        assert_eq!(r.tcp.as_ref().map_or(0, |t| t.counts.established), expected);
         check_sums(&r);
         only_noise_besides(&r, &[]);
         assert!(retry > 0.0 || part == Part::default());
@@ -307,6 +334,11 @@ fn ten_thousand_connections_are_open_at_once() {
         "{}",
         brief(&r)
     );
-    assert_eq!((r.answered, r.lost, tcp.queries_cut_off), (r.sent, 0, 0), "{}", brief(&r));
+    assert_eq!(
+        (r.counts.answered, r.counts.lost, tcp.queries_cut_off),
+        (r.counts.sent, 0, 0),
+        "{}",
+        brief(&r)
+    );
     only_noise_besides(&r, &[]);
 }

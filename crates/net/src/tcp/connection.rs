@@ -74,6 +74,8 @@ pub(crate) struct Table {
     free: Vec<u32>,
     pub epoll: Epoll,
     pub counts: Connections,
+    /// Connections that are open now.
+    pub open: u64,
     reset: bool,
 }
 
@@ -83,7 +85,8 @@ impl Table {
 
     pub(crate) fn new(reset: bool) -> io::Result<Self> {
         let epoll = Epoll::new(Self::EVENTS)?;
-        Ok(Self { connections: Vec::new(), free: Vec::new(), epoll, counts: Connections::default(), reset })
+        let counts = Connections::default();
+        Ok(Self { connections: Vec::new(), free: Vec::new(), epoll, counts, open: 0, reset })
     }
 
     pub(crate) fn get(&self, c: u32) -> &Connection {
@@ -177,7 +180,7 @@ impl Table {
         if end != End::ByUs {
             counts.queries_cut_off += u64::from(was.unanswered);
         }
-        counts.open -= u64::from(was.established);
+        self.open -= u64::from(was.established);
         if let Some(fd) = was.fd.take()
             && end == End::ByUs
             && self.reset
@@ -219,10 +222,9 @@ impl Table {
             let now = monotonic();
             connection.heard = now;
             handshake = Some(now - connection.begun);
-            let counts = &mut self.counts;
-            counts.established += 1;
-            counts.open += 1;
-            counts.open_max = counts.open_max.max(counts.open);
+            self.open += 1;
+            self.counts.established += 1;
+            self.counts.open_max = self.counts.open_max.max(self.open);
         }
         if events & OUT != 0 {
             self.write(c, pool)?;

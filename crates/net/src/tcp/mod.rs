@@ -381,6 +381,10 @@ impl Transport for TcpFlows {
         Some(self.table.counts)
     }
 
+    fn open_connections(&self) -> u64 {
+        self.table.open
+    }
+
     fn handshakes(&mut self, each: &mut dyn FnMut(u64)) {
         self.handshakes.drain(..).for_each(each);
     }
