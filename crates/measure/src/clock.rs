@@ -30,7 +30,7 @@ pub fn wall() -> Nanos {
 /// doing: microseconds, tens of them in a virtual machine.
 pub fn sleep_until(at: Nanos) {
     let at = Timespec { tv_sec: (at / SECOND) as i64, tv_nsec: (at % SECOND) as i64 };
-    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic.into(), &at);
+    let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &at);
 }
 
 /// Processor time of the calling thread.
