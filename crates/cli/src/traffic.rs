@@ -11,7 +11,8 @@ use std::sync::Arc;
 use trace::write::{Route, SERVER_V4, SERVER_V6, Writer};
 use traffic::clients::{Clients, Crowd, Port, Ports};
 use traffic::{
-    Changes, Kind, Names, Order, ProfileSpec, Query, QuerySource, Synthesis, Tally, Types, Under, Want,
+    Changes, Kind, Lists, NameList, Order, Profile, ProfileSpec, Query, QuerySource, Synthesis, Tally, Types,
+    Under,
 };
 
 /// RZAIA's rate and duration (seed 003, section 3.1).
@@ -23,7 +24,7 @@ const AT: u64 = 1_238_371_200;
 /// What `dnsrack traffic` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make queries from a profile over the names of a zone
+    /// Make queries from a profile over the names of a zone, or of several lists
     Generate(Generate),
 }
 
@@ -33,12 +34,8 @@ pub struct Generate {
     /// rzaia, isc, nominet, or the path of a profile file
     #[arg(value_name = "PROFILE")]
     profile: String,
-    /// Ask for names of this zone file
-    #[arg(long, value_name = "ZONE", required_unless_present = "names", conflicts_with = "names")]
-    zone: Option<PathBuf>,
-    /// Ask for the names of this file, one a line
-    #[arg(long, value_name = "FILE")]
-    names: Option<PathBuf>,
+    #[command(flatten)]
+    names: NamesFlags,
     #[command(flatten)]
     shape: Shape,
     /// Share of queries with an OPT record, instead of the profile's
@@ -68,6 +65,39 @@ pub struct Generate {
     /// When the capture begins, such as 2026-08-20T04:00:00Z [default: 2009-03-30T00:00:00Z]
     #[arg(long, value_name = "TIME", value_parser = zone::time::parse)]
     at: Option<u64>,
+}
+
+/// Which names a profile asks for: common to `traffic generate`, `load run` and `load search`.
+#[derive(Debug, Args)]
+pub struct NamesFlags {
+    /// Ask for names of this zone file
+    #[arg(long, value_name = "ZONE", requires = "profile", conflicts_with = "names")]
+    zone: Option<PathBuf>,
+    /// Ask for the names of this file, one a line (or of this zone). Repeatable: each list as often as its weight says
+    /// [default: the profile's lists]
+    #[arg(long, value_name = "FILE[=WEIGHT]", requires = "profile")]
+    names: Vec<NameList>,
+}
+
+impl NamesFlags {
+    /// True where one is given.
+    pub fn any(&self) -> bool {
+        self.zone.is_some() || !self.names.is_empty()
+    }
+
+    /// The lists that these flags ask for.
+    ///
+    /// # Errors
+    /// Where there are none, and the profile has none either.
+    pub fn lists(&self, profile: &str) -> Result<Vec<NameList>, Failure> {
+        let zone = self.zone.as_ref().map(NameList::new);
+        let lists: Vec<NameList> = zone.into_iter().chain(self.names.iter().cloned()).collect();
+        if lists.is_empty() && !Profile::load(profile)?.lists.iter().any(|list| list.exist) {
+            let what = "no names: give --zone ZONE or --names FILE, or [[names.list]] in the profile";
+            return Err(Failure::usage(what));
+        }
+        Ok(lists)
+    }
 }
 
 /// What is otherwise than in the profile: common to `traffic generate` and `load run`.
@@ -183,10 +213,44 @@ struct Summary<'a> {
     names: usize,
     names_total: u64,
     names_are_sample: bool,
-    /// What the names are: owners of delegations, of authoritative data, or of records (one name a record).
-    names_kind: Kind,
+    /// What the names are: owners of delegations, of authoritative data, or of records (one name a record); null where
+    /// lists differ.
+    names_kind: Option<Kind>,
+    lists: Vec<ListSummary<'a>>,
     #[serde(flatten)]
     tally: Tally,
+}
+
+/// A list of names, and how often it was asked for.
+#[derive(Serialize)]
+struct ListSummary<'a> {
+    file: &'a Path,
+    weight: f64,
+    exist: bool,
+    /// Names kept of the names there are.
+    names: usize,
+    names_total: u64,
+    names_are_sample: bool,
+    names_kind: Kind,
+    /// Queries for its names.
+    queries: u64,
+}
+
+fn summaries<'a>(lists: &'a Lists, tally: &Tally) -> Vec<ListSummary<'a>> {
+    let one = |(n, list): (usize, &'a traffic::List)| {
+        let (spec, names) = (list.spec(), list.names());
+        ListSummary {
+            file: &spec.file,
+            weight: spec.weight,
+            exist: spec.exist,
+            names: names.len(),
+            names_total: names.total(),
+            names_are_sample: names.is_sample(),
+            names_kind: names.kind(),
+            queries: tally.lists.get(n).copied().unwrap_or(0),
+        }
+    };
+    lists.lists().iter().enumerate().map(one).collect()
 }
 
 /// Runs the command.
@@ -207,20 +271,19 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
             return Err(Failure::usage("--rate with --count is for captures: --format queries has no times"));
         }
     }
-    for (flag, input) in [("--zone", &args.zone), ("--names", &args.names)] {
-        let same = |a: &Path, b: &Path| Some(a.canonicalize().ok()? == b.canonicalize().ok()?);
-        if input.as_ref().and_then(|input| same(input, &args.output)) == Some(true) {
-            return Err(Failure::usage(format!(
-                "--output and {flag} are the same file: it would be overwritten"
-            )));
-        }
-    }
-    let input = args.zone.as_ref().or(args.names.as_ref());
-    let input = input.ok_or_else(|| Failure::usage("give --zone ZONE or --names FILE"))?;
     let seed = Seed(args.seed);
     let changes = Changes { edns: args.edns, do_bit: args.do_bit, ..args.shape.changes() };
-    let spec = ProfileSpec { profile: args.profile.clone(), names: input.clone(), seed, changes };
+    let names = args.names.lists(&args.profile)?;
+    let spec = ProfileSpec { profile: args.profile.clone(), names, seed, changes };
     let profile = spec.profile()?;
+    let inputs = spec.lists(&profile);
+    let output = args.output.canonicalize().ok();
+    if let Some(input) = inputs.iter().find(|i| output.is_some() && i.file.canonicalize().ok() == output) {
+        let input = input.file.display();
+        return Err(Failure::usage(format!(
+            "--output is {input}, which names are read from: it would be overwritten"
+        )));
+    }
     let rate = args.rate.unwrap_or(RATE);
     let arrivals = Arrivals::Fixed { rate };
     // Nominet's step: a line for each, where nothing else is asked for.
@@ -235,13 +298,11 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
         ));
     }
 
-    let names = match &args.zone {
-        Some(zone) => names_of_zone(zone, seed, profile.want(), common)?,
-        None => Names::from_file(input, seed)?,
-    };
-    spec.check_changes(&names)?;
-    let names = Arc::new(names);
-    let queries = if each_once && args.count.is_none() { names.len() as u64 } else { queries };
+    let size = inputs.iter().map(|input| input.file.metadata().map_or(0, |m| m.len())).sum();
+    let mut progress = common.progress("octets of the names' files", size);
+    let names = Arc::new(spec.names(&profile, &mut |octets| progress.set(octets))?);
+    progress.finish();
+    let queries = if each_once && args.count.is_none() { names.round() } else { queries };
     let mut source = Synthesis::new(&profile, names.clone(), seed, 0, 1)?;
     let mut clients = Clients::new(&profile, seed);
     let mut progress = common.progress("queries", queries);
@@ -285,6 +346,8 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
     progress.finish();
 
     let timed = format == Format::Pcap;
+    let lists = summaries(&names, &tally);
+    let kind = lists[0].names_kind;
     let summary = Summary {
         profile: &args.profile,
         seed: args.seed,
@@ -293,10 +356,11 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
         bytes,
         rate: timed.then_some(rate),
         duration_s: timed.then(|| tally.queries as f64 / rate),
-        names: names.len(),
-        names_total: names.total(),
-        names_are_sample: names.is_sample(),
-        names_kind: names.kind(),
+        names: lists.iter().map(|list| list.names).sum(),
+        names_total: lists.iter().map(|list| list.names_total).sum(),
+        names_are_sample: lists.iter().any(|list| list.names_are_sample),
+        names_kind: lists.iter().all(|list| list.names_kind == kind).then_some(kind),
+        lists,
         tally,
     };
     if args.output != Path::new("-") {
@@ -317,15 +381,6 @@ fn format(args: &Generate) -> Result<Format, Failure> {
     }
 }
 
-fn names_of_zone(zone: &Path, seed: Seed, want: Want, common: &Common) -> Result<Names, Failure> {
-    let size =
-        zone.metadata().map_err(|e| Failure { code: 1, message: format!("{}: {e}", zone.display()) })?.len();
-    let mut progress = common.progress("octets of the zone", size);
-    let names = Names::from_zone(zone, seed, want, &mut |octets| progress.set(octets))?;
-    progress.finish();
-    Ok(names)
-}
-
 fn sentences(s: &Summary<'_>) -> String {
     let t = &s.tally;
     let good = t.queries - t.background;
@@ -338,11 +393,10 @@ fn sentences(s: &Summary<'_>) -> String {
         .map(|&(&kind, &n)| format!("{} {}", wire::rtype::to_text(kind), share(n)))
         .collect();
     let what = if s.format == Format::Pcap { "capture" } else { "query file" };
-    let kind = match s.names_kind {
-        Kind::Delegations => "delegations",
-        Kind::Owners => "authoritative data",
-        Kind::Records => "records",
-    };
+    // One list needs no share: it has all names that were not made.
+    let lists: String =
+        s.lists.iter().filter(|_| s.lists.len() > 1).map(|l| list_line(l, share(l.queries))).collect();
+    let kind = s.names_kind.map_or("several kinds", kind_of_names);
     let sample = if s.names_are_sample { ", a sample" } else { "" };
     let flood = match t.background {
         0 => String::new(),
@@ -354,7 +408,7 @@ fn sentences(s: &Summary<'_>) -> String {
     };
     format!(
         "{}: {what} of {} queries, {} octets (profile {}, seed {})\n{flood}\
-         names of {kind}: {} of {}{sample}; {} of the queries are for names that do not exist\n\
+         names of {kind}: {} of {}{sample}; {} of the queries are for names that do not exist\n{lists}\
          EDNS {}, DO {}, DF {}; types {}\n",
         s.output.display(),
         units::grouped(t.queries),
@@ -368,5 +422,25 @@ fn sentences(s: &Summary<'_>) -> String {
         share(t.do_bit),
         share(t.df),
         types.join(", "),
+    )
+}
+
+fn kind_of_names(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Delegations => "delegations",
+        Kind::Owners => "authoritative data",
+        Kind::Records => "records",
+    }
+}
+
+fn list_line(l: &ListSummary<'_>, share: String) -> String {
+    format!(
+        "  {}: {share} of the queries (weight {}{}); {} of {} names of {}\n",
+        l.file.display(),
+        l.weight,
+        if l.exist { "" } else { " of those that do not exist" },
+        units::grouped(l.names as u64),
+        units::grouped(l.names_total),
+        kind_of_names(l.names_kind),
     )
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use traffic::{ProfileSpec, QueriesSpec, SourceSpec};
+use traffic::{NameList, ProfileSpec, QueriesSpec, SourceSpec};
 
 /// What all trials of a run share.
 pub struct Bench<'a> {
@@ -195,7 +195,7 @@ impl Stage<'_> {
             Some(path) => SourceSpec::Queries(QueriesSpec { path: path.clone(), edns: None, cycle: true }),
             None => SourceSpec::Profile(ProfileSpec {
                 profile: e.traffic.profile.clone(),
-                names: zone.names.clone(),
+                names: vec![NameList::new(&zone.names)],
                 seed: Seed(e.seed),
                 changes: traffic::Changes::default(),
             }),

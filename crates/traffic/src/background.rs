@@ -5,9 +5,10 @@
 //! delegation to refer it. The good queries of a stream are the same with a flood among them as without it, but for
 //! those in whose places the flood's are.
 
+use crate::Profile;
+use crate::pool::{Lists, Pick};
 use crate::random::{Draws, Keys, Table, threshold};
 use crate::synthesis::push_label;
-use crate::{Names, Profile};
 use measure::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -79,11 +80,11 @@ impl Flood {
     }
 
     /// Appends the name that is asked for; `pick` is what a good query would ask for.
-    pub(crate) fn push_name(&self, draws: &mut Draws, names: &Names, pick: usize, out: &mut Vec<u8>) {
+    pub(crate) fn push_name(&self, draws: &mut Draws, names: &Lists, pick: Pick, out: &mut Vec<u8>) {
         push_label(out, draws, usize::from(self.label));
         out.extend_from_slice(match &self.under {
-            Under::Apex => names.origin(),
-            Under::Names => names.get(pick),
+            Under::Apex => names.origin(pick),
+            Under::Names => names.name(pick),
             Under::Name(name) => name.as_wire(),
         });
     }

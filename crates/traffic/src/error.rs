@@ -30,6 +30,14 @@ pub enum Error {
         /// What is wrong and what was expected.
         what: String,
     },
+    /// What is wrong with a list of names that a profile asks for.
+    #[error("{said}: {source}")]
+    List {
+        /// Where the profile asks for it: file, line and column.
+        said: String,
+        /// What is wrong.
+        source: Box<Error>,
+    },
     /// Neither a built-in profile nor a file.
     #[error("no profile '{name}': give {known} or the path of a profile file")]
     NoProfile {

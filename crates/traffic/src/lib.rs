@@ -1,7 +1,7 @@
 //! Traffic: profiles, name lists and the query source.
 //!
 //! A [`QuerySource`] gives query after query, from a file of queries ([`Queries`]) or from a
-//! [`Profile`] over the [`Names`] of a zone ([`Synthesis`]). A [`SourceSpec`] says which; it is what
+//! [`Profile`] over [`Lists`] of [`Names`], a zone's or a file's ([`Synthesis`]). A [`SourceSpec`] says which; it is what
 //! travels to the roles that send. Query `n` of a source is the same whatever the number of workers
 //! that share it: worker `w` of `W` takes the queries `w`, `w + W`, `w + 2W`, and so on.
 
@@ -10,7 +10,9 @@ mod changes;
 mod cut;
 mod error;
 mod lines;
+mod lists;
 mod names;
+mod pool;
 mod profile;
 mod queries;
 mod query;
@@ -25,7 +27,9 @@ pub use background::{Background, Under};
 pub use changes::{Changes, Types, nonexistent};
 pub use cut::{CutQueries, cut_queries};
 pub use error::Error;
+pub use lists::{LISTS_MAX, NameList};
 pub use names::{Kind, NAMES_MAX, Names, Want, fuzz_names};
+pub use pool::{List, Lists};
 pub use profile::{BUILT_IN, Order, Profile, fuzz_profile};
 pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
 pub use query::{Query, QuerySource};

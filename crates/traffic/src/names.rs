@@ -67,6 +67,17 @@ impl Names {
     /// # Errors
     /// As [`Self::from_zone`] and [`Self::from_file`].
     pub fn open(path: &Path, seed: Seed, want: Want) -> Result<Self, Error> {
+        Self::open_limited(path, seed, want, NAMES_MAX, &mut |_| {})
+    }
+
+    /// The same, of which at most `limit` names are kept; `progress` hears now and then the octets read of a zone.
+    pub(crate) fn open_limited(
+        path: &Path,
+        seed: Seed,
+        want: Want,
+        limit: usize,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, Error> {
         let mut lines = Lines::open(path)?;
         let ours = lines.next_raw()?.is_some_and(|line| line.starts_with(file::HEADER.as_bytes()));
         lines.rewind()?;
@@ -74,7 +85,11 @@ impl Names {
             && lines.next()?.is_some_and(|(line, _)| {
                 line.starts_with(b"$") || line.iter().any(|b| b.is_ascii_whitespace() || *b == b'(')
             });
-        if is_zone { Self::from_zone(path, seed, want, &mut |_| {}) } else { Self::from_file(path, seed) }
+        if is_zone {
+            Self::from_zone_limited(path, seed, want, limit, progress)
+        } else {
+            Self::from_file_limited(path, seed, limit)
+        }
     }
 
     /// Puts together what was read. `rest` are names that are there too but are not asked for, as many as
@@ -167,10 +182,14 @@ impl Names {
         self.wildcard
     }
 
-    /// Reads the beginning of some names, so that they are in the cache when they are wanted.
-    pub(crate) fn bring_near<const N: usize>(&self, which: [u32; N]) {
-        let starts = which.map(|n| self.starts[n as usize]);
-        std::hint::black_box(starts.map(|start| self.bytes[start as usize]));
+    /// Where name `n` begins.
+    pub(crate) fn start(&self, n: u32) -> u32 {
+        self.starts[n as usize]
+    }
+
+    /// The first octet of the name that begins there.
+    pub(crate) fn octet(&self, start: u32) -> u8 {
+        self.bytes[start as usize]
     }
 
     /// True where every name of the zone is known, so that [`Self::contains`] can tell.

@@ -5,10 +5,11 @@
 
 use crate::background::{Background, Under};
 use crate::clients::{CLIENTS_MAX, Port, ZIPF_MAX};
-use crate::{Error, Want};
+use crate::{Error, NameList, Want};
 use measure::line_column;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 use wire::rtype;
 
@@ -29,7 +30,8 @@ pub enum Order {
     /// Each query's name is drawn, every name as likely.
     #[default]
     Uniform,
-    /// As in the zone or file, and again from the beginning.
+    /// As in the zone or file, and again from the beginning. Of several lists each goes round by itself, and they take
+    /// turns as their weights say (rounded to 1/4096 where these are no small whole numbers).
     Sequential,
 }
 
@@ -60,6 +62,8 @@ pub struct Profile {
     pub order: Order,
     /// Share of queries for names that do not exist.
     pub nonexistent: f64,
+    /// Lists of names, where no others are given.
+    pub lists: Vec<NameList>,
     /// Weights of 0, 1, 2, … labels below a delegation that exists; not used for other owners.
     pub below: Vec<f64>,
     /// The same for names that do not exist.
@@ -124,6 +128,17 @@ struct NamesPart {
     #[serde(rename = "below-nonexistent")]
     below_nonexistent: Option<Spanned<Vec<f64>>>,
     types: Option<TypesFrom>,
+    #[serde(default)]
+    list: Vec<Spanned<ListPart>>,
+}
+
+/// A list of names: how often it is asked for, and whether its names exist.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListPart {
+    file: PathBuf,
+    weight: Option<Spanned<f64>>,
+    exist: Option<bool>,
 }
 
 /// Where the types of names come from, if not from `[types]`.
@@ -180,11 +195,11 @@ impl Profile {
         }
     }
 
-    /// Reads a profile; `file` is what errors call it.
+    /// Reads a profile; `file` is what errors call it, and the files of its lists are looked for beside it.
     ///
     /// # Errors
     /// The first fault with line and column: syntax, an unknown key, a share outside 0 to 1, a type
-    /// that is none, weights without a sum.
+    /// that is none, weights without a sum. No list of names is opened.
     pub fn parse(text: &str, file: &str) -> Result<Self, Error> {
         let fault = |at: usize, what: String| {
             let (line, column) = line_column(text, at);
@@ -194,10 +209,12 @@ impl Profile {
             let what = e.message().lines().collect::<Vec<_>>().join("; ").replace("f64", "a number");
             fault(e.span().map_or(0, |s| s.start), what)
         })?;
-        Self::from_raw(raw).map_err(|(at, what)| fault(at, what))
+        let lists =
+            lists(&raw.names, |at| line_column(text, at), file).map_err(|(at, what)| fault(at, what))?;
+        Self::from_raw(raw, lists).map_err(|(at, what)| fault(at, what))
     }
 
-    fn from_raw(raw: File) -> Result<Self, (usize, String)> {
+    fn from_raw(raw: File, lists: Vec<NameList>) -> Result<Self, (usize, String)> {
         let profile = Self {
             about: raw.about,
             edns: share(raw.edns.share.as_ref())?,
@@ -205,6 +222,7 @@ impl Profile {
             edns_sizes: weights(&raw.edns.sizes, |t| t.parse().ok(), "a size in octets, up to 65535")?,
             order: raw.names.order,
             nonexistent: share(raw.names.nonexistent.as_ref())?,
+            lists,
             below: labels(raw.names.below.as_ref())?,
             below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
             types_of_zone: raw.names.types.is_some(),
@@ -252,6 +270,38 @@ impl Profile {
             )
         })
     }
+}
+
+fn lists(
+    raw: &NamesPart,
+    place: impl Fn(usize) -> (usize, usize),
+    file: &str,
+) -> Result<Vec<NameList>, (usize, String)> {
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    let misses = raw.nonexistent.as_ref().map_or(0.0, |share| *share.get_ref());
+    let list = |part: &Spanned<ListPart>| {
+        let at = part.span().start;
+        let (line, column) = place(at);
+        let ListPart { file: names, weight, exist } = part.get_ref();
+        if let Some(weight) = weight
+            && let Some(what) = NameList::wrong_weight(*weight.get_ref())
+        {
+            return Err((weight.span().start, what));
+        }
+        if *exist == Some(false) && misses == 0.0 {
+            return Err((
+                at,
+                "names that do not exist, but 'nonexistent' is 0: they would not be asked for".into(),
+            ));
+        }
+        Ok(NameList {
+            file: folder.join(names),
+            weight: weight.as_ref().map_or(1.0, |w| *w.get_ref()),
+            exist: exist.unwrap_or(true),
+            said: format!("{file}:{line}:{column}"),
+        })
+    };
+    raw.list.iter().map(list).collect()
 }
 
 fn share(value: Option<&Spanned<f64>>) -> Result<f64, (usize, String)> {

@@ -15,8 +15,10 @@ pub struct Query {
     pub df: bool,
     /// Honoured where its packet is written by us; sockets always send right ones.
     pub checksum: Checksum,
-    /// The name asked for was made not to exist.
+    /// The name asked for was made not to exist, or is of a list of such names.
     pub nonexistent: bool,
+    /// Of which list of names the name is, as [`crate::Lists::lists`] counts them; `None` where it was made.
+    pub list: Option<u16>,
     /// When it is due after the first of its stream, in nanoseconds; `None` where the stream has no times.
     pub at: Option<Nanos>,
     /// Who sends it: queries of one client go from one address and port. `None`: whoever.

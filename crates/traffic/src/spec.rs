@@ -1,6 +1,7 @@
 //! What a sender is told about its queries; travels as JSON to the roles and stands in TOML files.
 
-use crate::{Changes, Error, Kind, Names, Profile, Queries, QuerySource, Synthesis};
+use crate::lists::one_or_many;
+use crate::{Changes, Error, Kind, Lists, NameList, Profile, Queries, QuerySource, Synthesis};
 use measure::Seed;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -43,14 +44,15 @@ pub struct EdnsSpec {
     pub do_bit: bool,
 }
 
-/// A profile over the names of a zone.
+/// A profile over names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileSpec {
     /// A built-in profile (`rzaia`, `isc`, `nominet`) or the path of a profile file.
     pub profile: String,
-    /// A zone file or a file of names: see [`Names::open`].
-    pub names: PathBuf,
+    /// Lists of names, see [`Self::lists`]; in JSON one alone or an array.
+    #[serde(default, with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NameList>,
     /// The seed.
     #[serde(default = "one")]
     pub seed: Seed,
@@ -143,18 +145,35 @@ impl ProfileSpec {
     ///
     /// # Errors
     /// [`Error::Spec`]: labels below names that are not delegations.
-    pub fn check_changes(&self, names: &Names) -> Result<(), Error> {
-        if self.changes.below.is_some() && names.kind() != Kind::Delegations {
+    pub fn check_changes(&self, names: &Lists) -> Result<(), Error> {
+        if self.changes.below.is_some() && names.existing().all(|l| l.names().kind() != Kind::Delegations) {
             let what = "below: labels can go before names of delegations alone, and these names are others";
             return Err(Error::Spec(what.into()));
         }
         Ok(())
     }
 
-    fn load(&self) -> Result<(Profile, Names), Error> {
-        let profile = self.profile()?;
-        let names = Names::open(&self.names, self.seed, profile.want())?;
+    /// Reads the names that are asked for; `progress` hears now and then the octets read of zones.
+    ///
+    /// # Errors
+    /// As [`Lists::open`] and [`Self::check_changes`].
+    pub fn names(&self, profile: &Profile, progress: &mut dyn FnMut(u64)) -> Result<Lists, Error> {
+        let names = Lists::open(&self.lists(profile), self.seed, profile.want(), progress)?;
         self.check_changes(&names)?;
+        Ok(names)
+    }
+
+    /// Its own lists of names that exist, where it has any, take the place of the profile's; the profile's
+    /// lists of names that do not exist stay where it has none of those.
+    pub fn lists(&self, profile: &Profile) -> Vec<NameList> {
+        let own = |exist| self.names.iter().any(|list| list.exist == exist);
+        let stay = profile.lists.iter().filter(|list| !own(list.exist));
+        self.names.iter().chain(stay).cloned().collect()
+    }
+
+    fn load(&self) -> Result<(Profile, Lists), Error> {
+        let profile = self.profile()?;
+        let names = self.names(&profile, &mut |_| {})?;
         Ok((profile, names))
     }
 }

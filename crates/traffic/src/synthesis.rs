@@ -5,9 +5,10 @@
 use crate::background::Flood;
 use crate::clients::{Clients, Port};
 use crate::names::Kind;
+use crate::pool::Pick;
 use crate::profile::{Order, Profile};
 use crate::random::{Draws, Keys, Table, threshold};
-use crate::{Error, Names, Query, QuerySource};
+use crate::{Error, Lists, Query, QuerySource};
 use measure::Seed;
 use std::sync::Arc;
 use wire::Checksum;
@@ -52,7 +53,7 @@ const ORIGIN_MAX: usize = MAX_NAME - 1 - MAX_LABEL;
 
 /// Queries of a profile, without end.
 pub struct Synthesis {
-    names: Arc<Names>,
+    names: Arc<Lists>,
     keys: Keys,
     next: u64,
     step: u64,
@@ -63,6 +64,8 @@ pub struct Synthesis {
     nonexistent: u64,
     below: Table<u8>,
     below_nonexistent: Table<u8>,
+    /// A name's own type goes before a drawn one.
+    types_of_zone: bool,
     /// `None` where each name comes with its type.
     types: Option<Table<u16>>,
     lengths: Table<u8>,
@@ -76,7 +79,7 @@ pub struct Synthesis {
     flood: Option<Flood>,
     qname: Vec<u8>,
     /// The draws and the chosen name of the next queries, from `at` on.
-    ahead: [(Draws, u32); AHEAD],
+    ahead: [(Draws, Pick); AHEAD],
     at: usize,
 }
 
@@ -89,24 +92,23 @@ impl Synthesis {
     /// asked for and the names have none.
     pub fn new(
         profile: &Profile,
-        names: Arc<Names>,
+        names: Arc<Lists>,
         seed: Seed,
         worker: u32,
         workers: u32,
     ) -> Result<Self, Error> {
-        if profile.nonexistent > 0.0 {
-            let origin = names.origin();
+        if profile.nonexistent > 0.0 && !names.has_absent() {
             let asked = "names that do not exist are asked for (names.nonexistent in the profile), but";
-            if origin.len() > ORIGIN_MAX {
+            if names.existing().any(|list| list.names().origin().len() > ORIGIN_MAX) {
                 return Err(Error::Spec(format!("{asked} the zone's name leaves no room for them")));
             }
-            if names.has_apex_wildcard() {
+            if names.existing().any(|list| list.names().has_apex_wildcard()) {
                 return Err(Error::Spec(format!(
                     "{asked} the zone has a wildcard or a DNAME at its apex: every name exists; set it to 0"
                 )));
             }
         }
-        let types = if profile.types_of_zone && names.kind() == Kind::Records {
+        let types = if profile.types_of_zone && names.existing().all(|l| l.names().kind() == Kind::Records) {
             None
         } else if profile.types.is_empty() {
             let what = "types of the zone are asked for, but a file of names has none: give a zone, or types";
@@ -114,8 +116,6 @@ impl Synthesis {
         } else {
             Some(Table::new(profile.types.iter().map(|(&t, &w)| (t, w))))
         };
-        // Labels below make sense below a delegation only: elsewhere they make names that do not exist.
-        let below = if names.kind() == Kind::Delegations { &profile.below[..] } else { &[1.0] };
         let counts = |weights: &[f64]| Table::new(weights.iter().enumerate().map(|(n, &w)| (n as u8, w)));
         let families = profile.ipv6 > 0.0;
         let matters = families || profile.ports.keys().any(|&port| port != Port::Random);
@@ -131,15 +131,16 @@ impl Synthesis {
             do_bit: threshold(profile.do_bit),
             sizes: Table::new(profile.edns_sizes.iter().map(|(&s, &w)| (s, w))),
             nonexistent: threshold(profile.nonexistent),
-            below: counts(below),
+            below: counts(&profile.below),
             below_nonexistent: counts(&profile.below_nonexistent),
+            types_of_zone: profile.types_of_zone,
             types,
             lengths: Table::new(LENGTHS),
             df: threshold(profile.df),
             no_checksum: threshold(profile.no_checksum),
             bad_checksum: threshold(profile.no_checksum + profile.bad_checksum),
             qname: Vec::with_capacity(2 * MAX_NAME),
-            ahead: [(Draws::default(), 0); AHEAD],
+            ahead: [Default::default(); AHEAD],
             at: AHEAD,
             names,
         })
@@ -147,14 +148,10 @@ impl Synthesis {
 
     /// Draws the names of the next queries and brings them near.
     fn look_ahead(&mut self) {
-        let count = self.names.len() as u64;
         for (n, (draws, pick)) in self.ahead.iter_mut().enumerate() {
             let index = self.next + n as u64 * self.step;
             *draws = self.keys.draws(index);
-            *pick = match self.order {
-                Order::Uniform => draws.below(count),
-                Order::Sequential => index % count,
-            } as u32;
+            *pick = self.names.pick(self.order, index, || draws.bits());
         }
         self.names.bring_near(self.ahead.map(|(_, pick)| pick));
         self.at = 0;
@@ -166,7 +163,7 @@ impl Synthesis {
     /// only a sample is known it cannot be there by construction (but for a wildcard): its third and
     /// fourth characters are hyphens, as in no name that a registry hands out but those that begin
     /// with "xn" (RFC 5890, section 2.3.1), and as in no delegation that `zone generate` makes.
-    fn push_nonexistent(&mut self, draws: &mut Draws) {
+    fn push_nonexistent(&mut self, draws: &mut Draws, pick: Pick) {
         let start = self.qname.len();
         for attempt in 0u8.. {
             let len = self.lengths.get(draws.bits() as u32) + attempt;
@@ -176,12 +173,12 @@ impl Synthesis {
                 // The first letter must not make "xn--" of it.
                 self.qname[start + 1] = b'q';
                 self.qname[start + 3..start + 5].copy_from_slice(b"--");
-                self.qname.extend_from_slice(self.names.origin());
+                self.qname.extend_from_slice(self.names.origin(pick));
                 return;
             }
             push_label(&mut self.qname, draws, usize::from(len));
-            self.qname.extend_from_slice(self.names.origin());
-            if self.names.contains(&self.qname[start..]) == Some(false) {
+            self.qname.extend_from_slice(self.names.origin(pick));
+            if !self.names.contains(&self.qname[start..]) {
                 return;
             }
             self.qname.truncate(start);
@@ -255,15 +252,25 @@ impl QuerySource for Synthesis {
         };
         self.qname.clear();
         if let (Some(flood), Some((_, draws))) = (&self.flood, flood.as_mut()) {
-            flood.push_name(draws, &self.names, pick as usize, &mut self.qname);
+            query.list = None;
+            flood.push_name(draws, &self.names, pick, &mut self.qname);
         } else if query.nonexistent {
             let count = self.below_nonexistent.get(below as u32);
             self.push_below(&mut draws, count);
-            self.push_nonexistent(&mut draws);
+            let absent = self.names.pick_absent(self.order, index, || draws.bits());
+            query.list = absent.map(|pick| pick.list);
+            match absent {
+                Some(pick) => self.qname.extend_from_slice(self.names.name(pick)),
+                None => self.push_nonexistent(&mut draws, pick),
+            }
         } else {
-            let count = self.below.get(below as u32);
-            self.push_below(&mut draws, count);
-            self.qname.extend_from_slice(self.names.get(pick as usize));
+            query.list = Some(pick.list);
+            // Labels below make sense below a delegation only: elsewhere they make names that do not exist.
+            if self.names.is_delegation(pick) {
+                let count = self.below.get(below as u32);
+                self.push_below(&mut draws, count);
+            }
+            self.qname.extend_from_slice(self.names.name(pick));
         }
         // Below a long name there is no room: labels go from the left until it fits.
         let mut qname = &self.qname[..];
@@ -272,10 +279,12 @@ impl QuerySource for Synthesis {
         }
         let edns = (edns < self.edns)
             .then(|| Edns { udp_size: self.sizes.get(size as u32), do_bit: edns < self.do_bit });
-        let qtype = match (&flood, &self.types) {
-            (Some((qtype, _)), _) => *qtype,
-            (None, Some(types)) => types.get(qtype as u32),
-            (None, None) => self.names.rtype(pick as usize).unwrap_or(wire::rtype::A),
+        let own = if self.types_of_zone { self.names.rtype(pick) } else { None };
+        let qtype = match (&flood, own, &self.types) {
+            (Some((qtype, _)), ..) => *qtype,
+            (None, Some(own), _) => own,
+            (None, None, Some(types)) => types.get(qtype as u32),
+            (None, None, None) => wire::rtype::A,
         };
         wire::query::write(&mut query.bytes, 0, qname, qtype, edns);
         Ok(true)

@@ -13,7 +13,7 @@ pub struct Tally {
     pub queries: u64,
     /// Those of a flood, which are in none of the counts below.
     pub background: u64,
-    /// For names that were made not to exist.
+    /// For names that do not exist.
     pub nonexistent: u64,
     /// With an OPT record.
     pub edns: u64,
@@ -31,6 +31,9 @@ pub struct Tally {
     pub types: BTreeMap<u16, u64>,
     /// By the UDP payload size of the OPT record, in octets.
     pub edns_sizes: BTreeMap<u16, u64>,
+    /// For names of each list; in none are those for names that were made.
+    #[serde(skip)]
+    pub lists: Vec<u64>,
 }
 
 fn types_by_name<S: serde::Serializer>(types: &BTreeMap<u16, u64>, s: S) -> Result<S::Ok, S::Error> {
@@ -46,6 +49,10 @@ impl Tally {
             return;
         }
         self.nonexistent += u64::from(query.nonexistent);
+        if let Some(list) = query.list.map(usize::from) {
+            self.lists.resize(self.lists.len().max(list + 1), 0);
+            self.lists[list] += 1;
+        }
         self.df += u64::from(query.df);
         self.no_checksum += u64::from(query.checksum == Checksum::Absent);
         self.bad_checksum += u64::from(query.checksum == Checksum::Bad);

@@ -1,7 +1,7 @@
 //! Flags that several verbs of `dnsrack load` share, and how their values are read.
 
 use crate::output::Failure;
-use crate::traffic::Shape;
+use crate::traffic::{NamesFlags, Shape};
 use ::load::check::CheckSpec;
 use ::load::{Connections, LoadSpec, Prefix, Source, parse_target};
 use clap::{Args, ValueEnum};
@@ -23,12 +23,8 @@ pub struct Flags {
     /// rzaia, isc, nominet, or the path of a profile file: queries over the names of --zone or --names
     #[arg(long, value_name = "P")]
     profile: Option<String>,
-    /// Ask for names of this zone file
-    #[arg(long, value_name = "Z", requires = "profile", conflicts_with = "names")]
-    zone: Option<PathBuf>,
-    /// Ask for the names of this file, one a line
-    #[arg(long, value_name = "F", requires = "profile")]
-    names: Option<PathBuf>,
+    #[command(flatten)]
+    names: NamesFlags,
     #[command(flatten)]
     shape: Shape,
     /// Put an OPT record with this UDP size into the queries of --queries
@@ -185,6 +181,10 @@ pub fn cpu_list(text: &str) -> Result<Cpus, String> {
 impl Flags {
     fn source(&self) -> Result<SourceSpec, Failure> {
         if let Some(path) = &self.queries {
+            if self.names.any() {
+                let what = "--zone and --names are for --profile: the queries of --queries have their names";
+                return Err(Failure::usage(what));
+            }
             if !self.shape.changes().is_empty() {
                 let what =
                     format!("{} change a profile: they do nothing to the queries of --queries", Shape::FLAGS);
@@ -194,10 +194,8 @@ impl Flags {
             return Ok(SourceSpec::Queries(QueriesSpec { path: path.clone(), edns, cycle: true }));
         }
         let profile = self.profile.clone().expect("clap wants one of the two");
-        let names = self.zone.as_ref().or(self.names.as_ref());
-        let names = names.ok_or_else(|| Failure::usage("--profile needs names: give --zone or --names"))?;
-        let changes = self.shape.changes();
-        Ok(SourceSpec::Profile(ProfileSpec { profile, names: names.clone(), seed: self.seed(), changes }))
+        let (names, changes) = (self.names.lists(&profile)?, self.shape.changes());
+        Ok(SourceSpec::Profile(ProfileSpec { profile, names, seed: self.seed(), changes }))
     }
 
     pub fn seed(&self) -> Seed {

@@ -97,3 +97,38 @@ fn nominets_step_lists_the_records_that_bind_lists() {
     assert!(ours.lines().count() > 2000);
     assert_eq!(count(&ours, 1), count(&String::from_utf8_lossy(&listed.stdout), 3));
 }
+
+#[test]
+fn names_come_from_several_weighted_lists() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("a"), "a1.example\na2.example\n").expect("space");
+    std::fs::write(path("b"), "b1.example\nb2.example\nb3.example\n").expect("space");
+    let (a, b, queries) = (format!("{}=2", text(&path("a"))), path("b"), path("queries"));
+    let b = text(&b);
+    let made = json(&["traffic", "generate", "nominet", "--names", &a, "--names", b, "-o", text(&queries)]);
+    // In turns, two to one, until each name was asked for.
+    let expected = "a1 b1 a2 a1 b2 a2 a1 b3";
+    let asked = std::fs::read_to_string(&queries).expect("the queries");
+    let asked: Vec<&str> = asked.lines().map(|line| &line[..2]).collect();
+    assert_eq!(asked.join(" "), expected);
+    let list = |n: usize, key: &str| made["lists"][n][key].clone();
+    assert_eq!((list(0, "queries"), list(0, "weight"), list(0, "names")), (5.into(), 2.0.into(), 2.into()));
+    assert_eq!((list(1, "queries"), list(1, "weight"), list(1, "names")), (3.into(), 1.0.into(), 3.into()));
+    assert_eq!((&made["names"], &made["names_total"]), (&5.into(), &5.into()));
+    let refused = |args: &[&str], code: i32, word: &str| {
+        let got = output(args);
+        assert_eq!(got.status.code(), Some(code), "{args:?}: {}", stderr(&got));
+        assert!(stderr(&got).contains(word), "{}", stderr(&got));
+    };
+    refused(&["traffic", "generate", "rzaia", "-o", text(&queries)], 2, "[[names.list]]");
+    refused(
+        &["traffic", "generate", "rzaia", "--names", "b=x", "-o", text(&queries)],
+        2,
+        "'x' is not a weight",
+    );
+    refused(&["traffic", "generate", "rzaia", "--names", &a, "--names", b, "-o", b], 2, "overwritten");
+    let load = ["load", "run", "127.0.0.1:9", "--rate", "1"];
+    refused(&[&load[..], &["--queries", text(&queries), "--names", b]].concat(), 2, "are for --profile");
+    refused(&[&load[..], &["--profile", "rzaia"]].concat(), 2, "[[names.list]]");
+}

@@ -43,7 +43,7 @@ fn capture(path: &Path, profile: &Profile) -> Tally {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("names");
     std::fs::write(&list, "com\nnet\norg\n").unwrap();
-    let names = Arc::new(Names::from_file(&list, Seed(1)).unwrap());
+    let names = Arc::new(Names::from_file(&list, Seed(1)).unwrap().into());
     let mut source = Synthesis::new(profile, names, Seed(1), 0, 1).unwrap();
     let mut clients = Clients::new(profile, Seed(1));
     let mut writer = Writer::new(BufWriter::new(File::create(path).unwrap())).unwrap();

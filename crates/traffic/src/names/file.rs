@@ -20,6 +20,10 @@ impl Names {
     /// # Errors
     /// A bad line with its column; a file without a name.
     pub fn from_file(path: &Path, seed: Seed) -> Result<Self, Error> {
+        Self::from_file_limited(path, seed, NAMES_MAX)
+    }
+
+    pub(super) fn from_file_limited(path: &Path, seed: Seed, limit: usize) -> Result<Self, Error> {
         let mut lines = Lines::open(path)?;
         let mut header =
             Header { kind: Kind::Delegations, of: 0, origin: None, wildcard: false, known: true };
@@ -30,7 +34,7 @@ impl Names {
             header = parsed.map_err(|what| lines.error(HEADER.len() + 1, what))?;
         }
         lines.rewind()?;
-        let mut names = Reservoir::new(seed, NAMES_MAX);
+        let mut names = Reservoir::new(seed, limit);
         let mut wire = Vec::new();
         while let Some((text, column)) = lines.next()? {
             match parse_line(text, header.kind, &mut wire) {

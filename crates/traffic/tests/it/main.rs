@@ -1,6 +1,7 @@
 //! The traffic room from outside: what its users see.
 
 mod files;
+mod lists;
 mod profiles;
 mod senders;
 mod shares;
@@ -8,7 +9,7 @@ mod workers;
 mod zones;
 
 use std::path::{Path, PathBuf};
-use traffic::{ProfileSpec, Query, QuerySource, SourceSpec};
+use traffic::{NameList, ProfileSpec, Query, QuerySource, SourceSpec};
 
 /// A file with a text, in a folder that goes when the test ends.
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
@@ -29,7 +30,7 @@ fn zone(folder: &Path, count: usize) -> PathBuf {
 fn profile(profile: impl Into<String>, names: PathBuf, seed: u64) -> SourceSpec {
     SourceSpec::Profile(ProfileSpec {
         profile: profile.into(),
-        names,
+        names: vec![NameList::new(names)],
         seed: measure::Seed(seed),
         changes: Default::default(),
     })
