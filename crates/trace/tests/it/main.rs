@@ -105,7 +105,9 @@ fn tshark_counts_what_we_counted() {
         "_ws.malformed",
     ];
     let Some(rows) = fields(&path, &names) else { return };
-    let mut seen = Tally { queries: rows.len() as u64, nonexistent: tally.nonexistent, ..Tally::default() };
+    // What a capture does not tell.
+    let (nonexistent, lists) = (tally.nonexistent, tally.lists.clone());
+    let mut seen = Tally { queries: rows.len() as u64, nonexistent, lists, ..Tally::default() };
     let mut wrong: BTreeMap<String, u64> = BTreeMap::new();
     for row in &rows {
         let [df, sum, status, qtype, size, do_bit, ip, to, port, flags, malformed] = &row[..] else {
