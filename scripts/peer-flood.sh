@@ -10,9 +10,8 @@ rounds=${1:-5} seconds=${2:-5}
 # shellcheck source=scripts/peer-rack.sh
 . scripts/peer-rack.sh
 peer_rack flood 10K 500K
-on server python3 -c 'import signal, socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 53)); signal.pause()' "$address" &
-started+=($!)
+spawn server python3 -c 'import signal, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((sys.argv[1], 53)); signal.pause()' "$address"
 sleep 1
 
 # What has arrived so far: taken and, where the receive path had no room, dropped.

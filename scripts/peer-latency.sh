@@ -19,9 +19,8 @@ peer_nsd
 # capture HOST DEVICE FILE: begins a capture, away from the generator's core, and waits until it listens. It ends by
 # itself, so that it writes all it has.
 capture() {
-    on "$1" timeout $((seconds + 8)) taskset -c 0 tcpdump -i "$2" -n -p -s 128 -B 65536 -Z root --time-stamp-precision=nano -w "$3" udp port 53 2>"$3.said" &
+    spawn "$1" timeout $((seconds + 8)) taskset -c 0 tcpdump -i "$2" -n -p -s 128 -B 65536 -Z root --time-stamp-precision=nano -w "$3" udp port 53 2>"$3.said"
     captures+=($!)
-    started+=($!)
     for _ in $(seq 100); do
         grep -q 'listening on' "$3.said" && return
         sleep 0.1

@@ -52,8 +52,7 @@ zone:
     name: "."
     zonefile: "$work/zone"
 CONF
-    on server nsd -d -c "$work/nsd.conf" &
-    started+=($!)
+    spawn server nsd -d -c "$work/nsd.conf"
     for _ in $(seq 300); do
         on generator dig +time=1 +tries=1 +norec "@$address" . SOA 2>/dev/null | grep -q 'status: NOERROR' && return
         sleep 0.2
@@ -75,6 +74,12 @@ finish() {
 
 # on HOST COMMAND...: runs a command on a host of the rack.
 on() { "$dnsrack" rack exec --rack "$rack" "$@"; }
+
+# spawn HOST COMMAND...: starts it there; $! is its process id. It is ended with the script.
+spawn() {
+    "$dnsrack" rack exec --rack "$rack" "$@" &
+    started+=($!)
+}
 
 # load FLAGS...: a load from the generator, its JSON; exit status 3 says that our side was disturbed, and goes on.
 load() { on generator "$dnsrack" --json load "$@" --queries "$work/queries" --cpus 1 2>"$work/said" || [ $? -eq 3 ] || { cat "$work/said" >&2; false; }; }

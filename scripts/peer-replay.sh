@@ -4,10 +4,13 @@
 # its default timer, and with each of the others and the capture preloaded (over the live one with the first of them only).
 # Needs root (rack up pins namespaces). Prints p50, p99 and maximum of |sent - intended| and the drift (last tenth against
 # first), in microseconds, all counted from the median of the first hundred; the last lines are medians.
-# Usage: scripts/peer-replay.sh [ROUNDS [SECONDS of the synthetic capture]]
+# Usage: scripts/peer-replay.sh [ROUNDS [SECONDS of the synthetic capture [CAPTURE...]]], of live and synthetic
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3} seconds=${2:-10}
+shift $(($# < 2 ? $# : 2))
+captures=("$@")
+[ $# -gt 0 ] || captures=(live synthetic)
 live=../shared/data/captures/nsd-live.pcap.xz
 for program in tcpdump tcpreplay; do
     command -v $program >/dev/null || { echo "$program is not installed: apt-get install $program" >&2; exit 1; }
@@ -17,12 +20,9 @@ done
 peer_rack replay 10K 1K
 peer_nsd
 "$dnsrack" traffic generate rzaia --zone "$work/zone" --rate 50K --duration "${seconds}s" -o "$work/synthetic.pcap" >/dev/null 2>&1
-captures=(synthetic)
-if [ -e $live ]; then
+if [[ " ${captures[*]} " == *" live "* ]]; then
+    [ -e $live ] || { echo "there is no $live: name the other capture, synthetic" >&2; exit 1; }
     xz -dc $live | tcpdump -r - --time-stamp-precision=nano -w "$work/live.pcap" 'udp dst port 53' 2>/dev/null
-    captures=(live synthetic)
-else
-    echo "SKIPPED: there is no $live" >&2
 fi
 
 # Prints "matched p50 p99 max drift" of the packets in the second capture against the first, by the message without its
@@ -72,12 +72,12 @@ PY
 measure() {
     local name=$1 capture=$2 got=$work/got.pcap tcpdump
     shift 2
-    on server tcpdump -i "$server_device" -p -Z root --time-stamp-precision=nano -B 65536 -s 512 -w "$got" 'udp dst port 53' 2>"$work/said" &
+    spawn server tcpdump -i "$server_device" -p -Z root --time-stamp-precision=nano -B 65536 -s 512 -w "$got" 'udp dst port 53' 2>"$work/said"
     tcpdump=$!
     until grep -q 'listening on' "$work/said"; do sleep 0.1; done
     on generator taskset -c 1 "$@" >"$work/out" 2>&1 || [ $? -eq 3 ] || { cat "$work/out" >&2; return 1; }
     sleep 1
-    kill -INT "$tcpdump"
+    kill "$tcpdump"
     wait "$tcpdump" || true
     grep -E '[1-9][0-9]* packets dropped by kernel' "$work/said" >&2 || true
     # shellcheck disable=SC2046
@@ -94,12 +94,12 @@ for _ in $(seq "$rounds"); do
         timers=(nano gtod select)
         [ "$capture" = synthetic ] || timers=(nano)
         for timer in "${timers[@]}"; do
-            measure "tcpreplay-$timer-preload" "$capture" tcpreplay -q -i "$generator_device" --timer="$timer" --preload-pcap "$file"
+            measure "tcpreplay-$timer" "$capture" tcpreplay -q -i "$generator_device" --timer="$timer" --preload-pcap "$file"
         done
     done
 done
 echo "medians of $rounds rounds:"
-cut -c1-33 "$work/table" | sort -u | while read -r capture name; do
+awk '{ print $1, $2 }' "$work/table" | sort -u | while read -r capture name; do
     printf '%-10s %-22s' "$capture" "$name"
     awk -v c="$capture" -v n="$name" '$1 == c && $2 == n' "$work/table" >"$work/one"
     for column in 4 5 6 7; do printf ' %10s' "$(median "$column" "$work/one")"; done
