@@ -13,6 +13,7 @@ mod health;
 pub mod hosts;
 mod lane;
 mod merge;
+mod plan;
 mod recorder;
 mod result;
 mod retry;

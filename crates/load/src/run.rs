@@ -3,10 +3,10 @@
 use crate::check::{self, CheckResult};
 use crate::health::Machine;
 use crate::lane::Lane;
+use crate::plan::Plan;
 use crate::recorder::{Class, Recorder, Tally};
 use crate::result::{Part, TcpResult};
 use crate::second::Second;
-use crate::spec::Plan;
 use crate::verdict::{self, Evidence};
 use crate::worker::{Report, Stall, Worker, settle};
 use crate::{Backend, Error, LoadResult, LoadSpec};

@@ -1,5 +1,5 @@
 use super::*;
-use measure::Seed;
+use measure::{Reason, Seed, Validity};
 use proptest::prelude::*;
 
 /// A server that answers `peak` queries per second, disturbed in some share of its trials; and a generator that

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)] // in `ring`; each block says why it is sound
 
 mod echo;
+mod error;
 mod flows;
 mod packet;
 mod program;
@@ -18,15 +19,16 @@ mod ring;
 
 use crate::batch::Batch;
 use crate::bpf::{Attach, Link};
-use crate::route;
 use crate::sys::{monotonic, wait_readable};
 use crate::transport::{Incoming, Stamp, Transport, Troubles};
 use crate::udp::Flow;
 pub use echo::{Echo, Pass};
+pub use error::XdpError;
+use error::refusal;
 use flows::Table;
 use ring::{Desc, HEADROOM, Socket};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -63,79 +65,6 @@ impl Default for Options {
     }
 }
 
-/// Why there is no AF_XDP transport.
-#[derive(Debug, thiserror::Error)]
-pub enum XdpError {
-    /// No flows were asked for.
-    #[error("no flows: give at least one target")]
-    NoFlows,
-    /// No way to a target.
-    #[error("{0}; use sockets instead")]
-    Route(#[from] route::Error),
-    /// Flows that leave by two interfaces.
-    #[error("targets are reached by two interfaces, {0} and {1}: AF_XDP sends by one; use sockets instead")]
-    Interfaces(String, String),
-    /// An IPv4 source for an IPv6 target, or the other way round.
-    #[error("source {0} and target {1} are of two families")]
-    Families(IpAddr, SocketAddr),
-    /// Two flows with one source address and port, whose answers could not be told apart.
-    #[error("two flows have the source {0}")]
-    Twice(SocketAddr),
-    /// More flows than ports.
-    #[error("{address} has no source ports left from {} to {}; add source addresses", ports.start, ports.end.saturating_sub(1))]
-    Ports {
-        /// The source address.
-        address: IpAddr,
-        /// The ports that there are.
-        ports: Range<u16>,
-    },
-    /// The interface spreads what it receives over several queues.
-    #[error(
-        "interface {interface} has {queues} receive queues and an AF_XDP socket serves one: \
-         'ethtool -L {interface} combined 1' (or 'rx 1'), or use sockets"
-    )]
-    Queues {
-        /// Its name.
-        interface: String,
-        /// How many.
-        queues: u32,
-    },
-    /// Somebody else has an AF_XDP socket or an XDP program there.
-    #[error(
-        "interface {interface} is in use by another AF_XDP socket or XDP program; one worker to an interface: use one \
-         core, or sockets; a program that nobody uses any more goes with 'ip link set dev {interface} xdp off'"
-    )]
-    Busy {
-        /// Its name.
-        interface: String,
-    },
-    /// An echo where there is no Ethernet, or not at one of our addresses.
-    #[error(
-        "no interface of this host but loopback has the address {0}: an XDP echo needs one; use sockets instead"
-    )]
-    NoInterface(IpAddr),
-    /// No privilege.
-    #[error(
-        "{doing}: {source}; AF_XDP needs root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF): use sockets instead"
-    )]
-    Privilege {
-        /// What was refused.
-        doing: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// The kernel or the driver refuses for another reason.
-    #[error("{doing} on interface {interface}: {source}; use sockets instead")]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        /// The interface.
-        interface: String,
-        /// The kernel's error.
-        source: io::Error,
-    },
-}
-
 /// Flows over one AF_XDP socket.
 pub struct XdpFlows {
     /// Detached before the socket closes.
@@ -162,16 +91,6 @@ const TRIES: u32 = 16;
 
 /// For how long an interface may still be busy with who used it last: the kernel takes it apart in the background.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// What a refusal by the kernel means.
-fn refusal(doing: &'static str, interface: &str) -> impl FnOnce(io::Error) -> XdpError + use<> {
-    let interface = interface.to_owned();
-    move |source| match source.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => XdpError::Privilege { doing, source },
-        Some(libc::EBUSY | libc::EEXIST) => XdpError::Busy { interface },
-        _ => XdpError::System { doing, interface, source },
-    }
-}
 
 /// Tries again while the last user's things are being taken apart.
 fn patiently<T>(mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
