@@ -10,6 +10,7 @@ use crate::profile::{Order, Profile};
 use crate::random::{Draws, Keys, Table, threshold};
 use crate::{Error, Lists, Query, QuerySource};
 use measure::Seed;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::Checksum;
 use wire::name::{MAX_LABEL, MAX_NAME};
@@ -60,7 +61,8 @@ pub struct Synthesis {
     order: Order,
     edns: u64,
     do_bit: u64,
-    sizes: Table<u16>,
+    /// Without DO, and with it.
+    sizes: [Table<u16>; 2],
     nonexistent: u64,
     below: Table<u8>,
     below_nonexistent: Table<u8>,
@@ -117,6 +119,9 @@ impl Synthesis {
             Some(Table::new(profile.types.iter().map(|(&t, &w)| (t, w))))
         };
         let counts = |weights: &[f64]| Table::new(weights.iter().enumerate().map(|(n, &w)| (n as u8, w)));
+        let sizes = |sizes: &BTreeMap<u16, f64>| Table::new(sizes.iter().map(|(&s, &w)| (s, w)));
+        let with_do =
+            if profile.edns_sizes_do.is_empty() { &profile.edns_sizes } else { &profile.edns_sizes_do };
         let families = profile.ipv6 > 0.0;
         let matters = families || profile.ports.keys().any(|&port| port != Port::Random);
         Ok(Self {
@@ -129,7 +134,7 @@ impl Synthesis {
             order: profile.order,
             edns: threshold(profile.edns),
             do_bit: threshold(profile.do_bit),
-            sizes: Table::new(profile.edns_sizes.iter().map(|(&s, &w)| (s, w))),
+            sizes: [sizes(&profile.edns_sizes), sizes(with_do)],
             nonexistent: threshold(profile.nonexistent),
             below: counts(&profile.below),
             below_nonexistent: counts(&profile.below_nonexistent),
@@ -278,7 +283,8 @@ impl QuerySource for Synthesis {
             qname = wire::name::parent(qname);
         }
         let edns = (edns < self.edns)
-            .then(|| Edns { udp_size: self.sizes.get(size as u32), do_bit: edns < self.do_bit });
+            .then_some(edns < self.do_bit)
+            .map(|do_bit| Edns { udp_size: self.sizes[usize::from(do_bit)].get(size as u32), do_bit });
         let own = if self.types_of_zone { self.names.rtype(pick) } else { None };
         let qtype = match (&flood, own, &self.types) {
             (Some((qtype, _)), ..) => *qtype,

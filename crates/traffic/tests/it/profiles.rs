@@ -40,6 +40,8 @@ fn faults_are_named_with_line_and_column() {
         ("1232 = 1", "70000 = 1"),
         ("1232 = 1", ""),
         ("1232 = 1", "1232 = 0"),
+        ("[names]", "[edns.sizes-do]\n70000 = 1\n[names]"),
+        ("do = 0.2", "sizes-do = { 1232 = 1 }"),
         ("AAAA = 1", "AAAAA = 1"),
         ("AAAA = 1", "AAAA = -1"),
         ("AAAA = 1", "TYPE1 = 1"),

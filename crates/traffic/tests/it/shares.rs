@@ -90,6 +90,45 @@ bad-checksum = 0.5
     assert_shares(&tally(&queries), &Profile::parse(text, "odd").unwrap());
 }
 
+#[test]
+fn queries_with_do_may_have_sizes_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = zone(folder.path(), 10);
+    let text = |sizes_do: &str| {
+        format!(
+            "about = \"joint\"\ntypes = {{ A = 1 }}\n[edns]\nshare = 0.8\ndo = 0.3\n\
+             sizes = {{ 512 = 3, 1232 = 1 }}\n{sizes_do}"
+        )
+    };
+    let sizes = |sizes_do: &str| {
+        let path = write(folder.path(), "joint.toml", &text(sizes_do));
+        let mut counts = HashMap::new();
+        for query in stream(path.to_str().unwrap(), &zone) {
+            // The OPT record's class and flags, after the question.
+            let opt = &query.bytes[question::end(&query.bytes).unwrap()..];
+            if !opt.is_empty() {
+                let size = u16::from_be_bytes([opt[3], opt[4]]);
+                *counts.entry((opt[7] & 0x80 != 0, size)).or_insert(0u64) += 1;
+            }
+        }
+        counts
+    };
+    let joint = sizes("sizes-do = { 1232 = 1, 4096 = 4 }\n");
+    let expected =
+        [((false, 512), 0.375), ((false, 1232), 0.125), ((true, 1232), 0.06), ((true, 4096), 0.24)];
+    assert_eq!(joint.len(), expected.len());
+    for (which, share) in expected {
+        assert!(near(joint[&which], share), "{which:?}: {joint:?}, expected {share}");
+    }
+    // Without them all have the same.
+    let alike = sizes("");
+    for (which, share) in
+        [((false, 512), 0.375), ((false, 1232), 0.125), ((true, 512), 0.225), ((true, 1232), 0.075)]
+    {
+        assert!(near(alike[&which], share), "{which:?}: {alike:?}, expected {share}");
+    }
+}
+
 /// The name's last labels as in the zone, and how many labels there are before them.
 fn split(query: &Query) -> (Vec<u8>, usize) {
     let qname = question::parse(&query.bytes).expect("every query has a question").qname;
