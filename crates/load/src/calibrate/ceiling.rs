@@ -1,10 +1,9 @@
 //! What is reached between two hosts of a rack: a generator and an echo on cores of their own, joined by veth.
 
-use super::{CalibrateSpec, Way, add};
+use super::{CalibrateSpec, Way, dropped};
 use crate::echo::{Echo, EchoSpec};
 use crate::search::SearchResult;
 use crate::{Backend, Error};
-use measure::Pace;
 use rack::{HostSpec, Rack, RackSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,7 +59,7 @@ fn one(rack: &Rack, way: Way<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ceil
     let (there, here) = (host(ECHO), host(GENERATOR));
     let addr = |port| SocketAddr::new(there.v4.into(), port);
     let hole = there.udp_socket(addr(5300))?;
-    let flood = here.run_in(|| way.load(addr(5300), Pace::Flood, way.spec.trial))??;
+    let flood = here.run_in(|| way.flood(addr(5300)))??;
     drop(hole);
     progress(&format!("flood between hosts, {}: {:.0} queries/s", flood.backend, flood.counts.sent_qps));
     let echo_spec = EchoSpec { cpu: way.spec.echo_cpu, backend: way.backend, ..EchoSpec::new(addr(53)) };
@@ -90,7 +89,7 @@ fn one(rack: &Rack, way: Way<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ceil
         pacing_error_us: best.pacing_error_us,
         pacing_error_5000_us: steady.pacing_error_us,
         echo_latency_us: steady.latency_us,
-        drops: add(&[&flood.drops, &best.drops, &steady.drops]),
+        drops: dropped([&flood, &best, &steady]),
     })
 }
 

@@ -4,9 +4,10 @@
 
 mod ceiling;
 
+use crate::counts;
 use crate::echo::{Echo, EchoSpec};
 use crate::run::run_from;
-use crate::search::{Goal, Search, SearchResult};
+use crate::search::{self, Goal, Search, SearchResult};
 use crate::worker::settle;
 use crate::{Backend, Error, LoadResult, LoadSpec};
 pub use ceiling::Ceiling;
@@ -146,7 +147,7 @@ pub fn calibrate(
     let system = |error| Error::System { what: "cannot open a socket on loopback", error };
     let hole = UdpSocket::bind("127.0.0.1:0").map_err(system)?;
     let way = Way { spec, backend: Backend::Socket, stop };
-    let flood = way.load(hole.local_addr().map_err(system)?, Pace::Flood, spec.trial)?;
+    let flood = way.flood(hole.local_addr().map_err(system)?)?;
     drop(hole);
     progress(&format!("flood: {:.0} queries/s", flood.counts.sent_qps));
 
@@ -178,7 +179,7 @@ pub fn calibrate(
             pacing_error_us: best.pacing_error_us,
             pacing_error_5000_us: steady.pacing_error_us,
             echo_latency_us: steady.latency_us,
-            drops: add(&[&flood.drops, &best.drops, &steady.drops]),
+            drops: dropped([&flood, &best, &steady]),
             rack: Vec::new(),
             rack_note: None,
         })
@@ -190,11 +191,10 @@ pub fn calibrate(
     Ok(calibration)
 }
 
-fn add(parts: &[&BTreeMap<String, u64>]) -> BTreeMap<String, u64> {
+/// What was dropped in several loads.
+fn dropped(loads: [&LoadResult; 3]) -> BTreeMap<String, u64> {
     let mut sum = BTreeMap::new();
-    for (place, n) in parts.iter().copied().flatten() {
-        *sum.entry(place.clone()).or_default() += n;
-    }
+    loads.into_iter().for_each(|load| counts::add(&mut sum, load.drops.clone()));
     sum
 }
 
@@ -207,22 +207,31 @@ struct Way<'a> {
 
 impl Way<'_> {
     /// A load of plain queries.
-    fn load(&self, target: SocketAddr, pace: Pace, duration: Nanos) -> Result<LoadResult, Error> {
+    fn plain(&self, target: SocketAddr, pace: Pace, duration: Nanos) -> LoadSpec {
         let nothing =
             SourceSpec::Queries(traffic::QueriesSpec { path: "/dev/null".into(), edns: None, cycle: true });
-        let load = LoadSpec {
+        LoadSpec {
             cpus: self.spec.cpus.clone(),
             deadline: SECOND,
             warmup: duration / 10,
-            pacing_limit: crate::search::PACING_LIMIT,
+            pacing_limit: search::PACING_LIMIT,
             allow_external: self.spec.allow_external,
             backend: self.backend,
             ..LoadSpec::new(vec![target], nothing, pace, duration)
-        };
+        }
+    }
+
+    /// Offers such a load.
+    fn run(&self, load: &LoadSpec) -> Result<LoadResult, Error> {
         let sources = (0..load.cpus.len().max(1) as u64)
             .map(|w| Box::new(Plain(w * 100_000)) as Box<dyn QuerySource + Send>)
             .collect();
-        run_from(&load, sources, || clock::now() + 5_000_000, self.stop, &mut |_| ())
+        run_from(load, sources, || clock::now() + 5_000_000, self.stop, &mut |_| ())
+    }
+
+    /// A flood at a socket that nobody reads.
+    fn flood(&self, target: SocketAddr) -> Result<LoadResult, Error> {
+        self.run(&self.plain(target, Pace::Flood, self.spec.trial))
     }
 
     /// The search over an echo, its best valid trial, and a trial at 5,000 queries/s.
@@ -231,34 +240,26 @@ impl Way<'_> {
         target: SocketAddr,
         progress: &mut dyn FnMut(&str),
     ) -> Result<(SearchResult, LoadResult, LoadResult), Error> {
-        let spec = self.spec;
-        let at = |rate, duration| self.load(target, Pace::Open(Arrivals::Fixed { rate }), duration);
-        let steady = at(5000.0, 2 * spec.trial)?;
-        let goal = Goal {
-            initial_trial: spec.trial / 4,
-            final_trial: spec.trial,
-            duration_sum: 2 * spec.trial,
-            ..Goal::default()
-        };
-        let mut search = Search::new(goal, spec.budget).start(100_000.0);
-        let mut best = LoadResult::default();
-        while let crate::search::Next::Measure { rate, duration } = search.next() {
-            if self.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let r = at(rate, duration)?;
+        let trial = self.spec.trial;
+        let load = self.plain(target, Pace::Open(Arrivals::Fixed { rate: 5000.0 }), 2 * trial);
+        let steady = self.run(&load)?;
+        let goal =
+            Goal { initial_trial: trial / 4, final_trial: trial, duration_sum: 2 * trial, ..Goal::default() };
+        let (allowed, mut best) = (goal.loss_ratio, LoadResult::default());
+        let search = Search::new(goal, self.spec.budget).start(100_000.0);
+        let found = search::drive(&load, search, &mut |load| self.run(load), &mut |_, trial, r| {
             progress(&format!(
-                "echo at {rate:.0}/s: {:.0}/s answered, {}",
+                "echo at {:.0}/s: {:.0}/s answered, {}",
+                trial.rate,
                 r.counts.answered_qps,
                 r.validity.reasons.first().map_or("valid", |r| &r.code)
             ));
-            search.report(rate, duration, r.loss_ratio(), r.validity.valid);
-            if r.validity.valid && r.loss_ratio() <= 0.001 && r.counts.answered_qps > best.counts.answered_qps
-            {
-                best = r;
+            let better = r.counts.answered_qps > best.counts.answered_qps;
+            if better && trial.valid && trial.loss_ratio <= allowed {
+                best = r.clone();
             }
-        }
-        Ok((search.result(), best, steady))
+        })?;
+        Ok((found, best, steady))
     }
 }
 

@@ -27,7 +27,7 @@ mod signatures;
 
 pub use sampler::{Sample, Sampler};
 
-use crate::Error;
+use crate::{Error, counts};
 use facts::Facts;
 use judge::{Fault, Judgement, judge};
 use measure::Seed;
@@ -193,7 +193,7 @@ impl CheckResult {
             (&mut self.odd, odd),
             (&mut self.unchecked, unchecked),
         ] {
-            theirs.iter().for_each(|(name, n)| *ours.entry(name.clone()).or_default() += n);
+            counts::add(ours, theirs.clone());
         }
         self.serials.extend_from_slice(serials);
         examples.iter().for_each(|example| self.keep(example.clone()));

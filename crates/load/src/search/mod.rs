@@ -124,13 +124,7 @@ impl Search {
         Next::Measure { rate: load as f64, duration }
     }
 
-    /// What came of a trial: `loss_ratio` of the sent queries were lost; `valid` where the generator offered what it
-    /// claims.
-    pub fn report(&mut self, rate: f64, duration: Nanos, loss_ratio: f64, valid: bool) {
-        self.record(Trial { rate, duration, loss_ratio, valid, seen: None });
-    }
-
-    /// As [`Self::report`], with what else was seen.
+    /// What came of the trial that [`Self::next`] asked for.
     pub fn record(&mut self, trial: Trial) {
         self.spent += trial.duration;
         self.trials.push(trial);

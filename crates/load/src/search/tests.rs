@@ -43,7 +43,7 @@ impl Simulated {
         let mut n = 0;
         while let Next::Measure { rate, duration } = search.next() {
             let (loss, valid) = self.trial(rate);
-            search.report(rate, duration, loss, valid);
+            search.record(Trial { rate, duration, loss_ratio: loss, valid, seen: None });
             n += 1;
             assert!(n <= MOST_TRIALS, "it never ends");
         }
