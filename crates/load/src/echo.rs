@@ -136,8 +136,8 @@ impl Echo {
         self.addr
     }
 
-    /// Answers in the calling thread until `stop` is set or its time is over. `each_second` learns once a second what it
-    /// did so far.
+    /// Answers in the calling thread until `stop` is set or its time is over. `each_second` learns once a second what
+    /// it did so far.
     ///
     /// # Errors
     /// [`Error::Pin`]; [`Error::Echo`] where the socket breaks.

@@ -27,9 +27,9 @@ struct Part {
 }
 
 /// Runs a load from `hosts` of a kept rack together, each with an equal part of it, and adds up what came of it
-/// ([`LoadResult::merge`]). Each runs on its host's CPUs, or on its part of the specification's where the host has none.
-/// Targets that are hosts of the rack are allowed. What the roles write to standard error goes to a file for each in
-/// `logs`. `stop` and `events` are as in [`crate::run`]; a second is told when all hosts have told it.
+/// ([`LoadResult::merge`]). Each runs on its host's CPUs, or on its part of the specification's where the host has
+/// none. Targets that are hosts of the rack are allowed. What the roles write to standard error goes to a file for each
+/// in `logs`. `stop` and `events` are as in [`crate::run`]; a second is told when all hosts have told it.
 ///
 /// Queries of a profile differ from host to host; those of a file are the same on each, from its beginning.
 ///

@@ -3,8 +3,8 @@
 //! A query that was sent is *answered* (within the deadline, which counts from the send), or *lost*; an answer after
 //! the deadline makes it *late* too, and late ones are among the lost. A datagram that arrives is an answer, *late*, a
 //! *duplicate* (its query was answered before), *mismatched* (it has the id of a query of that flow but another
-//! question or source, or is not an answer at all), or *unexpected*. A mismatched datagram leaves its query waiting: the
-//! right answer may still come.
+//! question or source, or is not an answer at all), or *unexpected*. A mismatched datagram leaves its query waiting:
+//! the right answer may still come.
 
 use crate::second::Second;
 use crate::table::{Entry, State, Window};

@@ -1,7 +1,7 @@
 //! Truncated answers asked again over TCP, with a given probability (RZAIA 6.4).
 //!
-//! The query is made from the truncated answer: its question, and an OPT record with the answer's DO bit where the answer
-//! has one (a server repeats both: RFC 1035 section 4.1.1, RFC 3225 section 3).
+//! The query is made from the truncated answer: its question, and an OPT record with the answer's DO bit where the
+//! answer has one (a server repeats both: RFC 1035 section 4.1.1, RFC 3225 section 3).
 
 use crate::LoadSpec;
 use crate::lane::Lane;

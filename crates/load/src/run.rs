@@ -32,8 +32,8 @@ const SOCKET_RATE: f64 = 100_000.0;
 /// Everything is checked, opened and allocated first; then `start` is called, which may wait, and names the instant
 /// (monotonic) at which the first query is due. `stop` ends the run early: the result is then marked as cut short.
 /// `events` gets `Started` and, once a second, `Progress` with that second's `offered_qps`, `sent_qps`, `answered_qps`,
-/// `unsent`, `lost` (those given up in it), `truncated`, `wrong` (mismatched, duplicate and unexpected), `drops` (on our
-/// side), `latency_p50`, `latency_p99`, `latency_max`, `pacing_error_p99` and `stall_max` (microseconds, to 1.6 %),
+/// `unsent`, `lost` (those given up in it), `truncated`, `wrong` (mismatched, duplicate and unexpected), `drops` (on
+/// our side), `latency_p50`, `latency_p99`, `latency_max`, `pacing_error_p99` and `stall_max` (microseconds, to 1.6 %),
 /// and, at its end, `in_flight` and `open` (TCP connections).
 ///
 /// # Errors

@@ -1,11 +1,11 @@
 //! When a worker sends which query, and which it gives up: the rule against bursts.
 //!
-//! Query `n` is due at an absolute instant; worker `w` of `W` sends those with `n mod W = w`. Where the distances are even, a
-//! worker sends at most `burst` queries plus twice its share of the rate in any stretch of time: after a stall it first
-//! sends a burst of at most that size, then catches up at no more than double speed. Where they are not (drawn, or
-//! recorded), the bursts of the schedule itself are sent as they are, and the rule holds for what is late by more
-//! than [`ON_TIME`]. A query overdue by more than [`LATE_LIMIT`] is not sent any more but counted as unsent. So sent + unsent =
-//! offered, always.
+//! Query `n` is due at an absolute instant; worker `w` of `W` sends those with `n mod W = w`. Where the distances are
+//! even, a worker sends at most `burst` queries plus twice its share of the rate in any stretch of time: after a stall
+//! it first sends a burst of at most that size, then catches up at no more than double speed. Where they are not
+//! (drawn, or recorded), the bursts of the schedule itself are sent as they are, and the rule holds for what is late by
+//! more than [`ON_TIME`]. A query overdue by more than [`LATE_LIMIT`] is not sent any more but counted as unsent. So
+//! sent + unsent = offered, always.
 
 use measure::clock::SECOND;
 use measure::pace::Times;
@@ -14,7 +14,8 @@ use measure::{Arrivals, Nanos};
 /// How long after its intended time a query may still be sent.
 pub const LATE_LIMIT: Nanos = 10_000_000;
 
-/// How late a query of an uneven schedule may be and still be sent like one in time: less than a stall, more than a turn.
+/// How late a query of an uneven schedule may be and still be sent like one in time: less than a stall, more than a
+/// turn.
 const ON_TIME: Nanos = 200_000;
 
 /// How much faster than planned a worker may catch up.
@@ -238,8 +239,8 @@ impl Schedule {
         self.ended = true;
     }
 
-    /// How long after the warm-up the schedule ends, as far as is known: at its end by time, or when the next query would
-    /// have been due; where no next one is recorded, with the last.
+    /// How long after the warm-up the schedule ends, as far as is known: at its end by time, or when the next query
+    /// would have been due; where no next one is recorded, with the last.
     pub(crate) fn length(&self) -> Nanos {
         self.next.unwrap_or(self.last).min(self.span.until).saturating_sub(self.span.warmup)
     }
@@ -260,7 +261,8 @@ mod tests {
         Schedule::arrivals(&Arrivals::Fixed { rate }, 1, 0, span(total), (0, 1), burst)
     }
 
-    /// Goes through the schedule with the clock at the instants that `clock` gives: (time, sent in that turn) and unsent.
+    /// Goes through the schedule with the clock at the instants that `clock` gives: (time, sent in that turn) and
+    /// unsent.
     fn drive(s: &mut Schedule, mut clock: impl FnMut(Nanos) -> Nanos) -> (Vec<(Nanos, u32)>, u64) {
         let (mut sent, mut unsent, mut now) = (Vec::new(), 0, 0);
         loop {

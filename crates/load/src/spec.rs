@@ -73,8 +73,8 @@ pub struct Connections {
     pub idle: Nanos,
     /// The most queries waiting for their answers on one connection; more wait on our side. 0: no limit.
     pub pipeline: u32,
-    /// We close with RST instead of FIN: no port waits in TIME_WAIT then, of which a source address has enough for about 470
-    /// connections a second to one target.
+    /// We close with RST instead of FIN: no port waits in TIME_WAIT then, of which a source address has enough for
+    /// about 470 connections a second to one target.
     pub reset: bool,
 }
 
@@ -125,8 +125,8 @@ pub struct LoadSpec {
     /// So many queries are due together, at the same rate; 0 and 1: each by itself.
     #[serde(default)]
     pub group: u32,
-    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds ([`SPIN`] unless told). With less its core
-    /// has time for others, and queries leave as late as the machine wakes a thread; 0: it only sleeps.
+    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds ([`SPIN`] unless told). With less
+    /// its core has time for others, and queries leave as late as the machine wakes a thread; 0: it only sleeps.
     #[serde(default = "spin")]
     pub spin: Nanos,
     /// How queries travel.

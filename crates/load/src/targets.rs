@@ -39,8 +39,8 @@ impl From<IpAddr> for Prefix {
 }
 
 impl Prefix {
-    /// How many addresses a host of this network can have: all of them, but not IPv4's first and last where there are more than
-    /// two.
+    /// How many addresses a host of this network can have: all of them, but not IPv4's first and last where there are
+    /// more than two.
     pub fn hosts(&self) -> u64 {
         match self.ip {
             IpAddr::V4(_) if self.bits >= 31 => 1 << (32 - self.bits),
@@ -49,7 +49,8 @@ impl Prefix {
         }
     }
 
-    /// Host address `n`, from 0; beyond [`Self::hosts`] from the beginning again. An address with all of its bits is itself.
+    /// Host address `n`, from 0; beyond [`Self::hosts`] from the beginning again. An address with all of its bits is
+    /// itself.
     pub fn host(&self, n: u64) -> IpAddr {
         let n = n % self.hosts();
         match self.ip {

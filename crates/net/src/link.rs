@@ -137,8 +137,8 @@ pub fn receive_queues(name: &str) -> io::Result<u32> {
     Ok((channels[5] + channels[8]).max(1))
 }
 
-/// Has UDP checksums of what is sent through an interface computed by the kernel (`hardware` false), or left to hardware,
-/// which between virtual interfaces means to nobody.
+/// Has UDP checksums of what is sent through an interface computed by the kernel (`hardware` false), or left to
+/// hardware, which between virtual interfaces means to nobody.
 ///
 /// # Errors
 /// From the system.

@@ -90,8 +90,9 @@ impl Sender {
             at += count;
             messages += 1;
         }
-        // SAFETY: the first `messages` headers point at consecutive parts of the io vectors written above (at the frames'
-        // bytes), at `to`, and at a control message of the length stated; all outlive the call, and the kernel only reads.
+        // SAFETY: the first `messages` headers point at consecutive parts of the io vectors written above (at the
+        // frames' bytes), at `to`, and at a control message of the length stated; all outlive the call, and the kernel
+        // only reads.
         let sent = check(unsafe {
             libc::sendmmsg(
                 fd.as_raw_fd(),

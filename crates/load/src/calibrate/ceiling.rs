@@ -20,7 +20,8 @@ pub struct Ceiling {
     pub echo: String,
     /// Queries per second sent in a flood at a socket that nobody reads.
     pub flood_qps: f64,
-    /// Queries per second sent and answered by the echo within 0.1 % loss, in valid trials. None where no trial was valid.
+    /// Queries per second sent and answered by the echo within 0.1 % loss, in valid trials. None where no trial was
+    /// valid.
     pub echo_qps: Option<f64>,
     /// The search behind it.
     pub echo_search: SearchResult,

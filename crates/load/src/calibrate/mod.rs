@@ -87,8 +87,8 @@ pub struct Calibration {
     pub gap_share: f64,
     /// Queries per second sent in a flood at a socket that nobody reads.
     pub flood_qps: f64,
-    /// Queries per second sent and answered by the echo within 0.1 % loss, in valid trials: the greatest rate that a trial
-    /// on this machine can claim. None where no trial was valid.
+    /// Queries per second sent and answered by the echo within 0.1 % loss, in valid trials: the greatest rate that a
+    /// trial on this machine can claim. None where no trial was valid.
     pub echo_qps: Option<f64>,
     /// The search behind it.
     pub echo_search: SearchResult,

@@ -42,8 +42,8 @@ pub(super) enum End {
     Unknown(&'static str),
 }
 
-/// Zone cuts and aliases have NSEC records beside NS and CNAME; whether these are answered or the referral and the alias,
-/// servers differ.
+/// Zone cuts and aliases have NSEC records beside NS and CNAME; whether these are answered or the referral and the
+/// alias, servers differ.
 const NSEC_QUESTION: End = End::Unknown("nsec_question");
 
 /// What an answer must be.

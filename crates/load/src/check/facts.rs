@@ -116,8 +116,8 @@ impl Facts {
         self.node(name)?.set(kind)
     }
 
-    /// True where the apex has signatures of its SOA and of what denies existence. Zones from which signatures were taken
-    /// away, all but a few, count as unsigned: servers differ in what they make of them.
+    /// True where the apex has signatures of its SOA and of what denies existence. Zones from which signatures were
+    /// taken away, all but a few, count as unsigned: servers differ in what they make of them.
     pub fn is_signed(&self) -> bool {
         let signed = |rtype| self.set(&self.apex, Kind::rrsig(rtype)).is_some();
         signed(rtype::SOA) && (signed(rtype::NSEC) || signed(rtype::NSEC3PARAM))

@@ -7,8 +7,8 @@
 //!   DNAME), with its response code and AA (RFC 1034 section 4.3.2, RFC 4592, RFC 6672, RFC 6604);
 //! * that every record is the zone's, in whole RRsets, with its TTL (that of a negative answer's SOA: RFC 2308);
 //! * a referral's name servers and the glue it needs (RFC 9471);
-//! * with DO: signatures, which are verified with the zone's keys, DS or the proof that there is none, and NSEC or NSEC3
-//!   that prove what does not exist (RFC 4035 section 3.1, RFC 5155 section 7.2); without DO: none of it;
+//! * with DO: signatures, which are verified with the zone's keys, DS or the proof that there is none, and NSEC or
+//!   NSEC3 that prove what does not exist (RFC 4035 section 3.1, RFC 5155 section 7.2); without DO: none of it;
 //! * that the SOA serial never goes back (RFC 1982).
 //!
 //! A truncated answer need not be complete; what it has must be right. The zone file has to be what the server serves:
@@ -122,10 +122,11 @@ pub struct Serials {
 /// What the check of the sampled answers gave. `sampled = checked + Σ unchecked`; an answer with several faults counts
 /// once under each, so `checked - right` is the number of wrong answers.
 ///
-/// Faults: `rcode`, `aa`, `malformed`, `duplicate_record`, `foreign_record` (not the zone's), `incomplete_rrset`, `ttl`,
-/// `negative_ttl`, `answer_missing`, `answer_extra`, `referral_missing` (the NS RRset), `soa_missing`, `authority_extra`,
-/// `glue_missing` (all of it), `glue_incomplete` (some of it, although TC is clear), `ds_missing`, `rrsig_missing`, `signature` (does not verify), `proof` (NSEC or NSEC3 that do not prove
-/// what they must), `dnssec_without_do`, `old_serial` (before the zone file's), `serial_went_back`.
+/// Faults: `rcode`, `aa`, `malformed`, `duplicate_record`, `foreign_record` (not the zone's), `incomplete_rrset`,
+/// `ttl`, `negative_ttl`, `answer_missing`, `answer_extra`, `referral_missing` (the NS RRset), `soa_missing`,
+/// `authority_extra`, `glue_missing` (all of it), `glue_incomplete` (some of it, although TC is clear), `ds_missing`,
+/// `rrsig_missing`, `signature` (does not verify), `proof` (NSEC or NSEC3 that do not prove what they must),
+/// `dnssec_without_do`, `old_serial` (before the zone file's), `serial_went_back`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckResult {

@@ -135,8 +135,8 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// The closest encloser proof (RFC 5155 section 8.3), whose closest encloser may lie above the one that the zone has
-    /// where the chain passes over what is in between. Gives it, and whether opt-out covers the next closer name.
+    /// The closest encloser proof (RFC 5155 section 8.3), whose closest encloser may lie above the one that the zone
+    /// has where the chain passes over what is in between. Gives it, and whether opt-out covers the next closer name.
     fn closest<'n>(&self, name: &'n [u8], closest: &'n [u8]) -> Result<(&'n [u8], bool), String> {
         let mut up = closest;
         loop {

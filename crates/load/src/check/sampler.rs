@@ -20,9 +20,9 @@ pub struct Sample {
 /// Draws a uniform sample of the answers offered to it.
 ///
 /// Each answer gets a pseudorandom 64-bit rank from the seed and its number, and those of the lowest ranks are kept
-/// (bottom-k sampling). So samplers of several workers merge into what one sampler of all would have kept, and an answer
-/// that is not chosen costs a multiplication or two and no memory. At most `most` answers are held, 1 MB for each 1,000
-/// where answers have 1 KB.
+/// (bottom-k sampling). So samplers of several workers merge into what one sampler of all would have kept, and an
+/// answer that is not chosen costs a multiplication or two and no memory. At most `most` answers are held, 1 MB for
+/// each 1,000 where answers have 1 KB.
 #[derive(Debug)]
 pub struct Sampler {
     seed: u64,

@@ -5,8 +5,8 @@ use crate::{LoadResult, LoadSpec};
 use measure::{Arrivals, Pace};
 
 /// Measures what the search asks for, with `spec` in all but rate and duration (a tenth of each trial is warm-up
-/// besides), until it is done or a trial was cut short, which then does not count. `measure` offers a load; `each` learns
-/// of every trial: its number from 1, the trial as it counts, and its result.
+/// besides), until it is done or a trial was cut short, which then does not count. `measure` offers a load; `each`
+/// learns of every trial: its number from 1, the trial as it counts, and its result.
 ///
 /// # Errors
 /// Those of `measure`.

@@ -212,9 +212,9 @@ mod tests {
         trials.extend(std::iter::repeat_n(trial, count));
     }
 
-    /// Appendix C of the RFC: four goals at six points in time. For the last goal its table says Lower Bound at points 5
-    /// and 6 beside exceed ratios of 42.9 and 27.3 %, where 20 % is the goal; by appendix A, which is normative, those
-    /// are upper bounds.
+    /// Appendix C of the RFC: four goals at six points in time. For the last goal its table says Lower Bound at points
+    /// 5 and 6 beside exceed ratios of 42.9 and 27.3 %, where 20 % is the goal; by appendix A, which is normative,
+    /// those are upper bounds.
     #[test]
     fn the_rfcs_example_search() {
         use Class::{Lower, Undecided, Upper};

@@ -2,9 +2,9 @@
 //!
 //! Loss is not monotonic in the rate, and one short trial proves little. So each load is classified by all of its
 //! trials ([`goal`]), and the result is an interval: the *relevant upper bound* is the smallest load that the server
-//! cannot do, the *relevant lower bound* the greatest below it that it can. The search first looks for the neighbourhood
-//! with short trials, each led by the rate that the one before forwarded, then measures there in full length until
-//! the bounds are within the goal's width, or the time budget ends: whichever it was, the result says.
+//! cannot do, the *relevant lower bound* the greatest below it that it can. The search first looks for the
+//! neighbourhood with short trials, each led by the rate that the one before forwarded, then measures there in full
+//! length until the bounds are within the goal's width, or the time budget ends: whichever it was, the result says.
 //!
 //! [`Search`] is pure: it says what to measure next and is told what came of it.
 
@@ -162,7 +162,8 @@ impl Search {
         self.by_load.get(&load).map_or(0, Vec::len)
     }
 
-    /// The next probe: the same again where the last was invalid by chance; up by doubling; down to what the last probe forwarded; in between by halving.
+    /// The next probe: the same again where the last was invalid by chance; up by doubling; down to what the last probe
+    /// forwarded; in between by halving.
     fn probe(&self) -> u64 {
         let last = self.trials.last();
         let disturbed = last.filter(|t| !t.valid).map(|t| t.rate.round() as u64);

@@ -1,8 +1,8 @@
 //! One worker: a thread on a core of its own that sends its share of the schedule and receives the answers.
 //!
 //! A turn sends what is due ([`send`]), and receives as much as there is time for before the next deadline ([`turn`]).
-//! When nothing is due for longer than [`LoadSpec::spin`], the worker sleeps until that long before the next deadline; in
-//! the last stretch it polls, as a sleeping thread wakes tens of microseconds late. Answers may wait meanwhile: the
+//! When nothing is due for longer than [`LoadSpec::spin`], the worker sleeps until that long before the next deadline;
+//! in the last stretch it polls, as a sleeping thread wakes tens of microseconds late. Answers may wait meanwhile: the
 //! kernel has stamped them.
 
 mod send;

@@ -267,7 +267,8 @@ fn a_close_by_the_server_cuts_off_and_the_next_query_reopens() {
     stream.read_exact(&mut queries).unwrap();
     stream.write_all(&queries[..4]).unwrap();
     drop(stream);
-    // One is answered, a fifth asked; at most four of it are lost, and what was never asked goes to the next connection.
+    // One is answered, a fifth asked; at most four of it are lost, and what was never asked goes to the next
+    // connection.
     until(&mut flows, |f, _| {
         f.table.counts.closed_by_server + f.table.counts.reset == 1 && f.table.open == 1
     });

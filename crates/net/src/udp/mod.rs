@@ -150,8 +150,8 @@ impl UdpFlows {
         })
     }
 
-    /// For floods: larger batches, in which datagrams of one size and flow are handed to the kernel as one, which cuts it up
-    /// again (UDP GSO, Linux 4.18). They leave in one burst, so a paced load has no use for it.
+    /// For floods: larger batches, in which datagrams of one size and flow are handed to the kernel as one, which cuts
+    /// it up again (UDP GSO, Linux 4.18). They leave in one burst, so a paced load has no use for it.
     #[must_use]
     pub fn for_floods(mut self) -> Self {
         self.batch = Batch::new(FLOOD_BATCH);

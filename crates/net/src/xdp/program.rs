@@ -28,7 +28,8 @@ pub(super) struct Redirect {
 
 impl Redirect {
     /// A program that takes whole UDP datagrams (IPv4 without options, IPv6 without extension headers) to one of
-    /// `ports`, stamps them with the monotonic time, and gives them to the socket of their queue. All else goes its way.
+    /// `ports`, stamps them with the monotonic time, and gives them to the socket of their queue. All else goes its
+    /// way.
     pub fn new(ports: impl Iterator<Item = u16>) -> io::Result<Self> {
         let mut bits = vec![0u8; PORT_MAP];
         ports.for_each(|port| bits[usize::from(port / 8)] |= 1 << (port % 8));

@@ -134,8 +134,8 @@ impl Umem {
     fn new(chunks: usize, chunk: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let memory = Mapping::new(chunks * chunk, flags, -1, 0)?;
-        // Huge pages where they can be had: packets lie far apart, and each would want an address translation of its own.
-        // Then all at once, so that no page fault comes while it sends.
+        // Huge pages where they can be had: packets lie far apart, and each would want an address translation of its
+        // own. Then all at once, so that no page fault comes while it sends.
         for advice in [libc::MADV_HUGEPAGE, libc::MADV_POPULATE_WRITE] {
             // SAFETY: the mapping was made above, is as long as stated, and nothing points into it yet.
             unsafe { libc::madvise(memory.at.as_ptr().cast(), memory.len, advice) };

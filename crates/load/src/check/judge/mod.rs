@@ -174,8 +174,8 @@ impl Judge<'_> {
         {
             for set in section {
                 if !name::is_under(&set.owner, &facts.apex) {
-                    // Another zone of the server may have more about an alias, and addresses of names in the answer: data
-                    // of NS, MX and SRV end with a name.
+                    // Another zone of the server may have more about an alias, and addresses of names in the answer:
+                    // data of NS, MX and SRV end with a name.
                     let names = |s: &Set| s.rdatas.iter().any(|rdata| rdata.ends_with(&set.owner));
                     let named = || {
                         [set.kind.rtype, set.kind.covered].iter().any(|t| [rtype::A, rtype::AAAA].contains(t))
@@ -326,8 +326,8 @@ impl Judge<'_> {
         }
     }
 
-    /// A referral's glue: the addresses of the name servers at or below the cut (RFC 9471 section 3.1). Without any, the
-    /// delegation is lost; servers of before RFC 9471 leave some out of small answers.
+    /// A referral's glue: the addresses of the name servers at or below the cut (RFC 9471 section 3.1). Without any,
+    /// the delegation is lost; servers of before RFC 9471 leave some out of small answers.
     fn glue(&mut self) {
         let End::Referral { cut } = &self.expected.end else { return };
         let Some(servers) = self.facts.set(cut, Kind::plain(rtype::NS)) else { return };
