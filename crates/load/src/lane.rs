@@ -48,7 +48,7 @@ impl Lane {
     }
 
     /// Which flow a query takes by itself; none where any will do. Those of one family and of no client keep to one
-    /// flow until the batch is flushed, as those of no family do: what is on one flow goes in one sendmmsg.
+    /// flow until the batch is flushed, as those of no family do: neighbours on one flow go in one sendmmsg.
     fn own_flow(&self, query: &Query) -> Option<u32> {
         let family = |v6: bool| &self.families[usize::from(v6)];
         let list = query.ipv6.map(family).filter(|l| !l.is_empty());
