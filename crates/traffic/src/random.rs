@@ -69,10 +69,15 @@ pub(crate) fn threshold(share: f64) -> u64 {
 
 /// Values with weights, drawn by 32 random bits: the first bound above them.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<T>(Vec<(u64, T)>);
+pub(crate) struct Table<T> {
+    bounds: Vec<(u64, T)>,
+    /// For each value of the highest eight bits where the search begins. It mostly ends there too, and a branch that is
+    /// always the same costs nothing, where one for each value on the way costs more than all else of a draw.
+    first: [u16; 256],
+}
 
 impl<T: Copy> Table<T> {
-    /// Heavier values first, so that the search is short; weights must have a positive sum.
+    /// At most 65,536 values; weights must have a positive sum.
     pub(crate) fn new(values: impl IntoIterator<Item = (T, f64)>) -> Self {
         let mut values: Vec<(T, f64)> = values.into_iter().filter(|v| v.1 > 0.0).collect();
         values.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -88,12 +93,17 @@ impl<T: Copy> Table<T> {
         if let Some(last) = bounds.last_mut() {
             last.0 = 1 << 32;
         }
-        Self(bounds)
+        let first = std::array::from_fn(|high| bounds.partition_point(|b| b.0 <= (high as u64) << 24) as u16);
+        Self { bounds, first }
     }
 
     pub(crate) fn get(&self, bits: u32) -> T {
-        let bits = u64::from(bits);
-        self.0[self.0.iter().position(|&(bound, _)| bits < bound).unwrap_or(0)].1
+        let mut n = usize::from(self.first[(bits >> 24) as usize]);
+        // The last bound is above all.
+        while self.bounds[n].0 <= u64::from(bits) {
+            n += 1;
+        }
+        self.bounds[n].1
     }
 }
 
@@ -134,5 +144,20 @@ mod tests {
         let a = (0..100_000).filter(|&i| table.get(keys.draws(i).bits() as u32) == 'a').count();
         assert!((24_200..25_800).contains(&a), "{a}");
         assert_eq!((table.get(0), table.get(u32::MAX)), ('c', 'a'));
+    }
+
+    #[test]
+    fn tables_find_what_a_search_from_the_beginning_finds() {
+        let mut draws = Keys::new(Seed(3), "test").draws(0);
+        for count in [1, 2, 3, 18, 600] {
+            // Some bounds lie at a multiple of 2^24 exactly, most do not.
+            let table = Table::new((0..count).map(|n| (n, 1.0 + (n % 4) as f64)));
+            let search = |bits: u32| table.bounds.iter().find(|b| u64::from(bits) < b.0).map(|b| b.1);
+            let edges: Vec<u32> =
+                table.bounds.iter().flat_map(|b| [b.0 - 1, b.0]).filter_map(|b| b.try_into().ok()).collect();
+            for bits in (0..10_000).map(|_| draws.bits() as u32).chain(edges).chain([0, u32::MAX]) {
+                assert_eq!(Some(table.get(bits)), search(bits), "{count} {bits}");
+            }
+        }
     }
 }

@@ -16,11 +16,18 @@ use wire::Checksum;
 use wire::name::{MAX_LABEL, MAX_NAME};
 use wire::query::Edns;
 
-/// Octets of the characters of made labels; 32 of them, five random bits each.
-const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
-
-/// First labels of names with two or more labels below a delegation (assumed: hosts' usual names).
-const HOSTS: [&[u8]; 8] = [b"www", b"ns1", b"ns2", b"mail", b"dns", b"smtp", b"ftp", b"mx1"];
+/// First labels of names with two or more labels below a delegation (assumed: hosts' usual names), of one size in
+/// memory: copying that is an instruction.
+const HOSTS: [&[u8; 5]; 8] = [
+    b"\x03www\0",
+    b"\x03ns1\0",
+    b"\x03ns2\0",
+    b"\x04mail",
+    b"\x03dns\0",
+    b"\x04smtp",
+    b"\x03ftp\0",
+    b"\x03mx1\0",
+];
 
 /// Lengths of labels that are made not to exist, in octets, with weights in per cent: as seen in one
 /// minute at a root-like server (shared data, nsd-live.pcap.xz, last labels of NXDOMAIN answers).
@@ -79,7 +86,6 @@ pub struct Synthesis {
     /// The profile says over which family queries go.
     families: bool,
     flood: Option<Flood>,
-    qname: Vec<u8>,
     /// The draws and the chosen name of the next queries, from `at` on.
     ahead: [(Draws, Pick); AHEAD],
     at: usize,
@@ -144,7 +150,6 @@ impl Synthesis {
             df: threshold(profile.df),
             no_checksum: threshold(profile.no_checksum),
             bad_checksum: threshold(profile.no_checksum + profile.bad_checksum),
-            qname: Vec::with_capacity(2 * MAX_NAME),
             ahead: [Default::default(); AHEAD],
             at: AHEAD,
             names,
@@ -168,39 +173,40 @@ impl Synthesis {
     /// only a sample is known it cannot be there by construction (but for a wildcard): its third and
     /// fourth characters are hyphens, as in no name that a registry hands out but those that begin
     /// with "xn" (RFC 5890, section 2.3.1), and as in no delegation that `zone generate` makes.
-    fn push_nonexistent(&mut self, draws: &mut Draws, pick: Pick) {
-        let start = self.qname.len();
+    fn push_nonexistent(&self, draws: &mut Draws, pick: Pick, out: &mut Vec<u8>) {
+        let start = out.len();
         for attempt in 0u8.. {
             let len = self.lengths.get(draws.bits() as u32) + attempt;
             // More attempts than a label has room cannot be, but this ends even so: as in a sample.
             if !self.names.is_complete() || usize::from(len) > MAX_LABEL {
-                push_label(&mut self.qname, draws, (usize::from(len) + 4).min(MAX_LABEL));
+                push_label(out, draws, (usize::from(len) + 4).min(MAX_LABEL));
                 // The first letter must not make "xn--" of it.
-                self.qname[start + 1] = b'q';
-                self.qname[start + 3..start + 5].copy_from_slice(b"--");
-                self.qname.extend_from_slice(self.names.origin(pick));
+                out[start + 1] = b'q';
+                out[start + 3..start + 5].copy_from_slice(b"--");
+                out.extend_from_slice(self.names.origin(pick));
                 return;
             }
-            push_label(&mut self.qname, draws, usize::from(len));
-            self.qname.extend_from_slice(self.names.origin(pick));
-            if !self.names.contains(&self.qname[start..]) {
+            push_label(out, draws, usize::from(len));
+            out.extend_from_slice(self.names.origin(pick));
+            if !self.names.contains(&out[start..]) {
                 return;
             }
-            self.qname.truncate(start);
+            out.truncate(start);
         }
     }
+}
 
-    /// Labels to go before a name: a host's name first where there are two or more.
-    fn push_below(&mut self, draws: &mut Draws, count: u8) {
-        for n in 0..count {
-            if n == 0 && count > 1 {
-                let host = HOSTS[draws.below(HOSTS.len() as u64) as usize];
-                self.qname.push(host.len() as u8);
-                self.qname.extend_from_slice(host);
-            } else {
-                let len = 3 + draws.below(13) as usize;
-                push_label(&mut self.qname, draws, len);
-            }
+/// Labels to go before a name: a host's name first where there are two or more.
+fn push_below(out: &mut Vec<u8>, draws: &mut Draws, count: u8) {
+    for n in 0..count {
+        if n == 0 && count > 1 {
+            let host = HOSTS[draws.below(HOSTS.len() as u64) as usize];
+            let end = out.len() + 1 + usize::from(host[0]);
+            out.extend_from_slice(host);
+            out.truncate(end);
+        } else {
+            let len = 3 + draws.below(13) as usize;
+            push_label(out, draws, len);
         }
     }
 }
@@ -212,14 +218,26 @@ pub(crate) fn push_label(out: &mut Vec<u8>, draws: &mut Draws, len: usize) {
     // Twelve at a time, whatever the length: a loop of known length is a few instructions.
     while out.len() < start + len {
         let bits = draws.bits();
-        let letters: [u8; 12] = std::array::from_fn(|n| LETTERS[(bits >> (5 * n)) as usize & 31]);
-        out.extend_from_slice(&letters);
+        let [low, high] = [bits, bits >> 40].map(|bits| letters(bits).to_le_bytes());
+        out.extend_from_slice(&low);
+        out.extend_from_slice(&high[..4]);
     }
     out.truncate(start + len);
     let first = out[start];
     if first.is_ascii_digit() {
         out[start] = first - b'0' + b'u';
     }
+}
+
+/// Eight characters of "abcdefghijklmnopqrstuvwxyz012345", five bits each from the lowest on: all at once.
+fn letters(bits: u64) -> u64 {
+    // Halves of twenty bits, quarters of ten, eighths of five move apart.
+    let x = bits & 0xf_ffff | (bits & 0xff_fff0_0000) << 12;
+    let x = x & 0x0000_03ff_0000_03ff | (x & 0x000f_fc00_000f_fc00) << 6;
+    let x = x & 0x001f_001f_001f_001f | (x & 0x03e0_03e0_03e0_03e0) << 3;
+    // An octet of 26 or more gets its highest bit set, and is a digit.
+    let digits = (x + 0x6666_6666_6666_6666) >> 7 & 0x0101_0101_0101_0101;
+    x + 0x6161_6161_6161_6161 - digits * u64::from(b'a' + 26 - b'0')
 }
 
 impl QuerySource for Synthesis {
@@ -255,32 +273,33 @@ impl QuerySource for Synthesis {
             c if c < self.bad_checksum => Checksum::Bad,
             _ => Checksum::Right,
         };
-        self.qname.clear();
+        let out = &mut query.bytes;
+        wire::query::begin(out, 0);
+        let start = out.len();
         if let (Some(flood), Some((_, draws))) = (&self.flood, flood.as_mut()) {
             query.list = None;
-            flood.push_name(draws, &self.names, pick, &mut self.qname);
+            flood.push_name(draws, &self.names, pick, out);
         } else if query.nonexistent {
             let count = self.below_nonexistent.get(below as u32);
-            self.push_below(&mut draws, count);
+            push_below(out, &mut draws, count);
             let absent = self.names.pick_absent(self.order, index, || draws.bits());
             query.list = absent.map(|pick| pick.list);
             match absent {
-                Some(pick) => self.qname.extend_from_slice(self.names.name(pick)),
-                None => self.push_nonexistent(&mut draws, pick),
+                Some(pick) => out.extend_from_slice(self.names.name(pick)),
+                None => self.push_nonexistent(&mut draws, pick, out),
             }
         } else {
             query.list = Some(pick.list);
             // Labels below make sense below a delegation only: elsewhere they make names that do not exist.
             if self.names.is_delegation(pick) {
                 let count = self.below.get(below as u32);
-                self.push_below(&mut draws, count);
+                push_below(out, &mut draws, count);
             }
-            self.qname.extend_from_slice(self.names.name(pick));
+            out.extend_from_slice(self.names.name(pick));
         }
         // Below a long name there is no room: labels go from the left until it fits.
-        let mut qname = &self.qname[..];
-        while qname.len() > MAX_NAME {
-            qname = wire::name::parent(qname);
+        while out.len() - start > MAX_NAME {
+            out.drain(start..=start + usize::from(out[start]));
         }
         let edns = (edns < self.edns)
             .then_some(edns < self.do_bit)
@@ -292,7 +311,23 @@ impl QuerySource for Synthesis {
             (None, None, Some(types)) => types.get(qtype as u32),
             (None, None, None) => wire::rtype::A,
         };
-        wire::query::write(&mut query.bytes, 0, qname, qtype, edns);
+        wire::query::end(out, qtype, edns);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_bits_are_a_letter() {
+        let alphabet = b"abcdefghijklmnopqrstuvwxyz012345";
+        let mut draws = Keys::new(Seed(1), "test").draws(0);
+        for _ in 0..10_000 {
+            let bits = draws.bits();
+            let expected = std::array::from_fn(|n| alphabet[(bits >> (5 * n)) as usize & 31]);
+            assert_eq!(letters(bits).to_le_bytes(), expected, "{bits:x}");
+        }
     }
 }

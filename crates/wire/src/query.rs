@@ -15,18 +15,35 @@ pub struct Edns {
 /// `qname_wire` is an uncompressed name in wire format, ending in the root label; it is not checked.
 /// Allocates only where `buf` is too small.
 pub fn write(buf: &mut Vec<u8>, id: u16, qname_wire: &[u8], qtype: u16, edns: Option<Edns>) {
-    buf.clear();
-    buf.extend_from_slice(&id.to_be_bytes());
-    buf.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(edns.is_some())]);
+    begin(buf, id);
     buf.extend_from_slice(qname_wire);
+    end(buf, qtype, edns);
+}
+
+/// The first part of [`write`]: replaces `buf` by a header. The caller appends the name, and then calls [`end`].
+#[inline]
+pub fn begin(buf: &mut Vec<u8>, id: u16) {
+    let [high, low] = id.to_be_bytes();
+    buf.clear();
+    buf.extend_from_slice(&[high, low, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+}
+
+/// The last part of [`write`], after the name.
+///
+/// # Panics
+/// Where nothing was begun.
+#[inline]
+pub fn end(buf: &mut Vec<u8>, qtype: u16, edns: Option<Edns>) {
     let [high, low] = qtype.to_be_bytes();
     buf.extend_from_slice(&[high, low, 0, 1]);
     if let Some(edns) = edns {
+        buf[11] = 1; // ARCOUNT
         buf.extend_from_slice(&opt(edns));
     }
 }
 
 /// The OPT record: root name, type 41, class = UDP size, TTL = extended RCODE, version, flags; no data.
+#[inline]
 fn opt(edns: Edns) -> [u8; 11] {
     let [high, low] = edns.udp_size.to_be_bytes();
     [0, 0, 41, high, low, 0, 0, if edns.do_bit { 0x80 } else { 0 }, 0, 0, 0]

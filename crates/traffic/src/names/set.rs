@@ -1,7 +1,6 @@
 //! Which names there are: a hash table of offsets into the names' own memory.
 
 use wire::name::{MAX_NAME, wire_len};
-use wire::question::hash_octets;
 
 const FREE: Entry = Entry { tag: 0, at: u32::MAX };
 
@@ -111,15 +110,52 @@ impl Set {
 
 /// Of the name in small letters.
 fn hash(wire: &[u8]) -> u64 {
-    let mut lower = [0; MAX_NAME];
-    let lower = &mut lower[..wire.len()];
-    lower.copy_from_slice(wire);
-    lower.make_ascii_lowercase();
-    hash_octets(lower)
+    // Odd constants with well-spread bits: the fractions of sqrt(2) and sqrt(3).
+    const STATE: u64 = 0x6a09_e667_f3bc_c909;
+    const FACTOR: u64 = 0xbb67_ae85_84ca_a73b;
+    let fold = |state: u64, word: u64| {
+        let product = u128::from(state ^ word) * u128::from(FACTOR);
+        (product as u64) ^ (product >> 64) as u64
+    };
+    let mut state = STATE ^ wire.len() as u64;
+    let mut chunks = wire.chunks_exact(8);
+    for chunk in &mut chunks {
+        state = fold(state, small(u64::from_le_bytes(chunk.try_into().expect("chunks of eight"))));
+    }
+    let rest = chunks.remainder().iter().rev().fold(0, |word, &octet| word << 8 | u64::from(octet));
+    // Once more at the end: the last word must reach every bit too.
+    fold(fold(state, small(rest)), STATE)
+}
+
+/// Eight octets in small letters, all at once. Octets above 127 are no letters, as in `make_ascii_lowercase`.
+fn small(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let low = word & (0x7f * ONES);
+    // The highest bit of each octet: at least 'A', above 'Z', below 128.
+    let (from_a, above_z) = (low + (0x80 - 0x41) * ONES, low + (0x80 - 0x5b) * ONES);
+    let capital = from_a & !above_z & !word & (0x80 * ONES);
+    word | capital >> 2
 }
 
 /// The name that begins there.
 pub(super) fn name_at(bytes: &[u8], at: u32) -> &[u8] {
     let rest = &bytes[at as usize..];
     &rest[..wire_len(rest).unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_octets_become_small_as_one_does() {
+        for octet in 0..=255u8 {
+            for at in 0..8 {
+                let mut octets = *b"Az@[`{Z9";
+                octets[at] = octet;
+                let got = small(u64::from_le_bytes(octets)).to_le_bytes();
+                assert_eq!(got, octets.map(|o| o.to_ascii_lowercase()), "{octets:?}");
+            }
+        }
+    }
 }
