@@ -25,7 +25,7 @@ pub enum Error {
     #[error(transparent)]
     Zone(#[from] zone::Error),
     /// The sockets could not be opened.
-    #[error("cannot open {flows} sockets from {source_address} to {target}: {error}")]
+    #[error("cannot open {flows} sockets from {source_address} to {target}: {error}{}", way_out(error))]
     Open {
         /// How many were asked for.
         flows: u32,
@@ -76,4 +76,17 @@ pub enum Error {
         /// The system's reason.
         error: io::Error,
     },
+}
+
+/// What can be done where sockets run out.
+fn way_out(error: &io::Error) -> &'static str {
+    match rustix::io::Errno::from_io_error(error) {
+        Some(rustix::io::Errno::MFILE) => {
+            "; raise the hard limit of open files (ulimit -Hn), or use --backend xdp, whose flows need none"
+        }
+        Some(rustix::io::Errno::ADDRINUSE | rustix::io::Errno::AGAIN) => {
+            "; a source address has about 28,000 ports: give more of them (--source)"
+        }
+        _ => "",
+    }
 }

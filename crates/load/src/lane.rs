@@ -47,29 +47,26 @@ impl Lane {
         self.targets.len() as u32
     }
 
-    /// Which flow a query takes by itself; none where any will do. Those of one family and of no client keep to one
-    /// flow until the batch is flushed, as those of no family do: neighbours on one flow go in one sendmmsg.
-    fn own_flow(&self, query: &Query) -> Option<u32> {
-        let family = |v6: bool| &self.families[usize::from(v6)];
-        let list = query.ipv6.map(family).filter(|l| !l.is_empty());
-        match (query.client, list) {
-            (Some(client), Some(list)) => Some(list[client as usize % list.len()]),
-            (Some(client), None) => Some(client % self.flows()),
-            (None, Some(list)) => Some(list[self.flow as usize % list.len()]),
-            (None, None) => None,
-        }
-    }
-
-    /// Takes an id: on the query's own flow, or on this one or the next that has a free one.
+    /// Takes an id: on the client's own flow; without a client on this one or the next (of the query's family) that has a
+    /// free one. Queries keep to one flow until the batch is flushed: neighbours on one flow go in one sendmmsg.
     fn claim(&mut self, query: &Query, hash: u64, due: Due, class: Class) -> Option<(u32, u16)> {
-        if let Some(flow) = self.own_flow(query) {
-            return self.recorder.claim(flow, due.intended, hash, due.quiet, class).map(|id| (flow, id));
+        let Self { recorder, families, .. } = self;
+        let list = query.ipv6.map(|v6| &families[usize::from(v6)]).filter(|list| !list.is_empty());
+        let all = self.targets.len();
+        let place = |n: u32| match list {
+            Some(list) => list[n as usize % list.len()],
+            None => (n as usize % all) as u32,
+        };
+        let mut try_one =
+            |flow| recorder.claim(flow, due.intended, hash, due.quiet, class).map(|id| (flow, id));
+        if let Some(client) = query.client {
+            return try_one(place(client));
         }
-        for _ in 0..self.flows() {
-            if let Some(id) = self.recorder.claim(self.flow, due.intended, hash, due.quiet, class) {
-                return Some((self.flow, id));
+        for _ in 0..all {
+            if let Some(taken) = try_one(place(self.flow)) {
+                return Some(taken);
             }
-            self.next_flow();
+            self.flow = (self.flow + 1) % all as u32;
         }
         None
     }

@@ -72,6 +72,7 @@ impl Sum {
             checked,
             recv_buffer,
             table_bytes,
+            transport_bytes,
             cut_short,
             histograms,
         } = part;
@@ -84,6 +85,7 @@ impl Sum {
             (&mut all.unexpected, unexpected),
             (&mut all.icmp, icmp),
             (&mut all.table_bytes, table_bytes),
+            (&mut all.transport_bytes, transport_bytes),
         ] {
             *to += from;
         }

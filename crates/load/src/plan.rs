@@ -9,7 +9,10 @@ use trace::Survey;
 
 /// The most workers, and the most flows of one worker.
 const MOST_WORKERS: u32 = 256;
-const MOST_FLOWS: u32 = 65_536;
+const MOST_FLOWS: u32 = 262_144;
+
+/// The most ids of one worker: 6.4 GB of tables.
+const MOST_IDS: u64 = 1 << 28;
 
 /// Queries per second and worker for which id windows are made where the pace does not say.
 const CLOSED_RATE: f64 = 250_000.0;
@@ -78,10 +81,11 @@ impl LoadSpec {
             (most, slots(most))
         });
         for flows in [Some(flows_per_worker), connections.map(|c| c.0)].into_iter().flatten() {
-            if flows > MOST_FLOWS {
+            let in_flight = u64::from(flows) * slots(flows) as u64;
+            if flows > MOST_FLOWS || in_flight > MOST_IDS {
                 return refuse(format!(
-                    "{flows} flows for each worker, where {MOST_FLOWS} are the most: give a shorter --deadline, a lower \
-                     rate, or more --workers"
+                    "{flows} flows for each worker and room for {in_flight} queries in flight, where {MOST_FLOWS} and \
+                     {MOST_IDS} are the most: give a shorter --deadline, a lower rate, or more --workers"
                 ));
             }
         }

@@ -172,6 +172,9 @@ pub struct LoadResult {
     pub recv_buffer: u64,
     /// Memory of the tables of queries in flight, in bytes.
     pub table_bytes: u64,
+    /// Memory that the transports kept for packets, flows and connections when the last query had been sent, in bytes; the
+    /// kernel's is not in it.
+    pub transport_bytes: u64,
     /// The run was stopped before its end.
     pub cut_short: bool,
     /// The distributions.

@@ -249,13 +249,16 @@ fn flows(spec: &LoadSpec, worker: u32, count: u32) -> Vec<Flow> {
     (first..first + count).map(flow).collect()
 }
 
-/// Raises the soft limit of open files towards the hard one; where that does not suffice, opening says so.
+/// Raises the limit of open files: as root to what is wanted, otherwise towards the hard limit; where that does not suffice,
+/// opening says so.
 fn more_descriptors(want: u64) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < want) {
-        limit.current = Some(limit.maximum.map_or(want, |most| most.min(want)));
-        let _ = setrlimit(Resource::Nofile, limit);
+        let most = limit.maximum.unwrap_or(want);
+        let all = rustix::process::Rlimit { current: Some(want), maximum: Some(most.max(want)) };
+        limit.current = Some(most.min(want));
+        let _ = setrlimit(Resource::Nofile, all).or_else(|_| setrlimit(Resource::Nofile, limit));
     }
 }
 
@@ -317,7 +320,8 @@ fn result(
 ) -> LoadResult {
     let mut tallies: [Tally; Class::COUNT] = Default::default();
     let mut offered = [0; Class::COUNT];
-    let (mut length, mut id_waits, mut checksums, mut table_bytes) = (0, 0, 0, 0);
+    let (mut length, mut id_waits, mut checksums) = (0, 0, 0);
+    let (mut table_bytes, mut transport_bytes) = (0, 0);
     let (mut stall, mut clock_step, mut recv_buffer) = (Stall::default(), 0i64, usize::MAX);
     let mut troubles = Troubles::default();
     let mut scheduling = crate::health::Scheduling::default();
@@ -331,6 +335,7 @@ fn result(
         id_waits += r.id_waits;
         checksums += r.checksums;
         table_bytes += r.table_bytes;
+        transport_bytes += r.transport_bytes;
         length = length.max(r.length);
         cut_short |= r.cut_short;
         recv_buffer = recv_buffer.min(r.receive_buffer);
@@ -402,6 +407,7 @@ fn result(
         workers: plan.workers,
         recv_buffer: recv_buffer as u64,
         table_bytes: table_bytes as u64,
+        transport_bytes: transport_bytes as u64,
         cut_short,
         ..LoadResult::new(measured, offered, length, spec.deadline)
     }

@@ -24,6 +24,11 @@ impl Batch {
         self.frames.len()
     }
 
+    /// Octets of memory that its buffers have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.frames.iter().map(|f| size_of::<Outgoing>() + f.bytes.capacity()).sum()
+    }
+
     /// The next free buffer, emptied, for a query on `flow`; `None` where all are lent.
     pub(crate) fn lend(&mut self, flow: u32) -> Option<&mut Outgoing> {
         let frame = self.frames.get_mut(self.flows.len())?;

@@ -138,6 +138,9 @@ pub trait Transport {
     /// The receive buffer of each flow as the kernel granted it, in bytes of its accounting.
     fn receive_buffer(&self) -> usize;
 
+    /// Octets of memory that it keeps now, for packets, flows and connections. The kernel's buffers come on top.
+    fn memory(&self) -> usize;
+
     /// How packets go: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `tcp`.
     fn backend(&self) -> &'static str;
 

@@ -134,7 +134,8 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
         .collect();
     let _ = writeln!(
         out,
-        "\ngenerator: {} worker{}{}, {} by {}{}, {} flows, bursts of at most {}{}, receive buffers of {} bytes; drops: {}",
+        "\ngenerator: {} worker{}{}, {} by {}{}, {} flows, bursts of at most {}{}, receive buffers of {} bytes, {} bytes of tables, \
+         {} of transports; drops: {}",
         r.workers,
         if r.workers == 1 { "" } else { "s" },
         if spec.cpus.is_empty() { String::new() } else { format!(" on cpu {}", list(&spec.cpus)) },
@@ -145,6 +146,8 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
         r.burst,
         if r.group > 1 { format!(", due {} at a time", r.group) } else { String::new() },
         grouped(r.recv_buffer),
+        grouped(r.table_bytes),
+        grouped(r.transport_bytes),
         if drops.is_empty() { "none".into() } else { drops.join(", ") },
     );
     verdict(&mut out, &r.validity);

@@ -55,6 +55,7 @@ pub(crate) struct Report {
     pub backend: &'static str,
     pub receive_buffer: usize,
     pub table_bytes: usize,
+    pub transport_bytes: usize,
     pub samples: Option<Sampler>,
 }
 
@@ -100,6 +101,8 @@ struct Work<'a> {
     stall: Stall,
     offered: [u64; Class::COUNT],
     id_waits: u64,
+    /// What the transports kept when the last query had been sent.
+    transport_bytes: usize,
     cut_short: bool,
 }
 
@@ -142,6 +145,7 @@ impl Worker<'_> {
             stall: Stall::default(),
             offered: [0; Class::COUNT],
             id_waits: 0,
+            transport_bytes: 0,
             cut_short: false,
             w: self,
         };
@@ -161,6 +165,8 @@ impl Worker<'_> {
             Pace::Flood => work.unpaced(u32::MAX)?,
         };
         let scheduling = Scheduling::read().since(before);
+        let lanes = std::iter::once(&work.w.main).chain(&work.w.tcp);
+        work.transport_bytes = lanes.map(|lane| lane.transport.memory()).sum();
         work.drain()?;
         Ok(work.report(scheduling, length))
     }
@@ -202,6 +208,7 @@ impl Work<'_> {
             backend: self.w.main.transport.backend(),
             receive_buffer: self.w.main.transport.receive_buffer(),
             table_bytes: 0,
+            transport_bytes: self.transport_bytes,
             samples: self.sampler,
         };
         for mut lane in std::iter::once(self.w.main).chain(self.w.tcp) {

@@ -95,14 +95,6 @@ impl TcpFlows {
         })
     }
 
-    /// Memory of slots, connections and buffers now, in bytes. A connection at rest costs about 150; what is written or
-    /// waits adds to it, at most `pipeline` and `waiting` queries, and at most [`Incoming::MAX`] octets of an answer
-    /// that is not complete. The kernel has about 2 KB more for each, and what its buffers hold.
-    pub fn bytes(&self) -> usize {
-        let slots = self.slots.iter().map(|s| size_of::<Slot>() + s.waiting.capacity()).sum::<usize>();
-        slots + self.table.bytes() + self.pool.bytes() + self.buffer.len()
-    }
-
     /// Connections that exist now, those in their handshake and spent ones included.
     pub fn existing(&self) -> usize {
         self.table.live()
@@ -371,6 +363,15 @@ impl Transport for TcpFlows {
 
     fn receive_buffer(&self) -> usize {
         self.receive_buffer
+    }
+
+    /// A connection at rest costs about 150; what is written or waits adds to it, at most `pipeline` and `waiting` queries,
+    /// and at most [`Incoming::MAX`] octets of an answer that is not complete. The kernel has about 2 KB more for each,
+    /// and what its buffers hold.
+    fn memory(&self) -> usize {
+        let slots = self.slots.iter().map(|s| size_of::<Slot>() + s.waiting.capacity()).sum::<usize>();
+        let buffers = self.pool.bytes() + self.buffer.len() + self.batch.bytes();
+        slots + self.table.bytes() + buffers
     }
 
     fn backend(&self) -> &'static str {

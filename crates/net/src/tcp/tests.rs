@@ -210,7 +210,7 @@ fn what_the_server_does_not_read_is_written_later() {
     }
     let mut stream = listener.accept().unwrap().0;
     until(&mut flows, |f, _| f.table.counts.established == 1);
-    assert!(flows.bytes() > 1 << 20, "24 MB fit into socket buffers");
+    assert!(flows.memory() > 1 << 20, "24 MB fit into socket buffers");
     let server = std::thread::spawn(move || {
         let mut all = vec![0; COUNT * 60_002];
         stream.read_exact(&mut all).unwrap();
@@ -222,7 +222,7 @@ fn what_the_server_does_not_read_is_written_later() {
     });
     assert_eq!(answers(&mut flows, 1)[0].1, [7, 7]);
     server.join().unwrap();
-    assert!(flows.bytes() < 1 << 20, "{} octets kept", flows.bytes());
+    assert!(flows.memory() < 1 << 20, "{} octets kept", flows.memory());
 }
 
 #[test]

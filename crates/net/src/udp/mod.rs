@@ -341,6 +341,10 @@ impl Transport for UdpFlows {
         self.receive_buffer
     }
 
+    fn memory(&self) -> usize {
+        self.sockets.len() * size_of::<Socket>() + self.batch.bytes() + self.receiver.size() * Incoming::MAX
+    }
+
     fn backend(&self) -> &'static str {
         if self.segmenting { "socket+gso" } else { "socket" }
     }

@@ -170,12 +170,6 @@ impl XdpFlows {
         self.unstamped
     }
 
-    /// Octets of memory that it keeps: packets and flows.
-    pub fn memory(&self) -> usize {
-        let rings = self.socket.received.size() + self.socket.to_send.size();
-        rings as usize * self.socket.umem.chunk + self.table.bytes()
-    }
-
     /// Takes back the chunks of packets that have left.
     fn reclaim(&mut self) {
         let produced = self.socket.sent.produced();
@@ -369,6 +363,12 @@ impl Transport for XdpFlows {
 
     fn receive_buffer(&self) -> usize {
         self.socket.received.size() as usize * self.socket.umem.chunk
+    }
+
+    /// The kernel shares these packets.
+    fn memory(&self) -> usize {
+        let rings = self.socket.received.size() + self.socket.to_send.size();
+        rings as usize * self.socket.umem.chunk + self.table.bytes() + self.batch.bytes()
     }
 
     fn backend(&self) -> &'static str {
