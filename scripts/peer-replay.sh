@@ -89,7 +89,9 @@ printf '%-10s %-22s %15s %10s %10s %10s %10s\n' capture program matched 'p50 us'
 for _ in $(seq "$rounds"); do
     for capture in "${captures[@]}"; do
         file=$work/$capture.pcap
-        measure dnsrack "$capture" "$dnsrack" load replay "$address" "[$address6]" --trace "$file" --cpus 1
+        for backend in xdp socket; do
+            measure "dnsrack-$backend" "$capture" "$dnsrack" load replay "$address" "[$address6]" --trace "$file" --cpus 1 --backend $backend
+        done
         measure tcpreplay "$capture" tcpreplay -q -i "$generator_device" "$file"
         timers=(nano gtod select)
         [ "$capture" = synthetic ] || timers=(nano)

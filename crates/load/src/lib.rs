@@ -35,7 +35,7 @@ pub use result::{Histograms, Latency, LoadResult, PacingError, Part, TcpResult};
 pub use run::run;
 pub use schedule::LATE_LIMIT;
 pub use source::Source;
-pub use spec::{Backend, Connections, LONGEST, LoadSpec, SPIN, Transport};
+pub use spec::{Backend, Connections, LONGEST, LoadSpec, REPLAY_SPIN, SPIN, Transport};
 pub use targets::{Prefix, parse_target};
 pub use verdict::{
     CLOCK_LIMIT, PACING_COUNT, PACING_LIMIT, PREEMPTED_LIMIT, STALL_LIMIT, STEAL_LIMIT, UNSENT_LIMIT,

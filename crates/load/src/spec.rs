@@ -16,6 +16,10 @@ pub const LONGEST: Nanos = 24 * 3600 * SECOND;
 /// gaps at RZAIA's 5,000 queries/s, so that such a trial never sleeps while it sends.
 pub const SPIN: Nanos = 250_000;
 
+/// The same for what was recorded, whose timing is the point: who has just slept sends several microseconds later, as
+/// nothing of the way is in the processor's caches any more.
+pub const REPLAY_SPIN: Nanos = 50_000_000;
+
 /// How queries travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Transport {
@@ -125,8 +129,9 @@ pub struct LoadSpec {
     /// So many queries are due together, at the same rate; 0 and 1: each by itself.
     #[serde(default)]
     pub group: u32,
-    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds ([`SPIN`] unless told). With less
-    /// its core has time for others, and queries leave as late as the machine wakes a thread; 0: it only sleeps.
+    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds ([`SPIN`] unless told; for what
+    /// was recorded [`REPLAY_SPIN`]). With less its core has time for others, and queries leave as late as the machine
+    /// wakes a thread; 0: it only sleeps.
     #[serde(default = "spin")]
     pub spin: Nanos,
     /// How queries travel.
@@ -185,6 +190,7 @@ fn buffer() -> usize {
 impl LoadSpec {
     /// A load with defaults for everything else.
     pub fn new(targets: Vec<SocketAddr>, source: impl Into<Source>, pace: Pace, duration: Nanos) -> Self {
+        let spin = if matches!(pace, Pace::Recorded { .. }) { REPLAY_SPIN } else { SPIN };
         Self {
             targets,
             source: source.into(),
@@ -200,7 +206,7 @@ impl LoadSpec {
             burst: 0,
             recv_buffer: buffer(),
             group: 0,
-            spin: spin(),
+            spin,
             transport: Transport::default(),
             retry: 1.0,
             backend: Backend::default(),

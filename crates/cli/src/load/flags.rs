@@ -59,9 +59,9 @@ pub struct Sending {
     #[arg(long, value_name = "N", default_value_t = 1)]
     group: u32,
     /// Poll for so long before each deadline, and sleep until then; with less the core is free for others, and queries leave
-    /// as late as the machine wakes a thread
-    #[arg(long, value_name = "TIME", default_value = "250us", value_parser = units::duration)]
-    spin: Nanos,
+    /// as late as the machine wakes a thread [default: 250us, replay: 50ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    spin: Option<Nanos>,
     /// Sending threads [default: one for each of --cpus, or one]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     workers: u32,
@@ -211,6 +211,7 @@ impl Flags {
 impl Sending {
     /// A load of these queries at a pace.
     pub fn spec(&self, source: impl Into<Source>, pace: Pace) -> LoadSpec {
+        let usual = LoadSpec::new(self.targets.clone(), source, pace, DURATION);
         LoadSpec {
             deadline: self.deadline,
             flows: self.flows,
@@ -219,7 +220,7 @@ impl Sending {
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             burst: self.burst,
             group: self.group,
-            spin: self.spin,
+            spin: self.spin.unwrap_or(usual.spin),
             check: self.check_against.as_ref().map(|zone| CheckSpec {
                 sample: self.check_sample.min(1_000_000) as u32,
                 seed: Seed(self.seed),
@@ -238,7 +239,7 @@ impl Sending {
             recv_buffer: self.recv_buffer as usize,
             seed: Seed(self.seed),
             allow_external: self.allow_external,
-            ..LoadSpec::new(self.targets.clone(), source, pace, DURATION)
+            ..usual
         }
     }
 }
