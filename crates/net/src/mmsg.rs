@@ -1,7 +1,7 @@
 //! Batches for sendmmsg and recvmmsg, allocated once.
 #![allow(unsafe_code)] // each block says why it is sound
 
-use crate::sys::{RawAddr, check, nanos, parse_addr, wall};
+use crate::sys::{RawAddr, check, monotonic, nanos, parse_addr, wall};
 use crate::transport::{Incoming, Outgoing};
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -18,7 +18,8 @@ fn empty_header() -> libc::mmsghdr {
 }
 
 /// Sends `frames`, in the order that `order` gives, to one address: returns how many went, all of them from the
-/// front of `order`. An error means that the first could not be sent.
+/// front of `order`, and when (monotonic, read last before the system call). An error means that the first could not be
+/// sent.
 pub(crate) struct Sender {
     vectors: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
@@ -65,7 +66,7 @@ impl Sender {
         to: &RawAddr,
         frames: &[Outgoing],
         order: &[u16],
-    ) -> io::Result<usize> {
+    ) -> io::Result<(usize, u64)> {
         let length = |i: usize| frames[usize::from(order[i])].bytes.len();
         let all = order.len().min(self.headers.len());
         let (mut at, mut messages) = (0, 0);
@@ -90,6 +91,7 @@ impl Sender {
             at += count;
             messages += 1;
         }
+        let at = monotonic();
         // SAFETY: the first `messages` headers point at consecutive parts of the io vectors written above (at the
         // frames' bytes), at `to`, and at a control message of the length stated; all outlive the call, and the kernel
         // only reads.
@@ -101,7 +103,7 @@ impl Sender {
                 libc::MSG_DONTWAIT,
             )
         })?;
-        Ok(self.headers[..sent as usize].iter().map(|h| h.msg_hdr.msg_iovlen).sum())
+        Ok((self.headers[..sent as usize].iter().map(|h| h.msg_hdr.msg_iovlen).sum(), at))
     }
 
     pub(crate) fn send(
@@ -110,7 +112,10 @@ impl Sender {
         to: &RawAddr,
         frames: &[Outgoing],
         order: &[u16],
-    ) -> io::Result<usize> {
+    ) -> io::Result<(usize, u64)> {
+        if let [one] = order {
+            return send_one(fd, to, &frames[usize::from(*one)].bytes).map(|at| (1, at));
+        }
         let n = order.len().min(self.headers.len());
         for ((&at, vector), header) in order.iter().zip(self.vectors.iter_mut()).zip(self.headers.iter_mut())
         {
@@ -122,13 +127,23 @@ impl Sender {
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_controllen = 0;
         }
+        let at = monotonic();
         // SAFETY: the first `n` headers point at one io vector each, these at the frames' bytes, and at `to`; all
         // outlive the call, and the kernel only reads them (sendmsg does not write through name and vectors).
         let sent = check(unsafe {
             libc::sendmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), n as libc::c_uint, libc::MSG_DONTWAIT)
         })?;
-        Ok(sent as usize)
+        Ok((sent as usize, at))
     }
+}
+
+/// Sends one datagram: the shortest way into the kernel. Returns when.
+fn send_one(fd: BorrowedFd<'_>, to: &RawAddr, bytes: &[u8]) -> io::Result<u64> {
+    let (data, name) = (bytes.as_ptr().cast(), (&raw const to.storage).cast());
+    let at = monotonic();
+    // SAFETY: bytes and address outlive the call and have the lengths stated; the kernel only reads them.
+    let sent = unsafe { libc::sendto(fd.as_raw_fd(), data, bytes.len(), libc::MSG_DONTWAIT, name, to.len) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(at) }
 }
 
 /// A batch of receive buffers.

@@ -11,7 +11,7 @@ pub use responder::Responder;
 
 use crate::batch::Batch;
 use crate::mmsg::{Receiver, Sender, take_error};
-use crate::sys::{RawAddr, check, get_option, monotonic, set_option, wait_readable};
+use crate::sys::{RawAddr, check, get_option, set_option, wait_readable};
 use crate::transport::{Incoming, Outgoing, Stamp, Transport, Troubles};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -199,14 +199,13 @@ impl UdpFlows {
         let (mut from, mut tries) = (0, 0);
         while from < self.order.len() {
             let rest = &self.order[from..];
-            let at = monotonic();
             let (fd, to) = (socket.fd.as_fd(), &socket.raw_target);
             let sent = match self.segmenting {
                 true => self.sender.send_segmented(fd, to, frames, rest),
                 false => self.sender.send(fd, to, frames, rest),
             };
             match sent {
-                Ok(sent) => {
+                Ok((sent, at)) => {
                     rest[..sent].iter().for_each(|&i| done(usize::from(i), Some(at)));
                     (from, tries) = (from + sent, 0);
                 }
