@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # How fast dnsrack and kxdpgun send into a sink (a socket that nobody reads), in turn, on the same rack with one core each
 # for generator and receive path: floods with full bookkeeping over sockets (bursts of 512, cut up by the kernel) and
-# over AF_XDP, and paced over AF_XDP with bursts of 8 at 0.9 times what kxdpgun
-# sent in the same round. Rates are the programs' own; beside them what arrived at the sink's end of the link (its
-# interface's counters). Needs root (AF_XDP, and rack up pins namespaces). Usage: scripts/peer-flood.sh [ROUNDS [SECONDS]]
+# over AF_XDP, and paced over AF_XDP with bursts of 8, offered the rate that kxdpgun reached in the same round. Rates are the
+# programs' own; beside them what arrived at the sink's end of the link (its interface's counters). Needs root (AF_XDP, and rack up pins namespaces). Usage: scripts/peer-flood.sh [ROUNDS [SECONDS]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-5} seconds=${2:-5}
@@ -38,7 +37,7 @@ for round in $(seq "$rounds"); do
     xdp=$(of sent_qps)
     a2=$(counted ours --flood --backend socket)
     flood=$(of sent_qps)
-    rate=$((peer * 9 / 10))
+    rate=$peer
     a3=$(counted ours --rate "$rate" --burst 8 --backend xdp)
     awk -v OFMT=%.0f -v r="$round" -v p="$peer" -v a="$a1" -v f="$flood" -v b="$a2" -v o="$rate" -v q="$(of sent_qps)" -v c="$a3" \
         -v x="$xdp" -v d="$a4" -v why="$(why)" 'BEGIN {
