@@ -71,13 +71,6 @@ impl Lane {
         None
     }
 
-    fn next_flow(&mut self) {
-        self.flow += 1;
-        if self.flow == self.flows() {
-            self.flow = 0;
-        }
-    }
-
     /// Puts a query into the batch, which is flushed where it is full; false where no id is free.
     pub(crate) fn put(&mut self, query: &Query, hash: u64, due: Due, class: Class) -> io::Result<bool> {
         let Some((flow, id)) = self.claim(query, hash, due, class) else { return Ok(false) };
@@ -115,8 +108,8 @@ impl Lane {
                 }
             })?;
             self.pending.clear();
+            self.flow = (self.flow + 1) % self.flows();
         }
-        self.next_flow();
         Ok(())
     }
 
