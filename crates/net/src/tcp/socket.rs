@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // each block says why it is sound
 
 use crate::mmsg::stamp_of;
-use crate::sys::{RawAddr, check, set_option};
+use crate::sys::{RawAddr, check, parse_addr, set_option};
 use crate::transport::Stamp;
 use crate::udp::Flow;
 use std::io;
@@ -58,7 +58,24 @@ pub(crate) fn connect(flow: &Flow) -> (Option<OwnedFd>, io::Result<()>) {
         Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
         other => other.map(drop),
     };
+    // Where nobody listens at one of our own ports, the kernel may choose that very port for us and connect us to
+    // ourselves: a refusal by another name.
+    let result = match result {
+        Ok(()) if local(socket.as_fd()) == Some(flow.target) => {
+            Err(io::Error::from_raw_os_error(libc::ECONNREFUSED))
+        }
+        other => other,
+    };
     (Some(socket), result)
+}
+
+/// A socket's own address.
+fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
+    let mut raw = RawAddr::empty();
+    let mut len = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: storage and length outlive the call; the kernel writes at most `len` octets.
+    check(unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut raw.storage).cast(), &raw mut len) }).ok()?;
+    parse_addr(&raw.storage)
 }
 
 /// Makes closing send RST instead of FIN, so that the port is free at once instead of after TIME_WAIT.
@@ -157,5 +174,21 @@ impl Epoll {
     /// Waits until a socket has something to do, or `timeout` nanoseconds have passed; a signal ends it too.
     pub(crate) fn wait(&self, timeout: u64) -> io::Result<()> {
         crate::sys::wait_readable(self.fd.as_fd(), timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_would_be_connected_to_itself_is_refused() {
+        // A port that is ours: to connect from it to itself is what the kernel does where it draws that port.
+        let port = {
+            let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            probe.local_addr().unwrap()
+        };
+        let (_socket, result) = connect(&Flow { source: port, target: port });
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ECONNREFUSED));
     }
 }
