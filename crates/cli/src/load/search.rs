@@ -111,7 +111,7 @@ pub fn latencies(trials: &[LatencyAt]) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{:>7}{:>13}{:>13}{:>10}{:>10}{:>10}{:>10}{:>11}  latency in us, from the intended time",
+        "\n{:>7}{:>15}{:>15}{:>10}{:>10}{:>10}{:>10}{:>11}  latency in us, from the intended time",
         "of peak", "offered, 1/s", "answered, 1/s", "lost", "p50", "p90", "p99", "p99.9"
     );
     for LatencyAt { fraction, rate, result } in trials {
@@ -119,7 +119,7 @@ pub fn latencies(trials: &[LatencyAt]) -> String {
         let [p50, p90, p99, p999] = [l.p50, l.p90, l.p99, l.p999].map(show::us);
         let _ = writeln!(
             out,
-            "{:>7}{:>13}{:>13}{:>10}{p50:>10}{p90:>10}{p99:>10}{p999:>11}  {}",
+            "{:>7}{:>15}{:>15}{:>10}{p50:>10}{p90:>10}{p99:>10}{p999:>11}  {}",
             format!("{:.0} %", fraction * 100.0),
             grouped(*rate as u64),
             grouped(result.counts.answered_qps.round() as u64),
