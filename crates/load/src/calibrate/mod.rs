@@ -174,7 +174,7 @@ pub fn calibrate(
             gap_us: Delay::of(&gaps),
             gap_share,
             flood_qps: flood.counts.sent_qps,
-            echo_qps: found.peak_qps,
+            echo_qps: ceiling(&found, &best),
             echo_search: found,
             pacing_error_us: best.pacing_error_us,
             pacing_error_5000_us: steady.pacing_error_us,
@@ -261,6 +261,11 @@ impl Way<'_> {
         })?;
         Ok((found, best, steady))
     }
+}
+
+/// The rate that the search proved; where its budget ended before, that of its best valid trial.
+fn ceiling(found: &SearchResult, best: &LoadResult) -> Option<f64> {
+    found.peak_qps.or_else(|| Some(best.counts.answered_qps).filter(|qps| *qps > 0.0))
 }
 
 /// Nanoseconds of one reading.
