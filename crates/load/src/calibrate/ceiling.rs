@@ -85,7 +85,7 @@ fn one(rack: &Rack, way: Way<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ceil
         backend: flood.backend.clone(),
         echo: answers.into(),
         flood_qps: flood.counts.sent_qps,
-        echo_qps: super::ceiling(&search, &best),
+        echo_qps: super::proven_or_best(&search, &best),
         echo_search: search,
         pacing_error_us: best.pacing_error_us,
         pacing_error_5000_us: steady.pacing_error_us,

@@ -174,7 +174,7 @@ pub fn calibrate(
             gap_us: Delay::of(&gaps),
             gap_share,
             flood_qps: flood.counts.sent_qps,
-            echo_qps: ceiling(&found, &best),
+            echo_qps: proven_or_best(&found, &best),
             echo_search: found,
             pacing_error_us: best.pacing_error_us,
             pacing_error_5000_us: steady.pacing_error_us,
@@ -264,7 +264,7 @@ impl Way<'_> {
 }
 
 /// The rate that the search proved; where its budget ended before, that of its best valid trial.
-fn ceiling(found: &SearchResult, best: &LoadResult) -> Option<f64> {
+fn proven_or_best(found: &SearchResult, best: &LoadResult) -> Option<f64> {
     found.peak_qps.or_else(|| Some(best.counts.answered_qps).filter(|qps| *qps > 0.0))
 }
 

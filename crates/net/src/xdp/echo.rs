@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 ///
 /// What comes must carry a whole UDP checksum or none: between virtual interfaces sockets leave it to be computed by
 /// hardware, unless transmission checksum offload is off at the sender. And what is sent back through a veth
-/// arrives only where the other end has an XDP program too: [`Pass`] does (receive offload alone has it wait in a ring
-/// for a packet that wakes the receiver).
+/// arrives only where the other end has an XDP program too, as [`super::XdpFlows`] and this have (receive offload alone
+/// has it wait in a ring for a packet that wakes the receiver).
 #[derive(Debug)]
 pub struct Echo {
     _link: Link,
@@ -52,24 +52,5 @@ impl Echo {
     /// The interface.
     pub fn interface(&self) -> &str {
         &self.interface
-    }
-}
-
-/// Lets everything pass: what a veth needs to receive what an XDP program at its other end sends; ends on drop.
-#[derive(Debug)]
-pub struct Pass {
-    _link: Link,
-}
-
-impl Pass {
-    /// Attaches it to an interface of the current network namespace.
-    ///
-    /// # Errors
-    /// [`XdpError::Busy`], [`XdpError::Privilege`], [`XdpError::System`].
-    pub fn open(interface: &str, mode: Mode) -> Result<Self, XdpError> {
-        let index = crate::link::index(interface).map_err(refusal("find it", interface))?;
-        let program = super::program::pass().map_err(refusal("load an XDP program", interface))?;
-        let (link, _) = attach(&program, index, mode).map_err(refusal("attach an XDP program", interface))?;
-        Ok(Self { _link: link })
     }
 }

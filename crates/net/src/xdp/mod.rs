@@ -22,7 +22,7 @@ use crate::bpf::{Attach, Link};
 use crate::sys::{monotonic, wait_readable};
 use crate::transport::{Incoming, Stamp, Transport, Troubles};
 use crate::udp::Flow;
-pub use echo::{Echo, Pass};
+pub use echo::Echo;
 pub use error::XdpError;
 use error::refusal;
 use flows::Table;

@@ -220,10 +220,3 @@ fn answer(counts: &Map, addr: SocketAddr) -> Vec<u64> {
     a.exit(Xdp::Pass);
     a.finish()
 }
-
-/// A program that lets everything pass.
-pub(super) fn pass() -> io::Result<Program> {
-    let mut a = Assembler::default();
-    a.exit(Xdp::Pass);
-    Program::load(&a.finish())
-}
