@@ -7,5 +7,8 @@ pub mod read;
 mod replay;
 pub mod write;
 
-pub use read::{Counts, Message, Options, Reader, Skipped, fuzz_capture, fuzz_packets};
+pub use read::{
+    ChecksumState, Connection, Counts, End, Event, Frame, Message, Options, Quote, Reader, Skipped,
+    fuzz_capture, fuzz_packets,
+};
 pub use replay::{LOADED_MAX, Replay, ReplaySpec, Survey};

@@ -1,6 +1,6 @@
 //! Queries of a trace with their times, for a load to send again.
 
-use crate::read::{Counts, Error, Options, Reader, Skipped};
+use crate::read::{ChecksumState, Counts, Error, Options, Reader, Skipped};
 use measure::Nanos;
 use measure::clock::SECOND;
 use serde::{Deserialize, Serialize};
@@ -249,7 +249,13 @@ impl Walk {
             } else {
                 self.bytes.clear();
                 self.bytes.extend_from_slice(message.bytes);
-                break (message.at, message.from, message.tcp.is_some(), message.df, message.checksum);
+                break (
+                    message.at,
+                    message.from,
+                    message.tcp.is_some(),
+                    message.df,
+                    message.checksum != ChecksumState::Absent,
+                );
             }
         };
         if survey.queries == 0 {

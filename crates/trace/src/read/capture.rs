@@ -21,23 +21,27 @@ const ORDER: u32 = 0x1a2b_3c4d;
 
 /// One packet as captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packet<'a> {
+pub(crate) struct Packet<'a> {
     /// Nanoseconds since 1970.
     pub at: Nanos,
     /// The link type's number as tcpdump.org registers it.
     pub link: u16,
     /// What was captured of it.
     pub bytes: &'a [u8],
+    /// How long it was.
+    pub len: usize,
 }
 
 /// One capture file.
-pub(super) struct Capture {
+pub(crate) struct Capture {
     input: Input,
     format: Format,
     /// The packet in sight: the octets before it, its length, how much to go on by after it.
     packet: (usize, usize, usize),
     pub at: Nanos,
     link: u16,
+    /// How long the packet in sight was.
+    len: usize,
 }
 
 enum Format {
@@ -82,7 +86,7 @@ impl Capture {
         let (big, unit) = match magic {
             SECTION => {
                 let format = Format::Pcapng { big: false, interfaces: Vec::new() };
-                return Ok(Self { input, format, packet: (0, 0, 0), at: 0, link: 0 });
+                return Ok(Self { input, format, packet: (0, 0, 0), at: 0, link: 0, len: 0 });
             }
             0xa1b2_c3d4 => (true, 1000),
             0xd4c3_b2a1 => (false, 1000),
@@ -104,7 +108,7 @@ impl Capture {
         // The upper bits tell of frame check sequences, which come after what we look at.
         let link = u32_at(bytes, 20, big) as u16;
         input.pass(24);
-        Ok(Self { input, format: Format::Pcap { big, unit, link }, packet: (0, 0, 0), at: 0, link })
+        Ok(Self { input, format: Format::Pcap { big, unit, link }, packet: (0, 0, 0), at: 0, link, len: 0 })
     }
 
     /// Goes on to the next packet; false at the end.
@@ -130,7 +134,8 @@ impl Capture {
     /// The packet in sight.
     pub fn packet(&self) -> Packet<'_> {
         let (before, length, _) = self.packet;
-        Packet { at: self.at, link: self.link, bytes: &self.input.bytes()[before..before + length] }
+        let bytes = &self.input.bytes()[before..before + length];
+        Packet { at: self.at, link: self.link, bytes, len: self.len.max(length) }
     }
 
     fn damaged(&self, what: String) -> Error {
@@ -142,8 +147,8 @@ impl Capture {
             return Ok(false);
         }
         let header = self.input.bytes();
-        let [seconds, part, length] = [0, 4, 8].map(|at| u32_at(header, at, big));
-        let length = length as usize;
+        let [seconds, part, length, len] = [0, 4, 8, 12].map(|at| u32_at(header, at, big));
+        let (length, len) = (length as usize, len as usize);
         if length > PACKET_MAX {
             return Err(self.damaged(format!("a packet of {length} octets, where {PACKET_MAX} are the most")));
         }
@@ -151,7 +156,7 @@ impl Capture {
             return Ok(false);
         }
         self.at = u64::from(seconds) * SECOND + u64::from(part) * unit;
-        self.link = link;
+        (self.link, self.len) = (link, len);
         self.packet = (16, length, 16 + length);
         Ok(true)
     }
@@ -230,11 +235,12 @@ impl Capture {
     ) -> Result<bool, Error> {
         let block = &self.input.bytes()[..length - 4];
         let Format::Pcapng { interfaces, .. } = &self.format else { unreachable!("asked for pcapng only") };
-        // Where the packet is, how long it is, whose it is.
-        let (before, captured, interface) = match kind {
-            6 => (28, u32_at(block, 20, big) as usize, u32_at(block, 8, big)),
-            2 => (28, u32_at(block, 20, big) as usize, u16_at(block, 8, big).into()),
-            _ => (12, u32_at(block, 8, big) as usize, 0),
+        // Where the packet is, how much of it is there, how long it was, whose it is.
+        let length_at = |at: usize| u32_at(block, at, big) as usize;
+        let (before, captured, len, interface) = match kind {
+            6 => (28, length_at(20), length_at(24), u32_at(block, 8, big)),
+            2 => (28, length_at(20), length_at(24), u16_at(block, 8, big).into()),
+            _ => (12, length_at(8), length_at(8), 0),
         };
         let Some(interface) = interfaces.get(interface as usize) else {
             counts.packets += 1;
@@ -257,7 +263,7 @@ impl Capture {
             let ticks = u64::from(u32_at(block, 12, big)) << 32 | u64::from(u32_at(block, 16, big));
             self.at = interface.time(ticks);
         }
-        self.link = interface.link;
+        (self.link, self.len) = (interface.link, len);
         self.packet = (before, captured, length);
         Ok(true)
     }

@@ -4,6 +4,7 @@ use super::packet::Tcp;
 use super::stream::{Role, Stream};
 use super::{Counts, Skip, Skipped};
 use measure::Nanos;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,14 +22,53 @@ pub(super) struct Whole {
     pub connection: u64,
     pub from: SocketAddr,
     pub to: SocketAddr,
+    /// Of the segment that made it whole.
+    pub ttl: u8,
+    /// See [`super::Message::handshake`].
+    pub handshake: Option<Nanos>,
     /// Where it is among the octets.
     pub at: Range<usize>,
+}
+
+/// How a TCP connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// Both ends sent FIN.
+    Closed,
+    /// One end sent RST.
+    Reset,
+    /// Neither, as far as the trace goes.
+    Open,
+}
+
+/// A TCP connection to or from a server's port, as much as was seen of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Its number, as in [`super::Message::tcp`].
+    pub number: u64,
+    /// Who opened it; where that was not seen, the end that is no server's by its port.
+    pub client: SocketAddr,
+    /// The other end.
+    pub server: SocketAddr,
+    /// When its first segment was captured.
+    pub first: Nanos,
+    /// When its last segment was captured.
+    pub last: Nanos,
+    /// SYN was answered with SYN, or there were data: it stood.
+    pub established: bool,
+    /// Octets of data seen, both ways, those sent again included.
+    pub octets: u64,
+    /// DNS messages, both ways.
+    pub messages: u64,
+    /// How it ended.
+    pub end: End,
 }
 
 /// All connections, and the messages that the last segment made whole.
 #[derive(Default)]
 pub(super) struct Connections {
-    known: HashMap<(SocketAddr, SocketAddr), Connection>,
+    known: HashMap<(SocketAddr, SocketAddr), State>,
     begun: u64,
     held: usize,
     /// Connections of which there was a message.
@@ -36,22 +76,34 @@ pub(super) struct Connections {
     pub ready: Ready,
 }
 
-/// Messages in order.
+/// Messages, and connections that are over, in order.
 #[derive(Default)]
 pub(super) struct Ready {
-    queue: VecDeque<Whole>,
+    queue: VecDeque<Item>,
     octets: Vec<u8>,
+    /// Messages that were ever ready.
+    messages: u64,
 }
 
-struct Connection {
-    number: u64,
+/// What became ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Message(Whole),
+    Connection(Connection),
+}
+
+/// What is known of a connection.
+struct State {
+    seen: Connection,
+    /// When SYN was sent, and the answer to it.
+    syn: [Option<Nanos>; 2],
+    /// From the answer to SYN to what answers that.
+    handshake: Option<Nanos>,
+    reset: bool,
     /// From the lower address and port of the key, and to it.
     streams: [Stream; 2],
-    last: Nanos,
     /// Closed or reset; remembered, so that what is sent again is known for what it is.
     over: bool,
-    /// It had a message.
-    spoke: bool,
 }
 
 /// Where a stream puts its messages.
@@ -61,6 +113,8 @@ pub(super) struct Sink<'a> {
     connection: u64,
     from: SocketAddr,
     to: SocketAddr,
+    ttl: u8,
+    handshake: Option<Nanos>,
 }
 
 impl Sink<'_> {
@@ -73,19 +127,20 @@ impl Sink<'_> {
         let octets = &mut self.ready.octets;
         let at = octets.len()..octets.len() + message.len();
         octets.extend_from_slice(message);
-        let (connection, from, to) = (self.connection, self.from, self.to);
-        self.ready.queue.push_back(Whole { connection, from, to, at });
+        let Self { connection, from, to, ttl, handshake, .. } = *self;
+        self.ready.queue.push_back(Item::Message(Whole { connection, from, to, ttl, handshake, at }));
+        self.ready.messages += 1;
     }
 }
 
 impl Ready {
-    /// Takes the next message; its octets stay until there is none left.
-    pub fn take(&mut self) -> Option<Whole> {
-        let whole = self.queue.pop_front();
-        if whole.is_none() {
+    /// Takes the next one; the octets of messages stay until there is none left.
+    pub fn take(&mut self) -> Option<Item> {
+        let item = self.queue.pop_front();
+        if item.is_none() {
             self.octets.clear();
         }
-        whole
+        item
     }
 
     pub fn octets(&self, whole: &Whole) -> &[u8] {
@@ -98,7 +153,7 @@ impl Connections {
     pub fn add(
         &mut self,
         at: Nanos,
-        tcp: &Tcp,
+        (tcp, ttl): (&Tcp, u8),
         data: &[u8],
         is_server: impl Fn(u16) -> bool,
         counts: &mut Counts,
@@ -119,25 +174,24 @@ impl Connections {
             if self.known.len() == CONNECTIONS_MAX {
                 self.forget_a_quarter(skipped);
             }
-            let role = |from: SocketAddr, to: SocketAddr| match (is_server(from.port()), is_server(to.port()))
-            {
-                (false, true) => Role::Queries,
-                (true, false) => Role::Responses,
-                _ => Role::Either,
-            };
-            let streams = [Stream::new(role(key.0, key.1)), Stream::new(role(key.1, key.0))];
-            let number = self.begun;
-            self.begun += 1;
             counts.connections += 1;
-            self.known.insert(key, Connection { number, streams, last: at, over: false, spoke: false });
+            self.known.insert(key, State::new(self.begun, at, tcp, key, &is_server));
+            self.begun += 1;
         }
         let connection = self.known.get_mut(&key).expect("there now");
-        connection.last = at;
-        let before = (connection.held(), self.ready.queue.len());
+        let before = (connection.held(), self.ready.messages);
+        connection.look(at, tcp, way);
         let [there, back] = &mut connection.streams;
         let (stream, other) = if upward { (there, back) } else { (back, there) };
-        let (ready, connection_number) = (&mut self.ready, connection.number);
-        let sink = &mut Sink { ready, skipped, connection: connection_number, from: tcp.from, to: tcp.to };
+        let sink = &mut Sink {
+            ready: &mut self.ready,
+            skipped,
+            connection: connection.seen.number,
+            from: tcp.from,
+            to: tcp.to,
+            ttl,
+            handshake: connection.handshake,
+        };
 
         if tcp.syn && stream.first.is_none() && stream.next.is_none() {
             stream.begin(tcp.seq);
@@ -157,11 +211,13 @@ impl Connections {
         if tcp.fin {
             stream.ends(seq.wrapping_add(tcp.length as u32));
         }
-        if tcp.rst || (stream.has_ended() && other.has_ended()) {
-            connection.finish(key, &mut self.ready, skipped);
+        let over = tcp.rst || (stream.has_ended() && other.has_ended());
+        if over && !connection.over {
+            connection.finish(key, &mut self.ready, skipped, &mut self.with_dns, before.1);
+        } else {
+            connection.speaks(&mut self.with_dns, self.ready.messages - before.1);
         }
         self.held = self.held - before.0 + connection.held();
-        self.with_dns += connection.speaks(self.ready.queue.len() > before.1);
         while self.held > HELD_MAX && !self.known.is_empty() {
             self.forget_a_quarter(skipped);
         }
@@ -171,15 +227,17 @@ impl Connections {
     fn forget(&mut self, key: (SocketAddr, SocketAddr), skipped: &mut Skipped) {
         if let Some(mut connection) = self.known.remove(&key) {
             self.held -= connection.held();
-            let before = self.ready.queue.len();
-            connection.finish(key, &mut self.ready, skipped);
-            self.with_dns += connection.speaks(self.ready.queue.len() > before);
+            if !connection.over {
+                let before = self.ready.messages;
+                connection.finish(key, &mut self.ready, skipped, &mut self.with_dns, before);
+            }
         }
     }
 
     /// Forgets those that were silent for longest.
     fn forget_a_quarter(&mut self, skipped: &mut Skipped) {
-        let mut silent: Vec<_> = self.known.iter().map(|(key, c)| (c.last, c.number, *key)).collect();
+        let mut silent: Vec<_> =
+            self.known.iter().map(|(key, c)| (c.seen.last, c.seen.number, *key)).collect();
         let quarter = silent.len() / 4;
         if !silent.is_empty() {
             silent.select_nth_unstable(quarter);
@@ -191,22 +249,71 @@ impl Connections {
 
     /// The trace is over: gives what can still be given, connection by connection.
     pub fn finish(&mut self, skipped: &mut Skipped) {
-        let mut all: Vec<_> = self.known.iter().map(|(key, c)| (c.number, *key)).collect();
+        let mut all: Vec<_> = self.known.iter().map(|(key, c)| (c.seen.number, *key)).collect();
         all.sort_unstable();
         all.into_iter().for_each(|(_, key)| self.forget(key, skipped));
     }
 }
 
-impl Connection {
+impl State {
+    fn new(
+        number: u64,
+        at: Nanos,
+        tcp: &Tcp,
+        key: (SocketAddr, SocketAddr),
+        is_server: impl Fn(u16) -> bool,
+    ) -> Self {
+        let role = |from: SocketAddr, to: SocketAddr| match (is_server(from.port()), is_server(to.port())) {
+            (false, true) => Role::Queries,
+            (true, false) => Role::Responses,
+            _ => Role::Either,
+        };
+        let opens = tcp.syn && tcp.ack.is_none();
+        // Where both ports are servers', whoever spoke first without being asked.
+        let up = opens || (!tcp.syn && role(tcp.from, tcp.to) != Role::Responses);
+        let (client, server) = if up { (tcp.from, tcp.to) } else { (tcp.to, tcp.from) };
+        let seen = Connection {
+            number,
+            client,
+            server,
+            first: at,
+            last: at,
+            established: false,
+            octets: 0,
+            messages: 0,
+            end: End::Open,
+        };
+        let streams = [Stream::new(role(key.0, key.1)), Stream::new(role(key.1, key.0))];
+        Self { seen, syn: [None; 2], handshake: None, reset: false, streams, over: false }
+    }
+
+    /// Notes what a segment says of the connection as a whole.
+    fn look(&mut self, at: Nanos, tcp: &Tcp, way: usize) {
+        self.seen.last = at;
+        self.seen.octets += tcp.length as u64;
+        self.reset |= tcp.rst;
+        if tcp.syn && !tcp.rst {
+            self.syn[way].get_or_insert(at);
+        }
+        self.seen.established |= self.syn.iter().all(Option::is_some) || self.seen.octets > 0;
+        // The client's acknowledgment of the server's SYN.
+        if let [Some(one), Some(other)] = self.syn
+            && !tcp.syn
+            && tcp.ack.is_some()
+            && tcp.from == self.seen.client
+        {
+            self.handshake.get_or_insert(at.saturating_sub(one.max(other)));
+        }
+    }
+
     fn held(&self) -> usize {
         self.streams.iter().map(Stream::held).sum()
     }
 
-    /// Notes whether it had a message; 1 where that was its first.
-    fn speaks(&mut self, message: bool) -> u64 {
-        let first = message && !self.spoke;
-        self.spoke |= message;
-        first.into()
+    /// Notes messages.
+    fn speaks(&mut self, with_dns: &mut u64, messages: u64) {
+        *with_dns += u64::from(messages > 0 && self.seen.messages == 0);
+        self.seen.messages += messages;
     }
 
     /// Whether a SYN with this number in direction `way` opens another connection between the same ports.
@@ -218,11 +325,27 @@ impl Connection {
         }
     }
 
-    fn finish(&mut self, key: (SocketAddr, SocketAddr), ready: &mut Ready, skipped: &mut Skipped) {
+    /// Ends it; `before` messages had been ready before its last segment.
+    fn finish(
+        &mut self,
+        key: (SocketAddr, SocketAddr),
+        ready: &mut Ready,
+        skipped: &mut Skipped,
+        with_dns: &mut u64,
+        before: u64,
+    ) {
+        let (connection, handshake) = (self.seen.number, self.handshake);
+        let ended = self.streams.iter().all(Stream::has_fin);
         for (stream, (from, to)) in self.streams.iter_mut().zip([(key.0, key.1), (key.1, key.0)]) {
-            let sink = &mut Sink { ready, skipped, connection: self.number, from, to };
-            stream.finish(sink);
+            stream.finish(&mut Sink { ready, skipped, connection, from, to, ttl: 0, handshake });
         }
+        self.speaks(with_dns, ready.messages - before);
         self.over = true;
+        self.seen.end = match (self.reset, ended) {
+            (true, _) => End::Reset,
+            (false, true) => End::Closed,
+            (false, false) => End::Open,
+        };
+        ready.queue.push_back(Item::Connection(self.seen));
     }
 }

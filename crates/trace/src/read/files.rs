@@ -7,7 +7,7 @@ use measure::Nanos;
 use std::path::{Path, PathBuf};
 
 /// Captures, of which those are open that have begun and not ended.
-pub(super) struct Files {
+pub(crate) struct Files {
     /// By the time of their first packets, the earliest last.
     waiting: Vec<(Nanos, Waiting)>,
     open: Vec<Capture>,

@@ -98,6 +98,7 @@ impl Fragments {
             payload: 0..length,
             length,
             fragment: None,
+            pieces: pieces.fragments,
             ..ip.clone()
         })
     }

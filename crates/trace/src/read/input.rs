@@ -23,7 +23,7 @@ const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 const LZ4_LEGACY: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 
 /// Octets, some of them in sight.
-pub(super) struct Input {
+pub(crate) struct Input {
     from: Box<dyn Read + Send>,
     pub path: PathBuf,
     buffer: Vec<u8>,

@@ -7,26 +7,28 @@
 
 mod capture;
 mod connections;
-mod files;
+pub(crate) mod files;
 mod fragments;
 mod input;
-mod packet;
+pub(crate) mod packet;
 mod skipped;
 mod stream;
 
 use capture::Capture;
-use connections::{Connections, Whole};
+use connections::{Connections, Item, Whole};
 use files::Files;
 use fragments::Fragments;
 use input::Input;
 use measure::Nanos;
 use serde::Serialize;
 use std::io::{self, Cursor, Read};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use wire::header::{Header, LEN};
 
+pub use connections::{Connection, End};
+pub use packet::ChecksumState;
 pub(crate) use skipped::Skip;
 pub use skipped::{REASONS, Skipped};
 
@@ -83,13 +85,27 @@ impl Error {
 pub struct Options {
     /// Packets from or to these ports, over UDP and TCP.
     pub ports: Vec<u16>,
+    /// Which part of the trace this reader has, of how many: every packet is in one part, all packets between two
+    /// addresses in the same. What readers of all parts count adds up to what one reader of the whole does.
+    pub part: (u32, u32),
 }
 
 impl Default for Options {
-    /// Port 53.
+    /// Port 53, all of it.
     fn default() -> Self {
-        Self { ports: vec![53] }
+        Self { ports: vec![53], part: (0, 1) }
     }
+}
+
+/// What a reader comes upon.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A DNS message.
+    Message(Message<'a>),
+    /// An ICMP error about one.
+    Quote(Quote<'a>),
+    /// A TCP connection of which there will be no more messages.
+    Connection(Connection),
 }
 
 /// One DNS message, a query or a response, in buffers that the next one overwrites.
@@ -104,14 +120,57 @@ pub struct Message<'a> {
     pub to: SocketAddr,
     /// Over TCP: its connection's number, from 0 in the order of their first packets.
     pub tcp: Option<u64>,
+    /// Over TCP: how long after the server's SYN the client's answer to it was captured, in nanoseconds; where the capture
+    /// was made at the server, the time that a packet takes to the client and back.
+    pub handshake: Option<Nanos>,
     /// The IPv4 header's "don't fragment" bit; false over TCP.
     pub df: bool,
-    /// False where a UDP checksum is absent (zero).
-    pub checksum: bool,
+    /// Time to live, or hop limit; over TCP, of the segment that made it whole.
+    pub ttl: u8,
+    /// Of how many IP fragments it was put together; 1 where it came in one packet.
+    pub fragments: u64,
+    /// The UDP checksum.
+    pub checksum: ChecksumState,
     /// The message from its header on, at least 12 octets; not all of it where [`Self::len`] is more.
     pub bytes: &'a [u8],
     /// Its length in octets: more than there are in `bytes` where the capture cut the packet short.
     pub len: usize,
+    /// The packet that holds it; `None` over TCP, and where it was put together.
+    pub frame: Option<Frame<'a>>,
+}
+
+/// A packet as captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The link type's number as tcpdump.org registers it.
+    pub link: u16,
+    /// What was captured of it.
+    pub bytes: &'a [u8],
+    /// How long it was.
+    pub len: usize,
+}
+
+/// An ICMP error that quotes a packet from or to a server's port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote<'a> {
+    /// When it was captured, in nanoseconds since 1970.
+    pub at: Nanos,
+    /// Who sent the error.
+    pub from: IpAddr,
+    /// To whom.
+    pub to: IpAddr,
+    /// ICMP's type (RFC 792), or ICMPv6's (RFC 4443) where `from` is of IPv6.
+    pub kind: u8,
+    /// Its code.
+    pub code: u8,
+    /// Who sent the packet that is quoted.
+    pub quoted_from: SocketAddr,
+    /// To whom.
+    pub quoted_to: SocketAddr,
+    /// The packet was of TCP.
+    pub tcp: bool,
+    /// What was quoted of the DNS message; none over TCP.
+    pub message: &'a [u8],
 }
 
 impl<'a> Message<'a> {
@@ -147,6 +206,10 @@ pub struct Counts {
     pub connections_with_dns: u64,
     /// TCP segments whose data were there before.
     pub retransmitted: u64,
+    /// TCP segments from or to the ports.
+    pub tcp_packets: u64,
+    /// ICMP errors that quote a packet from or to the ports.
+    pub quotes: u64,
     /// Packets that pcapng keeps without a time: they have the time of the packet before them.
     pub untimed: u64,
 }
@@ -154,24 +217,27 @@ pub struct Counts {
 /// Reads captures as one trace.
 pub struct Reader {
     files: Files,
-    ports: Vec<u16>,
+    options: Options,
     fragments: Fragments,
     connections: Connections,
     counts: Counts,
     skipped: Skipped,
-    /// When the last packet was captured.
+    /// When the packets were captured: the last, the earliest, the latest.
     at: Nanos,
+    span: Option<(Nanos, Nanos)>,
     over: bool,
 }
 
-/// Where the next message is.
+/// Where the next event is.
 enum Found {
-    /// In the packet in sight.
+    /// A message in the packet in sight.
     Packet(Datagram),
-    /// In the packet that was put together last.
+    /// A message in the packet that was put together last.
     Reassembled(Datagram),
     /// Among what TCP streams gave.
-    Stream(Whole),
+    Stream(Item),
+    /// An ICMP error in the packet in sight, or in the one that was put together.
+    Quote(IpAddr, IpAddr, packet::IcmpError, bool),
 }
 
 /// A DNS message in a datagram.
@@ -179,7 +245,9 @@ struct Datagram {
     from: SocketAddr,
     to: SocketAddr,
     df: bool,
-    checksum: bool,
+    ttl: u8,
+    pieces: u64,
+    checksum: ChecksumState,
     at: Range<usize>,
     length: usize,
 }
@@ -209,12 +277,13 @@ impl Reader {
     fn of(files: Files, options: &Options) -> Self {
         Self {
             files,
-            ports: options.ports.clone(),
+            options: options.clone(),
             fragments: Fragments::default(),
             connections: Connections::default(),
             counts: Counts::default(),
             skipped: Skipped::default(),
             at: 0,
+            span: None,
             over: false,
         }
     }
@@ -222,6 +291,12 @@ impl Reader {
     /// What there was so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// When the earliest and the latest packet so far were captured, of the whole trace also where this reader has a part;
+    /// `None` where there was no packet.
+    pub fn span(&self) -> Option<(Nanos, Nanos)> {
+        self.span
     }
 
     /// What was skipped so far. At the end of the trace it is complete.
@@ -235,66 +310,169 @@ impl Reader {
     /// A file that cannot be read any further. A file that ends within a packet is no error: it is counted.
     #[allow(clippy::should_implement_trait, reason = "what it gives is lent")]
     pub fn next(&mut self) -> Result<Option<Message<'_>>, Error> {
-        let found = loop {
-            if let Some(whole) = self.connections.ready.take() {
-                break Found::Stream(whole);
+        loop {
+            match self.find()? {
+                None => return Ok(None),
+                Some(Found::Quote(..) | Found::Stream(Item::Connection(_))) => {}
+                Some(found) => {
+                    let Event::Message(message) = self.show(found) else { unreachable!("a message") };
+                    return Ok(Some(message));
+                }
+            }
+        }
+    }
+
+    /// The next event; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, Error> {
+        Ok(self.find()?.map(|found| self.show(found)))
+    }
+
+    /// Goes on to the next event, and counts it.
+    fn find(&mut self) -> Result<Option<Found>, Error> {
+        loop {
+            if let Some(item) = self.connections.ready.take() {
+                if let Item::Message(whole) = &item {
+                    let bytes = self.connections.ready.octets(whole);
+                    self.counts.add(bytes, bytes.len(), true);
+                }
+                return Ok(Some(Found::Stream(item)));
             }
             if self.over {
                 return Ok(None);
             }
-            if !self.files.advance(&mut self.counts, &mut self.skipped)? {
+            if !self.advance()? {
                 self.over = true;
                 self.fragments.finish(&mut self.skipped);
                 self.connections.finish(&mut self.skipped);
                 self.counts.connections_with_dns = self.connections.with_dns;
                 continue;
             }
-            self.counts.packets += 1;
             match self.look() {
-                Ok(Some(found)) => break found,
+                Ok(Some(found)) => {
+                    match &found {
+                        Found::Packet(d) => {
+                            let bytes = &self.files.current().packet().bytes[d.at.clone()];
+                            self.counts.add(bytes, d.length, false);
+                        }
+                        Found::Reassembled(d) => {
+                            self.counts.add(&self.fragments.whole()[d.at.clone()], d.length, false);
+                        }
+                        Found::Quote(..) => self.counts.quotes += 1,
+                        Found::Stream(_) => unreachable!("those are taken above"),
+                    }
+                    return Ok(Some(found));
+                }
                 Ok(None) => {}
                 Err(reason) => self.skipped.add(reason),
             }
+        }
+    }
+
+    /// Brings the next packet into sight.
+    fn advance(&mut self) -> Result<bool, Error> {
+        // What belongs to no packet is counted by the first part alone.
+        let (counts, skipped) = match self.options.part.0 {
+            0 => (&mut self.counts, &mut self.skipped),
+            _ => (&mut Counts::default(), &mut Skipped::default()),
         };
-        let (datagram, bytes) = match found {
-            Found::Packet(datagram) => (datagram, self.files.current().packet().bytes),
-            Found::Reassembled(datagram) => (datagram, self.fragments.whole()),
-            Found::Stream(whole) => {
-                let bytes = self.connections.ready.octets(&whole);
-                let message = Message {
+        let here = self.files.advance(counts, skipped)?;
+        if here {
+            self.at = self.files.current().at;
+            let (first, last) = self.span.unwrap_or((self.at, self.at));
+            self.span = Some((first.min(self.at), last.max(self.at)));
+        }
+        Ok(here)
+    }
+
+    /// What was found.
+    fn show(&self, found: Found) -> Event<'_> {
+        let (datagram, bytes, frame) = match found {
+            Found::Packet(datagram) => {
+                let packet = self.files.current().packet();
+                let frame = Frame { link: packet.link, bytes: packet.bytes, len: packet.len };
+                (datagram, packet.bytes, Some(frame))
+            }
+            Found::Reassembled(datagram) => (datagram, self.fragments.whole(), None),
+            Found::Stream(Item::Message(whole)) => return Event::Message(self.over_tcp(&whole)),
+            Found::Stream(Item::Connection(connection)) => return Event::Connection(connection),
+            Found::Quote(from, to, error, reassembled) => {
+                let bytes =
+                    if reassembled { self.fragments.whole() } else { self.files.current().packet().bytes };
+                return Event::Quote(Quote {
                     at: self.at,
-                    from: whole.from,
-                    to: whole.to,
-                    tcp: Some(whole.connection),
-                    df: false,
-                    checksum: true,
-                    bytes,
-                    len: bytes.len(),
-                };
-                self.counts.add(&message);
-                return Ok(Some(message));
+                    from,
+                    to,
+                    kind: error.kind,
+                    code: error.code,
+                    quoted_from: SocketAddr::new(error.quoted.from, error.ports.0),
+                    quoted_to: SocketAddr::new(error.quoted.to, error.ports.1),
+                    tcp: error.quoted.protocol == packet::TCP,
+                    message: &bytes[error.message],
+                });
             }
         };
-        let message = Message {
+        Event::Message(Message {
             at: self.at,
             from: datagram.from,
             to: datagram.to,
             tcp: None,
+            handshake: None,
             df: datagram.df,
+            ttl: datagram.ttl,
+            fragments: datagram.pieces,
             checksum: datagram.checksum,
             bytes: &bytes[datagram.at],
             len: datagram.length,
+            frame,
+        })
+    }
+
+    fn over_tcp(&self, whole: &Whole) -> Message<'_> {
+        let bytes = self.connections.ready.octets(whole);
+        Message {
+            at: self.at,
+            from: whole.from,
+            to: whole.to,
+            tcp: Some(whole.connection),
+            handshake: whole.handshake,
+            df: false,
+            ttl: whole.ttl,
+            fragments: 1,
+            checksum: ChecksumState::Unknown,
+            bytes,
+            len: bytes.len(),
+            frame: None,
+        }
+    }
+
+    /// This reader's part has the packets between these addresses.
+    fn has(&self, ip: Option<&packet::Ip>) -> bool {
+        let (part, parts) = self.options.part;
+        if parts <= 1 {
+            return true;
+        }
+        let fold = |address: IpAddr| match address {
+            IpAddr::V4(a) => u64::from(a.to_bits()),
+            IpAddr::V6(a) => (a.to_bits() >> 64) as u64 ^ (a.to_bits() as u64).rotate_left(29),
         };
-        self.counts.add(&message);
-        Ok(Some(message))
+        // The same either way; multiplied so that neighbours are apart.
+        let mixed = ip.map_or(0, |ip| (fold(ip.from) ^ fold(ip.to)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        (u128::from(mixed) * u128::from(parts)) >> 64 == u128::from(part)
     }
 
     /// Looks into the packet in sight; what it adds to a stream becomes ready there.
     fn look(&mut self) -> Result<Option<Found>, Skip> {
         let packet = self.files.current().packet();
-        self.at = packet.at;
         let mut bytes = packet.bytes;
-        let mut ip = packet::ip(bytes, packet::ip_at(packet.link, bytes)?)?;
+        let ip = packet::ip_at(packet.link, bytes).and_then(|at| packet::ip(bytes, at));
+        if !self.has(ip.as_ref().ok()) {
+            return Ok(None);
+        }
+        self.counts.packets += 1;
+        let mut ip = ip?;
         let reassembled = ip.fragment.is_some();
         if let Some(fragment) = ip.fragment {
             self.counts.fragments += 1;
@@ -308,7 +486,7 @@ impl Reader {
             }
             bytes = self.fragments.whole();
         }
-        let ports = &self.ports;
+        let ports = &self.options.ports;
         let is_server = |port: u16| ports.contains(&port);
         match ip.protocol {
             packet::UDP => {
@@ -323,6 +501,8 @@ impl Reader {
                     from: udp.from,
                     to: udp.to,
                     df: ip.df,
+                    ttl: ip.ttl,
+                    pieces: ip.pieces,
                     checksum: udp.checksum,
                     at: udp.payload,
                     length: udp.length,
@@ -334,22 +514,61 @@ impl Reader {
                 if !is_server(tcp.from.port()) && !is_server(tcp.to.port()) {
                     return Err(Skip::Port);
                 }
+                self.counts.tcp_packets += 1;
                 let data = &bytes[tcp.data.clone()];
-                self.connections.add(packet.at, &tcp, data, is_server, &mut self.counts, &mut self.skipped);
+                let (counts, skipped) = (&mut self.counts, &mut self.skipped);
+                self.connections.add(packet.at, (&tcp, ip.ttl), data, is_server, counts, skipped);
                 self.counts.connections_with_dns = self.connections.with_dns;
-                Ok(self.connections.ready.take().map(Found::Stream))
+                Ok(None)
             }
-            1 | 58 => Err(Skip::Icmp),
+            packet::ICMP | packet::ICMPV6 => {
+                let error = packet::icmp_error(bytes, &ip);
+                let error = error.filter(|e| is_server(e.ports.0) || is_server(e.ports.1));
+                let error = error.ok_or(Skip::Icmp)?;
+                Ok(Some(Found::Quote(ip.from, ip.to, error, reassembled)))
+            }
             _ => Err(Skip::Protocol),
         }
     }
 }
 
 impl Counts {
-    fn add(&mut self, message: &Message<'_>) {
-        *(if message.header().qr() { &mut self.responses } else { &mut self.queries }) += 1;
-        self.over_tcp += u64::from(message.tcp.is_some());
-        self.cut_short += u64::from(!message.is_whole());
+    /// Counts a message of `length` octets, of which these were captured.
+    fn add(&mut self, bytes: &[u8], length: usize, tcp: bool) {
+        let response = Header::new(bytes).expect("a message has a header").qr();
+        *(if response { &mut self.responses } else { &mut self.queries }) += 1;
+        self.over_tcp += u64::from(tcp);
+        self.cut_short += u64::from(bytes.len() < length);
+    }
+
+    /// Adds what another part of the same trace counted.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            packets,
+            queries,
+            responses,
+            over_tcp,
+            cut_short,
+            fragments,
+            connections,
+            connections_with_dns,
+            retransmitted,
+            tcp_packets,
+            quotes,
+            untimed,
+        } = other;
+        self.packets += packets;
+        self.queries += queries;
+        self.responses += responses;
+        self.over_tcp += over_tcp;
+        self.cut_short += cut_short;
+        self.fragments += fragments;
+        self.connections += connections;
+        self.connections_with_dns += connections_with_dns;
+        self.retransmitted += retransmitted;
+        self.tcp_packets += tcp_packets;
+        self.quotes += quotes;
+        self.untimed += untimed;
     }
 }
 
@@ -361,12 +580,24 @@ pub fn fuzz_capture(bytes: &[u8]) {
     let input = Cursor::new(bytes.to_vec());
     let Ok(mut reader) = Reader::from_read(Path::new("fuzz"), input, &Options::default()) else { return };
     let mut messages = 0;
-    while let Ok(Some(message)) = reader.next() {
-        assert!(message.bytes.len() >= LEN && message.bytes.len() <= message.len);
-        messages += 1;
+    let (mut quotes, mut connections) = (0, 0);
+    while let Ok(Some(event)) = reader.next_event() {
+        match event {
+            Event::Message(message) => {
+                assert!(message.bytes.len() >= LEN && message.bytes.len() <= message.len);
+                messages += 1;
+            }
+            Event::Quote(_) => quotes += 1,
+            Event::Connection(connection) => {
+                assert!(connection.first <= connection.last || connection.established);
+                connections += 1;
+            }
+        }
     }
     let counts = reader.counts();
     assert_eq!(counts.queries + counts.responses, messages);
+    // A file that cannot be read further leaves connections in sight.
+    assert!(counts.quotes == quotes && counts.connections >= connections);
     let skipped: u64 = reader.skipped().iter().map(|(_, count)| count).sum();
     assert!(counts.packets > 0 || skipped <= 1, "{counts:?} {:?}", reader.skipped());
 }

@@ -1,6 +1,7 @@
 //! Headers of a packet, from its link to its transport: where things are, nothing copied.
 
 use super::Skip;
+use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
@@ -9,28 +10,34 @@ const TAGS_MAX: usize = 4;
 /// Extension headers of an IPv6 packet.
 const EXTENSIONS_MAX: usize = 16;
 
-pub(super) const UDP: u8 = 17;
-pub(super) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const ICMPV6: u8 = 58;
 
 /// An IP packet, or a fragment of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ip {
+pub(crate) struct Ip {
     pub from: IpAddr,
     pub to: IpAddr,
     /// What the payload is: a protocol number of IANA's.
     pub protocol: u8,
     /// "Don't fragment" (IPv4).
     pub df: bool,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
     /// Where the payload is in the packet, as far as it was captured.
     pub payload: Range<usize>,
     /// How long the payload was.
     pub length: usize,
     pub fragment: Option<Fragment>,
+    /// Of how many fragments it was put together; 1 of a packet that came whole.
+    pub pieces: u64,
 }
 
 /// Which part of a packet a fragment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fragment {
+pub(crate) struct Fragment {
     pub id: u32,
     /// In octets.
     pub offset: usize,
@@ -47,7 +54,7 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Where the IP header of a packet begins.
-pub(super) fn ip_at(link: u16, bytes: &[u8]) -> Result<usize, Skip> {
+pub(crate) fn ip_at(link: u16, bytes: &[u8]) -> Result<usize, Skip> {
     let ether = |mut at: usize| {
         for _ in 0..=TAGS_MAX {
             match be16(bytes, at).ok_or(Skip::CutPacket)? {
@@ -79,7 +86,7 @@ pub(super) fn ip_at(link: u16, bytes: &[u8]) -> Result<usize, Skip> {
 }
 
 /// Reads the IP header at `at` and its extensions.
-pub(super) fn ip(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
+pub(crate) fn ip(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
     match bytes.get(at).ok_or(Skip::CutPacket)? >> 4 {
         4 => ipv4(bytes, at),
         6 => ipv6(bytes, at),
@@ -107,9 +114,11 @@ fn ipv4(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
         to: Ipv4Addr::from(octets(16)).into(),
         protocol: header[9],
         df: flags & 0x4000 != 0,
+        ttl: header[8],
         payload: (at + own).min(bytes.len())..(at + total).min(bytes.len()),
         length: total - own,
         fragment: (more || offset > 0).then_some(Fragment { id: id.into(), offset, more }),
+        pieces: 1,
     })
 }
 
@@ -152,19 +161,83 @@ fn ipv6(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
         to: Ipv6Addr::from(octets(24)).into(),
         protocol: next,
         df: false,
+        ttl: header[7],
         payload: at.min(bytes.len())..end.min(bytes.len()),
         length: end - at,
         fragment,
+        pieces: 1,
     })
+}
+
+/// What a UDP checksum turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChecksumState {
+    /// It matches.
+    Right,
+    /// Zero: none was computed (RFC 768).
+    Absent,
+    /// It does not match.
+    Bad,
+    /// It is the sum of the pseudo-header alone: the capture was made where the packet was sent, before the network card
+    /// completed it. What was on the wire cannot be told.
+    Offloaded,
+    /// It cannot be told: the capture cut the packet short, or it is not of UDP.
+    Unknown,
+}
+
+impl ChecksumState {
+    /// Of the field in a datagram that is `whole` from its UDP header on.
+    fn of(ip: &Ip, field: u16, whole: Option<&[u8]>) -> Self {
+        if field == 0 {
+            return Self::Absent;
+        }
+        let Some(whole) = whole else { return Self::Unknown };
+        let pseudo = pseudo_header(ip.from, ip.to, UDP, whole.len());
+        match fold(pseudo + sum(whole)) {
+            0xffff => Self::Right,
+            _ if field == fold(pseudo) => Self::Offloaded,
+            _ => Self::Bad,
+        }
+    }
+}
+
+/// The sum of 16-bit words in network order, to be folded (RFC 1071); an odd octet is padded with zero. Of less than
+/// four gigabytes.
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
+    // Four octets at a time: the folding makes up for it.
+    let mut words = bytes.chunks_exact(4);
+    let sum: u64 =
+        words.by_ref().map(|w| u64::from(u32::from_be_bytes(w.try_into().expect("four octets")))).sum();
+    let mut last = [0; 4];
+    let rest = words.remainder();
+    last[..rest.len()].copy_from_slice(rest);
+    sum + u64::from(u32::from_be_bytes(last))
+}
+
+/// The sum of what goes before the header of UDP and TCP (RFC 768; RFC 8200, section 8.1).
+pub(crate) fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, length: usize) -> u64 {
+    let address = |address| match address {
+        IpAddr::V4(a) => u64::from(a.to_bits()),
+        IpAddr::V6(a) => sum(&a.octets()),
+    };
+    address(from) + address(to) + u64::from(protocol) + length as u64
+}
+
+/// Folds a sum to 16 bits; its complement is the checksum.
+pub(crate) fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
 /// A datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Udp {
+pub(crate) struct Udp {
     pub from: SocketAddr,
     pub to: SocketAddr,
-    /// The field is not zero.
-    pub checksum: bool,
+    pub checksum: ChecksumState,
     /// Where the payload is, as far as it was captured.
     pub payload: Range<usize>,
     /// How long it was.
@@ -172,7 +245,7 @@ pub(super) struct Udp {
 }
 
 /// Reads the UDP header of a whole packet (RFC 768).
-pub(super) fn udp(bytes: &[u8], ip: &Ip) -> Result<Udp, Skip> {
+pub(crate) fn udp(bytes: &[u8], ip: &Ip) -> Result<Udp, Skip> {
     let at = ip.payload.start;
     let header = bytes[..ip.payload.end].get(at..at + 8);
     let header = header.ok_or(if ip.length < 8 { Skip::BadUdp } else { Skip::CutPacket })?;
@@ -185,10 +258,12 @@ pub(super) fn udp(bytes: &[u8], ip: &Ip) -> Result<Udp, Skip> {
     if length < 8 || length > ip.length {
         return Err(Skip::BadUdp);
     }
+    // What an empty field says elsewhere: the checksum covers what the header calls its length.
+    let whole = bytes.get(at..at + length).filter(|_| ip.payload.len() >= length);
     Ok(Udp {
         from: SocketAddr::new(ip.from, field(0)),
         to: SocketAddr::new(ip.to, field(2)),
-        checksum: field(6) != 0,
+        checksum: ChecksumState::of(ip, field(6), whole),
         payload: at + 8..(at + length).min(ip.payload.end),
         length: length - 8,
     })
@@ -196,7 +271,7 @@ pub(super) fn udp(bytes: &[u8], ip: &Ip) -> Result<Udp, Skip> {
 
 /// A segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tcp {
+pub(crate) struct Tcp {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub seq: u32,
@@ -211,7 +286,7 @@ pub(super) struct Tcp {
 }
 
 /// Reads the TCP header of a whole packet (RFC 9293, section 3.1).
-pub(super) fn tcp(bytes: &[u8], ip: &Ip) -> Result<Tcp, Skip> {
+pub(crate) fn tcp(bytes: &[u8], ip: &Ip) -> Result<Tcp, Skip> {
     let at = ip.payload.start;
     let header = bytes[..ip.payload.end].get(at..at + 20);
     let header = header.ok_or(if ip.length < 20 { Skip::BadTcp } else { Skip::CutPacket })?;
@@ -233,4 +308,38 @@ pub(super) fn tcp(bytes: &[u8], ip: &Ip) -> Result<Tcp, Skip> {
         data: (at + own).min(ip.payload.end)..ip.payload.end,
         length: ip.length - own,
     })
+}
+
+/// An ICMP error that quotes a packet, as far as it is about a server's port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IcmpError {
+    pub kind: u8,
+    pub code: u8,
+    pub quoted: Ip,
+    pub ports: (u16, u16),
+    /// Where the quoted DNS message is, as far as it was quoted; empty over TCP.
+    pub message: Range<usize>,
+}
+
+/// Reads an ICMP error (RFC 792, RFC 4443) and the packet that it quotes; `None` where it is no error, or quotes
+/// something else than UDP and TCP.
+pub(crate) fn icmp_error(bytes: &[u8], ip: &Ip) -> Option<IcmpError> {
+    let at = ip.payload.start;
+    let body = bytes.get(..ip.payload.end)?;
+    let (&kind, &code) = (body.get(at)?, body.get(at + 1)?);
+    let is_error =
+        if ip.protocol == ICMP { matches!(kind, 3..=5 | 11 | 12) } else { (1..=4).contains(&kind) };
+    if !is_error {
+        return None;
+    }
+    let quoted = self::ip(body, at + 8).ok()?;
+    let ports = body.get(quoted.payload.clone())?;
+    let ports = (be16(ports, 0)?, be16(ports, 2)?);
+    let message = match quoted.protocol {
+        UDP => (quoted.payload.start + 8).min(quoted.payload.end)..quoted.payload.end,
+        TCP => quoted.payload.end..quoted.payload.end,
+        _ => return None,
+    };
+    // Of a later fragment there are no ports.
+    quoted.fragment.is_none_or(|f| f.offset == 0).then_some(IcmpError { kind, code, quoted, ports, message })
 }

@@ -32,7 +32,7 @@ pub const REASONS: [&str; 18] = [
     "packets that are not IP",
     "packets with a malformed IP header",
     "packets of other protocols than UDP, TCP and ICMP",
-    "ICMP packets",
+    "ICMP packets that quote no DNS",
     "packets of other ports",
     "packets with a malformed UDP header",
     "packets with a malformed TCP header",
@@ -58,6 +58,11 @@ impl Skipped {
 
     pub(crate) fn add_many(&mut self, reason: Skip, count: u64) {
         self.0[reason as usize] += count;
+    }
+
+    /// Adds what another part of the same trace skipped.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
     }
 
     /// The reasons that occurred, and how often.

@@ -152,6 +152,11 @@ impl Stream {
         self.fin.get_or_insert(seq);
     }
 
+    /// FIN was seen.
+    pub fn has_fin(&self) -> bool {
+        self.fin.is_some()
+    }
+
     /// Everything up to FIN is there.
     pub fn has_ended(&self) -> bool {
         matches!((self.fin, self.next), (Some(fin), Some(next)) if distance(next, fin) <= 0)
