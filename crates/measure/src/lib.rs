@@ -4,6 +4,7 @@
 //! [`Nanos`] throughout; durations and instants share the type, the name of a variable says which.
 
 pub mod clock;
+pub mod distinct;
 pub mod event;
 pub mod histogram;
 pub mod metric;

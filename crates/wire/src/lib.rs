@@ -1,6 +1,7 @@
 //! Hot-path DNS bytes: header, question, OPT, query templates, names and canonical order.
 
 mod checksum;
+pub mod class;
 pub mod header;
 pub mod name;
 pub mod opt;

@@ -24,6 +24,22 @@ pub fn to_text(rcode: u8) -> &'static str {
     NAMES[usize::from(rcode & 15)]
 }
 
+/// The name of a response code with the upper eight bits of an OPT record (RFC 6891, section 6.1.3; RFC 8945, 2930, 7873).
+pub fn extended_to_text(rcode: u16) -> String {
+    match rcode {
+        0..16 => to_text(rcode as u8).into(),
+        16 => "BADVERS".into(),
+        17 => "BADKEY".into(),
+        18 => "BADTIME".into(),
+        19 => "BADMODE".into(),
+        20 => "BADNAME".into(),
+        21 => "BADALG".into(),
+        22 => "BADTRUNC".into(),
+        23 => "BADCOOKIE".into(),
+        other => format!("RCODE{other}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

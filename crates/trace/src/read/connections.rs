@@ -61,6 +61,8 @@ pub struct Connection {
     pub octets: u64,
     /// DNS messages, both ways.
     pub messages: u64,
+    /// See [`super::Message::handshake`].
+    pub handshake: Option<Nanos>,
     /// How it ended.
     pub end: End,
 }
@@ -97,8 +99,6 @@ struct State {
     seen: Connection,
     /// When SYN was sent, and the answer to it.
     syn: [Option<Nanos>; 2],
-    /// From the answer to SYN to what answers that.
-    handshake: Option<Nanos>,
     reset: bool,
     /// From the lower address and port of the key, and to it.
     streams: [Stream; 2],
@@ -190,7 +190,7 @@ impl Connections {
             from: tcp.from,
             to: tcp.to,
             ttl,
-            handshake: connection.handshake,
+            handshake: connection.seen.handshake,
         };
 
         if tcp.syn && stream.first.is_none() && stream.next.is_none() {
@@ -281,10 +281,11 @@ impl State {
             established: false,
             octets: 0,
             messages: 0,
+            handshake: None,
             end: End::Open,
         };
         let streams = [Stream::new(role(key.0, key.1)), Stream::new(role(key.1, key.0))];
-        Self { seen, syn: [None; 2], handshake: None, reset: false, streams, over: false }
+        Self { seen, syn: [None; 2], reset: false, streams, over: false }
     }
 
     /// Notes what a segment says of the connection as a whole.
@@ -302,7 +303,7 @@ impl State {
             && tcp.ack.is_some()
             && tcp.from == self.seen.client
         {
-            self.handshake.get_or_insert(at.saturating_sub(one.max(other)));
+            self.seen.handshake.get_or_insert(at.saturating_sub(one.max(other)));
         }
     }
 
@@ -334,7 +335,7 @@ impl State {
         with_dns: &mut u64,
         before: u64,
     ) {
-        let (connection, handshake) = (self.seen.number, self.handshake);
+        let (connection, handshake) = (self.seen.number, self.seen.handshake);
         let ended = self.streams.iter().all(Stream::has_fin);
         for (stream, (from, to)) in self.streams.iter_mut().zip([(key.0, key.1), (key.1, key.0)]) {
             stream.finish(&mut Sink { ready, skipped, connection, from, to, ttl: 0, handshake });

@@ -225,6 +225,10 @@ pub struct Reader {
     /// When the packets were captured: the last, the earliest, the latest.
     at: Nanos,
     span: Option<(Nanos, Nanos)>,
+    /// Packets of all parts.
+    seen: u64,
+    /// The packet in sight was not looked into yet.
+    fresh: bool,
     over: bool,
 }
 
@@ -284,6 +288,8 @@ impl Reader {
             skipped: Skipped::default(),
             at: 0,
             span: None,
+            seen: 0,
+            fresh: false,
             over: false,
         }
     }
@@ -291,6 +297,23 @@ impl Reader {
     /// What there was so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// When the first packet of the trace was captured, also where this reader has a part; 0 where there is none. To be
+    /// asked for before anything is read.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn origin(&mut self) -> Result<Nanos, Error> {
+        if self.seen == 0 {
+            self.fresh = self.advance()?;
+        }
+        Ok(self.at)
+    }
+
+    /// Packets read so far, those of other parts included.
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
     /// When the earliest and the latest packet so far were captured, of the whole trace also where this reader has a part;
@@ -343,7 +366,7 @@ impl Reader {
             if self.over {
                 return Ok(None);
             }
-            if !self.advance()? {
+            if !std::mem::take(&mut self.fresh) && !self.advance()? {
                 self.over = true;
                 self.fragments.finish(&mut self.skipped);
                 self.connections.finish(&mut self.skipped);
@@ -380,6 +403,7 @@ impl Reader {
         };
         let here = self.files.advance(counts, skipped)?;
         if here {
+            self.seen += 1;
             self.at = self.files.current().at;
             let (first, last) = self.span.unwrap_or((self.at, self.at));
             self.span = Some((first.min(self.at), last.max(self.at)));

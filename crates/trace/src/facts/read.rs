@@ -1,0 +1,81 @@
+//! Reading captures in parts, side by side.
+
+use super::{Collector, Facts};
+use crate::read::{Error, Options, Reader};
+use measure::Nanos;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Packets after which is told how far it is.
+const STEP: u64 = 1 << 16;
+
+/// Collects the facts of captures, read as one trace by up to `threads` threads; one where a capture is no regular file,
+/// as each of them reads all. `progress` hears the packets read so far.
+///
+/// # Errors
+/// As the reader's.
+pub fn collect(
+    paths: &[PathBuf],
+    ports: &[u16],
+    window: Nanos,
+    threads: u32,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Facts, Error> {
+    let rereadable = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file());
+    let parts = if paths.iter().all(rereadable) { threads.max(1) } else { 1 };
+    let (seen, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let collect = |part: u32| {
+        let options = Options { ports: ports.to_vec(), part: (part, parts) };
+        let facts = one(paths, &options, window, &seen, &failed);
+        failed.fetch_or(facts.is_err(), Ordering::Relaxed);
+        facts
+    };
+    let all: Vec<Result<Facts, Error>> = thread::scope(|scope| {
+        let collect = &collect;
+        let workers: Vec<_> = (0..parts).map(|part| scope.spawn(move || collect(part))).collect();
+        while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
+            thread::park_timeout(Duration::from_millis(20));
+            progress(seen.load(Ordering::Relaxed));
+        }
+        workers
+            .into_iter()
+            .map(|w| w.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let mut whole: Option<Facts> = None;
+    for part in all {
+        let part = part?;
+        match &mut whole {
+            None => whole = Some(part),
+            Some(whole) => whole.merge(part),
+        }
+    }
+    Ok(whole.expect("at least one part"))
+}
+
+fn one(
+    paths: &[PathBuf],
+    options: &Options,
+    window: Nanos,
+    seen: &AtomicU64,
+    failed: &AtomicBool,
+) -> Result<Facts, Error> {
+    let mut reader = Reader::open(paths, options)?;
+    let mut collector = Collector::new(reader.origin()?, window);
+    let mut told = 0;
+    while let Some(event) = reader.next_event()? {
+        collector.add(&event);
+        if reader.seen() >= told + STEP {
+            told = reader.seen();
+            if options.part.0 == 0 {
+                seen.store(told, Ordering::Relaxed);
+            }
+            if failed.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    }
+    Ok(collector.finish(&reader))
+}
