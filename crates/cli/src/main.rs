@@ -7,6 +7,7 @@ mod output;
 mod rack;
 mod report;
 mod role;
+mod trace;
 mod traffic;
 mod zone;
 
@@ -32,6 +33,9 @@ enum Noun {
     /// Traffic: query files and captures from a profile
     #[command(subcommand)]
     Traffic(traffic::Command),
+    /// What captures hold
+    #[command(subcommand)]
+    Trace(trace::Command),
     /// Load: queries at a server, answers checked and timed
     #[command(subcommand)]
     Load(Box<load::Command>),
@@ -78,6 +82,7 @@ fn run(cli: Cli) -> output::Result {
     match cli.noun {
         Noun::Zone(command) => zone::run(command, common),
         Noun::Traffic(command) => traffic::run(command, common),
+        Noun::Trace(command) => trace::run(command, common),
         Noun::Load(command) => load::run(*command, common),
         Noun::Rack(command) => rack::run(command, common),
         Noun::Experiment(command) => experiment::run(command, common),

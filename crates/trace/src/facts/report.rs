@@ -82,10 +82,11 @@ pub struct Report {
 pub struct Rate {
     /// Over the trace; null where it has no duration.
     pub mean: Option<f64>,
-    /// The 95th percentile and the maximum over windows of `window_s` that were over when the trace ended.
-    pub p95: f64,
+    /// The 95th percentile and the maximum over windows of `window_s` that were over when the trace ended; null where none
+    /// was.
+    pub p95: Option<f64>,
     /// As above.
-    pub max: f64,
+    pub max: Option<f64>,
     /// The window, in seconds.
     pub window_s: f64,
 }
@@ -317,11 +318,11 @@ impl Rate {
         let mut windows = series.queries(span.map_or(0, |(_, last)| last));
         windows.sort_unstable();
         let window_s = series.window() as f64 / SECOND as f64;
-        let at = ((windows.len() as f64 * 0.95).ceil() as usize).clamp(1, windows.len()) - 1;
+        let at = (windows.len() as f64 * 0.95).ceil() as usize;
         Self {
             mean: (seconds > 0.0).then(|| queries as f64 / seconds),
-            p95: windows[at] as f64 / window_s,
-            max: windows[windows.len() - 1] as f64 / window_s,
+            p95: at.checked_sub(1).map(|at| windows[at] as f64 / window_s),
+            max: windows.last().map(|&most| most as f64 / window_s),
             window_s,
         }
     }

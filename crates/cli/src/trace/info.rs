@@ -1,0 +1,60 @@
+//! `dnsrack trace info`.
+
+mod text;
+
+use crate::output::{self, Common, Failure, Status};
+use clap::Args;
+use measure::clock::SECOND;
+use measure::{Nanos, units};
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+use trace::facts;
+
+/// The flags of `trace info`.
+#[derive(Debug, Args)]
+pub struct Info {
+    /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), read as one trace in the order of their times; - is standard input
+    #[arg(value_name = "CAPTURE", required = true)]
+    captures: Vec<PathBuf>,
+    /// The length of the windows that rates are counted in
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
+    window: Nanos,
+    /// The servers' port; several are possible
+    #[arg(long = "port", value_name = "PORT", default_value = "53")]
+    ports: Vec<u16>,
+    /// Threads that read at once [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: Option<u32>,
+}
+
+fn window(text: &str) -> Result<Nanos, String> {
+    match units::duration(text)? {
+        0 => Err("a window must be longer than zero".into()),
+        window => Ok(window),
+    }
+}
+
+/// Threads to read with where nothing else is asked for.
+pub fn threads(asked: Option<u32>) -> u32 {
+    asked.unwrap_or_else(|| available_parallelism().map_or(1, |n| n.get() as u32).min(16))
+}
+
+pub fn run(args: &Info, common: &Common) -> output::Result {
+    let mut progress = common.progress("packets", 0);
+    let facts =
+        facts::collect(&args.captures, &args.ports, args.window, threads(args.threads), &mut |packets| {
+            progress.set(packets);
+        })?;
+    progress.finish();
+    if facts.counts.packets == 0 && facts.skipped.is_empty() {
+        return Err(Failure { code: 1, message: "the captures hold no packets".into() });
+    }
+    let report = facts.report();
+    common.tell("trace.info", &report, || text::report(&report))?;
+    Ok(Status::Done)
+}
+
+/// Seconds of a trace's time.
+pub(super) fn seconds(nanos: Nanos) -> u64 {
+    nanos / SECOND
+}
