@@ -7,6 +7,9 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Clients that are counted one by one.
 pub const CLIENTS_MAX: usize = 1 << 20;
 
+/// Queries that are counted at once.
+const FRESH: usize = 64;
+
 /// Queries by client.
 ///
 /// Beyond [`CLIENTS_MAX`] clients the lower half is forgotten, and what the middle one had is taken from all (Misra and
@@ -14,6 +17,9 @@ pub const CLIENTS_MAX: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
     counts: HashMap<u128, u64>,
+    /// Queries that are not counted yet: many at once, as each is likely a miss of the caches, and misses that do not wait
+    /// for each other cost little more than one.
+    fresh: Vec<u128>,
     queries: u64,
     error: u64,
     /// From when the first were forgotten.
@@ -31,8 +37,18 @@ impl Clients {
             IpAddr::V4(a) => a.to_ipv6_mapped().to_bits(),
             IpAddr::V6(a) => a.to_bits(),
         };
-        self.add_many(key, 1);
         self.queries += 1;
+        self.fresh.push(key);
+        if self.fresh.len() == FRESH {
+            self.settle();
+        }
+    }
+
+    /// Counts what is fresh: to be done before anything is asked for.
+    pub fn settle(&mut self) {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        fresh.drain(..).for_each(|key| self.add_many(key, 1));
+        self.fresh = fresh;
     }
 
     fn add_many(&mut self, key: u128, count: u64) {
@@ -145,6 +161,8 @@ mod tests {
             one.add(address(n % 100));
             other.add("192.0.2.1".parse().unwrap());
         }
+        one.settle();
+        other.settle();
         one.merge(&other);
         assert_eq!((one.count(), one.is_sketch(), one.error(), one.queries()), (101, false, 0, 20_000));
         assert_eq!(one.top(2), [("192.0.2.1".parse().unwrap(), 10_000), (address(0), 100)]);
@@ -160,6 +178,7 @@ mod tests {
                 clients.add("192.0.2.1".parse().unwrap());
             }
         }
+        clients.settle();
         assert!(clients.is_sketch() && clients.counts.len() <= CLIENTS_MAX);
         let off = clients.count().abs_diff(total + 1) as f64;
         assert!(off <= 4.0 * Distinct::ERROR * total as f64, "{}", clients.count());

@@ -200,6 +200,7 @@ impl Collector {
         for (rtype, answered) in self.usual.iter().enumerate().filter(|(_, answered)| answered.count > 0) {
             self.facts.types.insert(Some((class::IN, rtype as u16)), *answered);
         }
+        self.facts.clients.settle();
         self.facts.counts = *reader.counts();
         self.facts.skipped = reader.skipped().clone();
         self.facts.span = reader.span();

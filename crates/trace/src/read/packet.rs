@@ -202,17 +202,24 @@ impl ChecksumState {
     }
 }
 
-/// The sum of 16-bit words in network order, to be folded (RFC 1071); an odd octet is padded with zero. Of less than
+/// The sum of 16-bit words in network order, folded to 16 bits (RFC 1071); an odd octet is padded with zero. Of less than
 /// four gigabytes.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
-    // Four octets at a time: the folding makes up for it.
-    let mut words = bytes.chunks_exact(4);
-    let sum: u64 =
-        words.by_ref().map(|w| u64::from(u32::from_be_bytes(w.try_into().expect("four octets")))).sum();
-    let mut last = [0; 4];
+    // In the machine's own order, eight octets at a time, in two sums that do not wait for each other: the order of octets
+    // and of additions makes no difference to a sum with end-around carry (RFC 1071, section 2).
+    let mut words = bytes.chunks_exact(8);
+    let (mut even, mut odd) = (0u64, 0u64);
+    for word in words.by_ref() {
+        let word = u64::from_ne_bytes(word.try_into().expect("eight octets"));
+        even += word & 0xffff_ffff;
+        odd += word >> 32;
+    }
+    let mut last = [0; 8];
     let rest = words.remainder();
     last[..rest.len()].copy_from_slice(rest);
-    sum + u64::from(u32::from_be_bytes(last))
+    let last = u64::from_ne_bytes(last);
+    let sum = even + odd + (last & 0xffff_ffff) + (last >> 32);
+    u16::from_be(fold(sum)).into()
 }
 
 /// The sum of what goes before the header of UDP and TCP (RFC 768; RFC 8200, section 8.1).
