@@ -20,6 +20,19 @@ pub fn real() -> Vec<PathBuf> {
     paths
 }
 
+/// A capture without compression: tshark reads no xz.
+pub fn plain(path: &Path) -> tempfile::NamedTempFile {
+    let plain = tempfile::NamedTempFile::new().unwrap();
+    let mut out = plain.reopen().unwrap();
+    if path.extension().is_some_and(|e| e == "xz") {
+        let xz = Command::new("xz").arg("-dc").arg(path).stdout(out).status();
+        assert!(xz.expect("xz, of xz-utils").success());
+    } else {
+        std::io::copy(&mut File::open(path).unwrap(), &mut out).unwrap();
+    }
+    plain
+}
+
 /// Messages by (from, to, TCP, response, ID), and how often they occur; `None` where a field is not what it should be.
 type Seen = BTreeMap<(String, String, bool, bool, u16), u64>;
 
@@ -73,15 +86,7 @@ fn theirs(path: &Path) -> Option<Seen> {
 fn we_see_the_messages_that_tshark_sees() {
     for path in real() {
         let (seen, reader) = ours(&path);
-        // tshark reads no xz.
-        let plain = tempfile::NamedTempFile::new().unwrap();
-        let mut out = plain.reopen().unwrap();
-        if path.extension().is_some_and(|e| e == "xz") {
-            let xz = Command::new("xz").arg("-dc").arg(&path).stdout(out).status();
-            assert!(xz.expect("xz, of xz-utils").success());
-        } else {
-            std::io::copy(&mut File::open(&path).unwrap(), &mut out).unwrap();
-        }
+        let plain = plain(&path);
         let Some(tshark) = theirs(plain.path()) else { return };
         assert_eq!(seen, tshark, "{}", path.display());
         let messages: u64 = seen.values().sum();
