@@ -26,6 +26,7 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "one a run")]
 enum Noun {
     /// Zones: generate, sign, slice, compare, look into
     #[command(subcommand)]

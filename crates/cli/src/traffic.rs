@@ -1,19 +1,21 @@
 //! `dnsrack traffic`: query files and captures.
 
 mod flags;
+mod show;
 
 use crate::output::{self, Common, Failure, Status};
 use clap::{Args, Subcommand, ValueEnum};
-pub use flags::{NamesFlags, Shape};
+pub use flags::{NamesFlags, Shape, law};
 use measure::clock::SECOND;
-use measure::{Arrivals, Nanos, Seed, units};
+use measure::{Nanos, Seed, units};
 use serde::Serialize;
+use show::{Summary, sentences, summaries};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::write::{Route, SERVER_V4, SERVER_V6, Writer};
 use traffic::clients::Clients;
-use traffic::{Changes, Kind, Lists, Order, ProfileSpec, Query, QuerySource, Synthesis, Tally};
+use traffic::{Changes, Order, ProfileSpec, Query, QuerySource, Synthesis, Tally};
 
 /// RZAIA's rate and duration (seed 003, section 3.1).
 const RATE: f64 = 5000.0;
@@ -44,9 +46,13 @@ pub struct Generate {
     /// Share of queries with DO, instead of the profile's
     #[arg(long = "do", value_name = "SHARE")]
     do_bit: Option<f64>,
-    /// Queries per second [default: 5K]
+    /// Queries per second [default: the profile's, or 5K]
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
+    /// The intervals between queries in a capture: even, poisson, or a file of quantiles of them, one a line [default: the
+    /// profile's, or even]
+    #[arg(long, value_name = "LAW")]
+    arrivals: Option<String>,
     /// How long the queries last [default: 60s]
     #[arg(long, value_parser = duration, conflicts_with = "count")]
     duration: Option<Nanos>,
@@ -65,6 +71,9 @@ pub struct Generate {
     /// When the capture begins, such as 2026-08-20T04:00:00Z [default: 2009-03-30T00:00:00Z]
     #[arg(long, value_name = "TIME", value_parser = zone::time::parse)]
     at: Option<u64>,
+    /// When it ends: with --at instead of --duration, or without --at so long after its beginning
+    #[arg(long, value_name = "TIME", value_parser = zone::time::parse, conflicts_with = "count")]
+    end: Option<u64>,
 }
 
 /// What is written.
@@ -96,62 +105,6 @@ fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `traffic generate --json`.
-#[derive(Serialize)]
-struct Summary<'a> {
-    profile: &'a str,
-    seed: u64,
-    output: &'a Path,
-    format: Format,
-    /// Octets written.
-    bytes: u64,
-    /// Queries per second, and how long they last; null where lines without times were counted.
-    rate: Option<f64>,
-    duration_s: Option<f64>,
-    /// Names kept of the names there are.
-    names: usize,
-    names_total: u64,
-    names_are_sample: bool,
-    /// What the names are: owners of delegations, of authoritative data, or of records (one name a record); null where
-    /// lists differ.
-    names_kind: Option<Kind>,
-    lists: Vec<ListSummary<'a>>,
-    #[serde(flatten)]
-    tally: Tally,
-}
-
-/// A list of names, and how often it was asked for.
-#[derive(Serialize)]
-struct ListSummary<'a> {
-    file: &'a Path,
-    weight: f64,
-    exist: bool,
-    /// Names kept of the names there are.
-    names: usize,
-    names_total: u64,
-    names_are_sample: bool,
-    names_kind: Kind,
-    /// Queries for its names.
-    queries: u64,
-}
-
-fn summaries<'a>(lists: &'a Lists, tally: &Tally) -> Vec<ListSummary<'a>> {
-    let one = |(n, list): (usize, &'a traffic::List)| {
-        let (spec, names) = (list.spec(), list.names());
-        ListSummary {
-            file: &spec.file,
-            weight: spec.weight,
-            exist: spec.exist,
-            names: names.len(),
-            names_total: names.total(),
-            names_are_sample: names.is_sample(),
-            names_kind: names.kind(),
-            queries: tally.lists.get(n).copied().unwrap_or(0),
-        }
-    };
-    lists.lists().iter().enumerate().map(one).collect()
-}
-
 /// Runs the command.
 pub fn run(command: Command, common: &Common) -> output::Result {
     let Command::Generate(args) = command;
@@ -163,8 +116,14 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
     common.no_two_outputs(&args.output)?;
     if format == Format::Queries {
         // Lines have no times: what only shapes times would be ignored silently.
-        if args.at.is_some() {
-            return Err(Failure::usage("--at is for captures: --format queries has no times"));
+        for (flag, given) in [
+            ("--at", args.at.is_some()),
+            ("--end", args.end.is_some()),
+            ("--arrivals", args.arrivals.is_some()),
+        ] {
+            if given {
+                return Err(Failure::usage(format!("{flag} is for captures: --format queries has no times")));
+            }
         }
         if args.rate.is_some() && args.count.is_some() {
             return Err(Failure::usage("--rate with --count is for captures: --format queries has no times"));
@@ -183,19 +142,22 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
             "--output is {input}, which names are read from: it would be overwritten"
         )));
     }
-    let rate = args.rate.unwrap_or(RATE);
-    let arrivals = Arrivals::Fixed { rate };
+    let rate = args.rate.or(profile.rate()).unwrap_or(RATE);
+    let arrivals = args.arrivals.as_deref().map_or(Ok(profile.law.clone()), law)?.arrivals(rate, seed);
+    let (start, duration) = window(args)?;
     // Nominet's step: a line for each, where nothing else is asked for.
     let each_once = format == Format::Queries
         && profile.order == Order::Sequential
         && args.duration.is_none()
         && args.rate.is_none();
-    let queries = args.count.unwrap_or_else(|| arrivals.count(args.duration.unwrap_or(DURATION)));
+    let queries = args.count.unwrap_or_else(|| arrivals.count(duration));
     if queries == 0 {
         return Err(Failure::usage(
             "--duration is shorter than the time between two queries at --rate: no query",
         ));
     }
+    // Where draws decide when queries are due, they decide how many are in time.
+    let drawn = format == Format::Pcap && args.count.is_none() && !arrivals.is_even();
 
     let size = inputs.iter().map(|input| input.file.metadata().map_or(0, |m| m.len())).sum();
     let mut progress = common.progress("octets of the names' files", size);
@@ -203,15 +165,14 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
     progress.finish();
     let queries = if each_once && args.count.is_none() { names.round() } else { queries };
     let mut source = Synthesis::new(&profile, names.clone(), seed, 0, 1)?;
-    let mut clients = Clients::new(&profile, seed);
+    let mut clients = Clients::new(&profile, seed)?;
     let mut progress = common.progress("queries", queries);
-    let start = args.at.unwrap_or(AT) * SECOND;
     let mut times = arrivals.times();
     let (tally, bytes) = output::write_output(&args.output, |out| {
         let mut tally = Tally::default();
         let mut query = Query::default();
         let mut advance = |tally: &mut Tally, query: &mut Query| -> Result<bool, Failure> {
-            if tally.queries >= queries || !source.next(query)? {
+            if tally.queries >= queries && !drawn || !source.next(query)? {
                 return Ok(false);
             }
             tally.add(query);
@@ -223,11 +184,15 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
         let bytes = match format {
             Format::Pcap => {
                 let mut capture = Writer::new(out)?;
-                while advance(&mut tally, &mut query)? {
+                loop {
+                    let at = times.next().expect("times have no end");
+                    if drawn && at >= duration || !advance(&mut tally, &mut query)? {
+                        break;
+                    }
                     let (from, id) = clients.get(query.index);
                     let server: IpAddr = if from.is_ipv4() { SERVER_V4.into() } else { SERVER_V6.into() };
                     let route = Route { from, to: (server, 53).into(), id };
-                    capture.write(start + times.next().expect("times have no end"), route, &query)?;
+                    capture.write(start + at, route, &query)?;
                 }
                 capture.octets()
             }
@@ -254,18 +219,39 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
         format,
         bytes,
         rate: timed.then_some(rate),
-        duration_s: timed.then(|| tally.queries as f64 / rate),
+        duration_s: timed.then(|| if drawn { duration as f64 / 1e9 } else { tally.queries as f64 / rate }),
         names: lists.iter().map(|list| list.names).sum(),
         names_total: lists.iter().map(|list| list.names_total).sum(),
         names_are_sample: lists.iter().any(|list| list.names_are_sample),
         names_kind: lists.iter().all(|list| list.names_kind == kind).then_some(kind),
         lists,
+        popular_left_out: source.left_out(),
         tally,
     };
     if args.output != Path::new("-") {
         common.tell("traffic.generate", &summary, || sentences(&summary))?;
     }
     Ok(Status::Done)
+}
+
+/// When the capture begins, in nanoseconds since 1970, and how long it lasts.
+fn window(args: &Generate) -> Result<(Nanos, Nanos), Failure> {
+    let (at, end) = (args.at.map(|at| at * SECOND), args.end.map(|end| end * SECOND));
+    Ok(match (at, end, args.duration) {
+        (at, None, duration) => (at.unwrap_or(AT * SECOND), duration.unwrap_or(DURATION)),
+        (Some(at), Some(end), None) if at < end => (at, end - at),
+        (Some(_), Some(_), None) => return Err(Failure::usage("--end is not after --at: no query")),
+        (Some(_), Some(_), Some(_)) => {
+            return Err(Failure::usage("two of --at, --end and --duration say the third: leave one out"));
+        }
+        (None, Some(end), duration) => {
+            let duration = duration.unwrap_or(DURATION);
+            let at = end
+                .checked_sub(duration)
+                .ok_or_else(|| Failure::usage("--duration before --end is before 1970: give another one"))?;
+            (at, duration)
+        }
+    })
 }
 
 fn format(args: &Generate) -> Result<Format, Failure> {
@@ -278,68 +264,4 @@ fn format(args: &Generate) -> Result<Format, Failure> {
         )),
         (None, _) => Ok(Format::Queries),
     }
-}
-
-fn sentences(s: &Summary<'_>) -> String {
-    let t = &s.tally;
-    let good = t.queries - t.background;
-    let share = |n: u64| format!("{:.1} %", n as f64 * 100.0 / good.max(1) as f64);
-    let mut types: Vec<_> = t.types.iter().collect();
-    types.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
-    let types: Vec<String> = types
-        .iter()
-        .take(6)
-        .map(|&(&kind, &n)| format!("{} {}", wire::rtype::to_text(kind), share(n)))
-        .collect();
-    let what = if s.format == Format::Pcap { "capture" } else { "query file" };
-    // One list needs no share: it has all names that were not made.
-    let lists: String =
-        s.lists.iter().filter(|_| s.lists.len() > 1).map(|l| list_line(l, share(l.queries))).collect();
-    let kind = s.names_kind.map_or("several kinds", kind_of_names);
-    let sample = if s.names_are_sample { ", a sample" } else { "" };
-    let flood = match t.background {
-        0 => String::new(),
-        n => format!(
-            "{} of them are a flood of random labels; of the {} others:\n",
-            units::grouped(n),
-            units::grouped(good)
-        ),
-    };
-    format!(
-        "{}: {what} of {} queries, {} octets (profile {}, seed {})\n{flood}\
-         names of {kind}: {} of {}{sample}; {} of the queries are for names that do not exist\n{lists}\
-         EDNS {}, DO {}, DF {}; types {}\n",
-        s.output.display(),
-        units::grouped(t.queries),
-        units::grouped(s.bytes),
-        s.profile,
-        s.seed,
-        units::grouped(s.names as u64),
-        units::grouped(s.names_total),
-        share(t.nonexistent),
-        share(t.edns),
-        share(t.do_bit),
-        share(t.df),
-        types.join(", "),
-    )
-}
-
-fn kind_of_names(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Delegations => "delegations",
-        Kind::Owners => "authoritative data",
-        Kind::Records => "records",
-    }
-}
-
-fn list_line(l: &ListSummary<'_>, share: String) -> String {
-    format!(
-        "  {}: {share} of the queries (weight {}{}); {} of {} names of {}\n",
-        l.file.display(),
-        l.weight,
-        if l.exist { "" } else { " of those that do not exist" },
-        units::grouped(l.names as u64),
-        units::grouped(l.names_total),
-        kind_of_names(l.names_kind),
-    )
 }

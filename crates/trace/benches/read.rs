@@ -14,8 +14,9 @@ const PACKETS: u64 = 200_000;
 fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("queries.pcap");
-    let profile = Profile { ipv6: 0.2, ..Profile::load("rzaia").expect("a built-in profile") };
-    let mut clients = Clients::new(&profile, Seed(1));
+    let mut profile = Profile::load("rzaia").expect("a built-in profile");
+    profile.classes[0].ipv6 = 0.2;
+    let mut clients = Clients::new(&profile, Seed(1)).expect("clients of a built-in profile");
     let mut writer = Writer::new(BufWriter::new(File::create(&path).expect("a new file"))).expect("space");
     let mut query = Query::default();
     for n in 0..PACKETS {

@@ -51,6 +51,7 @@ impl Default for Background {
 }
 
 /// Draws the queries of a flood.
+#[derive(Clone)]
 pub(crate) struct Flood {
     keys: Keys,
     share: u64,

@@ -3,9 +3,10 @@
 use crate::background::Under;
 use crate::clients::{Crowd, Ports};
 use crate::profile::BELOW_MAX;
-use crate::{Error, Order, Profile};
+use crate::{AddressFile, Class, Error, Order, Profile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::str::FromStr;
 use wire::rtype;
 
@@ -13,7 +14,7 @@ use wire::rtype;
 /// day 2020).
 const UDP_SIZE: u16 = 1232;
 
-/// What replaces parts of a profile; `None` leaves the profile's own.
+/// What replaces parts of a profile, in all of its classes of clients; `None` leaves the profile's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Changes {
@@ -38,6 +39,9 @@ pub struct Changes {
     /// How many clients there are, and how unlike.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<Crowd>,
+    /// Their addresses, from a file: `ADDRESS WEIGHT` a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<PathBuf>,
     /// Their source ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<Ports>,
@@ -71,27 +75,33 @@ impl Changes {
     /// Changes the profile.
     ///
     /// # Errors
-    /// [`Error::Spec`]: a share outside 0 to 1, weights without a sum, more DO than EDNS.
+    /// [`Error::Spec`]: a share outside 0 to 1, weights without a sum, more DO than EDNS; one file of addresses for several
+    /// classes of clients.
     pub fn apply(&self, profile: &mut Profile) -> Result<(), Error> {
         let spec = |what: String| Error::Spec(what);
-        for (name, value, to) in [
-            ("nonexistent", self.nonexistent, &mut profile.nonexistent),
-            ("edns", self.edns, &mut profile.edns),
-            ("do", self.do_bit, &mut profile.do_bit),
-            ("ipv6", self.ipv6, &mut profile.ipv6),
-            ("background", self.background, &mut profile.background.share),
+        for (name, value) in [
+            ("nonexistent", self.nonexistent),
+            ("edns", self.edns),
+            ("do", self.do_bit),
+            ("ipv6", self.ipv6),
+            ("background", self.background),
         ] {
-            let Some(value) = value else { continue };
-            if !(0.0..=1.0).contains(&value) {
+            if let Some(value) = value.filter(|value| !(0.0..=1.0).contains(value)) {
                 return Err(spec(format!("{name}: {value} is not a share: give a number from 0 to 1")));
             }
-            *to = value;
         }
-        if let Some(what) = profile.do_without_edns() {
-            return Err(spec(what + "; change both"));
-        }
-        if profile.edns > 0.0 && profile.edns_sizes.is_empty() {
-            profile.edns_sizes.insert(UDP_SIZE, 1.0);
+        profile.background.share = self.background.unwrap_or(profile.background.share);
+        for class in &mut profile.classes {
+            class.nonexistent = self.nonexistent.unwrap_or(class.nonexistent);
+            class.edns = self.edns.unwrap_or(class.edns);
+            class.do_bit = self.do_bit.unwrap_or(class.do_bit);
+            class.ipv6 = self.ipv6.unwrap_or(class.ipv6);
+            if let Some(what) = class.do_without_edns() {
+                return Err(spec(what + "; change both"));
+            }
+            if class.edns > 0.0 && class.edns_sizes.is_empty() {
+                class.edns_sizes.insert(UDP_SIZE, 1.0);
+            }
         }
         if let Some(below) = &self.below {
             if below.len() > BELOW_MAX + 1 || !are_weights(below.iter().copied()) {
@@ -107,8 +117,25 @@ impl Changes {
             Some(Types::Weights(types)) => (profile.types_of_zone, profile.types) = (false, types.clone()),
             None => {}
         }
-        if let Some(Crowd { count, zipf }) = self.clients {
-            (profile.clients, profile.zipf) = (count, zipf.unwrap_or(profile.zipf));
+        if let Some(crowd) = self.clients {
+            crowd.spread(&mut profile.classes);
+        }
+        if let Some(file) = &self.addresses {
+            let [class] = &mut profile.classes[..] else {
+                return Err(spec(format!(
+                    "addresses for all, but the profile has {} classes of clients, each with addresses of its own: \
+                     give them 'addresses' there",
+                    profile.classes.len()
+                )));
+            };
+            if self.clients.is_some() || self.ipv6.is_some() {
+                let what = "addresses say how many clients there are and over which family they send: give no other \
+                            number of clients, and no share of IPv6";
+                return Err(spec(what.into()));
+            }
+            let addresses = Some(AddressFile { file: file.clone(), said: String::new() });
+            let Class { clients, zipf, ipv6, .. } = Class::default();
+            *class = Class { addresses, clients, zipf, ipv6, ..class.clone() };
         }
         if let Some(Ports(ports)) = &self.ports {
             profile.ports.clone_from(ports);
@@ -242,7 +269,9 @@ mod tests {
         assert_eq!(changed, rzaia);
         let types = Some("A=1".parse().unwrap());
         Changes { nonexistent: Some(0.5), types, ..Changes::default() }.apply(&mut changed).unwrap();
-        assert_eq!(changed, Profile { nonexistent: 0.5, types: [(1, 1.0)].into(), ..rzaia.clone() });
+        let mut expected = Profile { types: [(1, 1.0)].into(), ..rzaia.clone() };
+        expected.classes[0].nonexistent = 0.5;
+        assert_eq!(changed, expected);
         for (bad, word) in [
             (Changes { edns: Some(0.5), ..Changes::default() }, "only 0.5 of the queries have EDNS"),
             (Changes { nonexistent: Some(2.0), ..Changes::default() }, "nonexistent: 2 is not a share"),

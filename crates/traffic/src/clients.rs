@@ -1,20 +1,22 @@
 //! Who sends: the clients of a profile, their addresses and ports, seeded.
 //!
-//! Client `n`, from 1, sends as often as 1/n to the power of [`Profile::zipf`] (0: all alike). The first
+//! Client `n` of a class, from 1, sends as often as 1/n to the power of [`Class::zipf`] (0: all alike). The first
 //! [`EXACT`] have their shares exactly; the others share those of ranges whose width is 1/32 of their rank, within
 //! which each is as likely. In captures, clients are in 10.0.0.0/8 or fd53:c11e::/96, their numbers scattered over
-//! the range; a client's port is random for each query (1024 to 65535), its own, or a stated one ([`Port`]).
+//! the range, unless a file gives their addresses ([`Class::addresses`]); a client's port is random for each query (1024 to 65535), its own, or a stated one ([`Port`]).
 //! IDs are uniform over all numbers.
 //!
 //! Senders have flows, each one address and port: see [`Sender::flow`].
 
-use crate::Profile;
+use crate::addresses::Addresses;
 use crate::random::{Keys, Table, mix, threshold};
+use crate::{Class, Error, Profile};
 use measure::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The most clients of a profile: those of 10.0.0.0/8 without its first address.
 pub const CLIENTS_MAX: u32 = (1 << 24) - 1;
@@ -41,34 +43,71 @@ pub enum Port {
 #[serde(try_from = "String", into = "String")]
 pub struct Ports(pub BTreeMap<Port, f64>);
 
-/// How many clients there are and how unlike they are; as text `COUNT` or `COUNT:EXPONENT`, such as `10K:0.9`.
+/// How many clients there are, of all classes together, and how unlike they are; as text `COUNT` or `COUNT:EXPONENT`,
+/// such as `10K:0.9`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Crowd {
     /// How many, at most.
     pub count: u32,
-    /// The exponent of [`Profile::zipf`]; `None` leaves the profile's.
+    /// The exponent of [`Class::zipf`]; `None` leaves the profile's.
     pub zipf: Option<f64>,
 }
 
-/// Draws clients.
+impl Crowd {
+    /// Divides the clients among the classes as they were divided before, at least one to each.
+    pub(crate) fn spread(self, classes: &mut [Class]) {
+        let total: f64 = classes.iter().map(|class| f64::from(class.clients)).sum();
+        let (mut sum, mut given) = (0.0, 0);
+        for class in classes {
+            sum += f64::from(class.clients);
+            let to = (f64::from(self.count) * sum / total).round() as u32;
+            class.clients = to.saturating_sub(given).max(1);
+            given += class.clients;
+            class.zipf = self.zipf.unwrap_or(class.zipf);
+            class.addresses = None;
+        }
+    }
+}
+
+/// Draws clients. Their class is drawn here too, and nowhere else.
 #[derive(Clone, Debug)]
 pub struct Clients {
     keys: Keys,
-    /// Ranges of ranks: the first of each and how many.
-    ranks: Table<(u32, u32)>,
-    ipv6: u64,
+    /// `None` where there is one.
+    class: Option<Table<u16>>,
+    classes: Vec<Crew>,
     /// `None` where all have random ports.
     ports: Option<Table<Port>>,
-    /// Turns a rank into the bits of what is a client's own.
+    /// Turns a client into the bits of what is its own.
     own: u64,
+}
+
+/// The clients of a class.
+#[derive(Clone, Debug)]
+struct Crew {
+    /// How many clients are of the classes before.
+    before: u32,
+    who: Who,
+    ipv6: u64,
+}
+
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one a class, in the way of every query")]
+enum Who {
+    /// Ranges of ranks: the first of each and how many.
+    Ranks(Table<(u32, u32)>),
+    Addresses(Arc<Addresses>),
 }
 
 /// Who sends a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// The client, from 0; the lower, the more it sends.
-    pub rank: u32,
+    /// Its class, as [`Profile::classes`] counts them.
+    pub class: u16,
+    /// The client, from 0: those of each class after those of the class before. Within a class of clients without a
+    /// file of addresses: the lower, the more it sends.
+    pub client: u32,
     /// It sends over IPv6.
     pub ipv6: bool,
     /// From this port.
@@ -83,62 +122,115 @@ impl Sender {
     /// The client where its queries belong on one flow (one address and port): `None` where its ports are random, as
     /// then any flow is as good.
     pub fn flow(&self) -> Option<u32> {
-        self.one_port.then_some(self.rank)
-    }
-
-    /// Its address and port in a capture.
-    pub fn address(&self) -> SocketAddr {
-        // An odd factor permutes the numbers below 2^24 and keeps zero, which no client has, where it is.
-        let host = ((u64::from(self.rank) + 1) * 0x9e_3779) as u32 & CLIENTS_MAX;
-        let address = if self.ipv6 {
-            IpAddr::V6(Ipv6Addr::from_bits(0xfd53_c11e << 96 | u128::from(host)))
-        } else {
-            IpAddr::V4(Ipv4Addr::from_bits(10 << 24 | host))
-        };
-        SocketAddr::new(address, self.port)
+        self.one_port.then_some(self.client)
     }
 }
 
 impl Clients {
     /// The clients of a profile.
-    pub fn new(profile: &Profile, seed: Seed) -> Self {
+    ///
+    /// # Errors
+    /// A file of addresses that cannot be read, or with a bad line; more than [`CLIENTS_MAX`] clients.
+    pub fn new(profile: &Profile, seed: Seed) -> Result<Self, Error> {
         let fixed = profile.ports.keys().any(|p| *p != Port::Random);
-        Self {
+        let (mut classes, mut before) = (Vec::new(), 0u32);
+        for class in &profile.classes {
+            let (who, count) = match &class.addresses {
+                Some(file) => {
+                    let addresses = Addresses::open(file)?;
+                    let count = addresses.len();
+                    (Who::Addresses(Arc::new(addresses)), count)
+                }
+                None => {
+                    let count = class.clients.clamp(1, CLIENTS_MAX);
+                    (Who::Ranks(ranks(count, class.zipf)), count)
+                }
+            };
+            classes.push(Crew { before, who, ipv6: threshold(class.ipv6) });
+            before += count;
+            if before > CLIENTS_MAX {
+                return Err(Error::Spec(format!(
+                    "the classes have more than {CLIENTS_MAX} clients together"
+                )));
+            }
+        }
+        let shares = || (0u16..).zip(&profile.classes).map(|(n, class)| (n, class.share));
+        Ok(Self {
             keys: Keys::new(seed, "clients"),
-            ranks: ranks(profile.clients.clamp(1, CLIENTS_MAX), profile.zipf),
-            ipv6: threshold(profile.ipv6),
+            class: (classes.len() > 1).then(|| Table::new(shares())),
+            classes,
             ports: fixed.then(|| Table::new(profile.ports.iter().map(|(&p, &w)| (p, w)))),
             own: seed.draw("ports", 0).bits(),
-        }
+        })
     }
 
     /// The address and port of query `index` in a capture, and the ID that it has there.
     pub fn get(&mut self, index: u64) -> (SocketAddr, u16) {
         let sender = self.sender(index);
-        (sender.address(), sender.id)
+        (self.address(&sender), sender.id)
     }
 
     /// The sender of query `index`.
     pub fn sender(&mut self, index: u64) -> Sender {
         let mut draws = self.keys.draws(index);
-        let bits = draws.bits();
-        let (first, width) = self.ranks.get(bits as u32);
-        let rank = first + ((u64::from(width) * (bits >> 32)) >> 32) as u32;
-        let bits = draws.bits();
-        let own = mix(self.own ^ u64::from(rank));
+        let (whose, how, other) = (draws.bits(), draws.bits(), draws.bits());
+        let class = self.class.as_ref().map_or(0, |table| table.get((other >> 32) as u32));
+        let crew = &self.classes[usize::from(class)];
+        let (client, ipv6) = match &crew.who {
+            Who::Ranks(ranks) => {
+                let (first, width) = ranks.get(whose as u32);
+                let rank = first + ((u64::from(width) * (whose >> 32)) >> 32) as u32;
+                (rank, how & 0xffff_ffff < crew.ipv6)
+            }
+            Who::Addresses(addresses) => {
+                let n = addresses.draw(whose);
+                (n, addresses.get(n).is_ipv6())
+            }
+        };
+        let client = crew.before + client;
+        let own = mix(self.own ^ u64::from(client));
         let kind = self.ports.as_ref().map_or(Port::Random, |ports| ports.get(own as u32));
         let port = |bits: u64| 1024 + (((bits >> 32) * 64_512) >> 32) as u16;
         Sender {
-            rank,
-            ipv6: bits & 0xffff_ffff < self.ipv6,
+            class,
+            client,
+            ipv6,
             port: match kind {
-                Port::Random => port(bits),
+                Port::Random => port(how),
                 Port::Own => port(own),
                 Port::Number(number) => number,
             },
             one_port: kind != Port::Random,
-            id: draws.bits() as u16,
+            id: other as u16,
         }
+    }
+
+    /// A sender's address and port in a capture.
+    pub fn address(&self, sender: &Sender) -> SocketAddr {
+        let crew = &self.classes[usize::from(sender.class)];
+        let address = match &crew.who {
+            Who::Addresses(addresses) => addresses.get(sender.client - crew.before),
+            Who::Ranks(_) => {
+                // An odd factor permutes the numbers below 2^24 and keeps zero, which no client has, where it is.
+                let host = ((u64::from(sender.client) + 1) * 0x9e_3779) as u32 & CLIENTS_MAX;
+                if sender.ipv6 {
+                    IpAddr::V6(Ipv6Addr::from_bits(0xfd53_c11e << 96 | u128::from(host)))
+                } else {
+                    IpAddr::V4(Ipv4Addr::from_bits(10 << 24 | host))
+                }
+            }
+        };
+        SocketAddr::new(address, sender.port)
+    }
+
+    /// The families over which queries go are said.
+    pub(crate) fn says_families(&self) -> bool {
+        self.classes.iter().any(|crew| crew.ipv6 > 0 || matches!(crew.who, Who::Addresses(_)))
+    }
+
+    /// It matters to senders, and to the queries' bytes, who sends.
+    pub(crate) fn matters(&self) -> bool {
+        self.classes.len() > 1 || self.ports.is_some() || self.says_families()
     }
 }
 
@@ -248,14 +340,16 @@ mod tests {
 
     /// How often each client sends.
     fn hits(profile: &Profile) -> HashMap<u32, u64> {
-        let mut clients = Clients::new(profile, Seed(1));
+        let mut clients = Clients::new(profile, Seed(1)).unwrap();
         let mut hits = HashMap::new();
-        (0..COUNT).for_each(|n| *hits.entry(clients.sender(n).rank).or_default() += 1);
+        (0..COUNT).for_each(|n| *hits.entry(clients.sender(n).client).or_default() += 1);
         hits
     }
 
     fn crowd(count: u32, zipf: f64) -> Profile {
-        Profile { clients: count, zipf, ..Profile::load("rzaia").unwrap() }
+        let mut profile = Profile::load("rzaia").unwrap();
+        (profile.classes[0].clients, profile.classes[0].zipf) = (count, zipf);
+        profile
     }
 
     /// Within six standard deviations of a share, and a rounding.
@@ -287,12 +381,14 @@ mod tests {
 
     #[test]
     fn addresses_are_the_clients_own() {
-        let mut clients = Clients::new(&Profile { ipv6: 0.25, ..crowd(10_000, 1.0) }, Seed(1));
+        let mut profile = crowd(10_000, 1.0);
+        profile.classes[0].ipv6 = 0.25;
+        let mut clients = Clients::new(&profile, Seed(1)).unwrap();
         let mut ranks: HashMap<IpAddr, u32> = HashMap::new();
         let mut v6 = 0;
         for index in 0..COUNT {
             let sender = clients.sender(index);
-            let address = sender.address();
+            let address = clients.address(&sender);
             assert!(address.port() >= 1024 && sender.flow().is_none());
             match address.ip() {
                 IpAddr::V4(a) => assert_eq!((a.octets()[0], sender.ipv6), (10, false)),
@@ -301,7 +397,7 @@ mod tests {
                     v6 += 1;
                 }
             }
-            assert_eq!(*ranks.entry(address.ip()).or_insert(sender.rank), sender.rank);
+            assert_eq!(*ranks.entry(address.ip()).or_insert(sender.client), sender.client);
         }
         assert!(near(v6, 0.25), "{v6}");
     }
@@ -309,12 +405,12 @@ mod tests {
     #[test]
     fn ports_are_by_client() {
         let ports = [(Port::Random, 1.0), (Port::Own, 2.0), (Port::Number(53), 1.0)].into();
-        let mut clients = Clients::new(&Profile { ports, ..crowd(4_000, 0.0) }, Seed(1));
+        let mut clients = Clients::new(&Profile { ports, ..crowd(4_000, 0.0) }, Seed(1)).unwrap();
         let mut seen: HashMap<u32, Vec<u16>> = HashMap::new();
         for index in 0..COUNT {
             let sender = clients.sender(index);
             assert_eq!(sender.flow().is_some(), sender.one_port);
-            seen.entry(sender.rank).or_default().push(sender.port);
+            seen.entry(sender.client).or_default().push(sender.port);
         }
         let (mut own, mut fixed) = (0, 0);
         for ports in seen.values() {

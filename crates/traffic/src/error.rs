@@ -30,7 +30,7 @@ pub enum Error {
         /// What is wrong and what was expected.
         what: String,
     },
-    /// What is wrong with a list of names that a profile asks for.
+    /// What is wrong with a list of names or addresses that a profile asks for.
     #[error("{said}: {source}")]
     List {
         /// Where the profile asks for it: file, line and column.
@@ -46,12 +46,12 @@ pub enum Error {
         /// The built-in profiles.
         known: String,
     },
-    /// A file without a single query or name.
+    /// A file without a single query, name or address.
     #[error("{}: no {what} in it: every line is blank or a comment", .path.display())]
     Empty {
         /// The file.
         path: PathBuf,
-        /// `query` or `name`.
+        /// `query`, `name` or `address`.
         what: &'static str,
     },
     /// A file that must be read more than once, but is a pipe or a device.
@@ -82,6 +82,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error with the place that asked for the file; empty where none did.
+    pub(crate) fn asked_for_at(self, said: &str) -> Self {
+        if said.is_empty() {
+            return self;
+        }
+        Self::List { said: said.to_owned(), source: Box::new(self) }
+    }
+
     /// An I/O error at a path.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Io { path: path.to_owned(), source }

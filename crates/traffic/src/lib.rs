@@ -5,6 +5,7 @@
 //! travels to the roles that send. Query `n` of a source is the same whatever the number of workers
 //! that share it: worker `w` of `W` takes the queries `w`, `w + W`, `w + 2W`, and so on.
 
+mod addresses;
 mod background;
 mod changes;
 mod cut;
@@ -13,6 +14,7 @@ mod lines;
 mod lists;
 mod names;
 mod pool;
+mod popular;
 mod profile;
 mod queries;
 mod query;
@@ -23,6 +25,7 @@ mod tally;
 
 pub mod clients;
 
+pub use addresses::fuzz_address;
 pub use background::{Background, Under};
 pub use changes::{Changes, Types, nonexistent};
 pub use cut::{CutQueries, cut_queries};
@@ -30,7 +33,10 @@ pub use error::Error;
 pub use lists::{LISTS_MAX, NameList};
 pub use names::{Kind, NAMES_MAX, Names, Want, fuzz_names};
 pub use pool::{List, Lists};
-pub use profile::{BUILT_IN, Order, Profile, fuzz_profile};
+pub use popular::LeftOut;
+pub use profile::{
+    AddressFile, BUILT_IN, CLASSES_MAX, Class, Law, Order, POPULAR_MAX, Profile, fuzz_profile,
+};
 pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
 pub use query::{Query, QuerySource};
 pub use spec::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};

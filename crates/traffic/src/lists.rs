@@ -40,10 +40,7 @@ impl NameList {
 
     /// An error with the place that asked for the list.
     pub(crate) fn error(&self, source: Error) -> Error {
-        if self.said.is_empty() {
-            return source;
-        }
-        Error::List { said: self.said.clone(), source: Box::new(source) }
+        source.asked_for_at(&self.said)
     }
 }
 

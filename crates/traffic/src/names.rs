@@ -197,6 +197,13 @@ impl Names {
         self.known.is_some()
     }
 
+    /// The number of the name among these, where all names are known and it is one; of several records' the first.
+    pub(crate) fn find(&self, wire: &[u8]) -> Option<u32> {
+        let at = self.known.as_ref()?.find_at(&self.bytes, wire)?;
+        // Names lie in memory in their order.
+        self.starts.binary_search(&at).ok().map(|n| n as u32)
+    }
+
     /// Whether the name is one of the zone, or above one (an empty non-terminal exists, RFC 8020), case
     /// apart; `None` where only a sample is known.
     pub fn contains(&self, wire: &[u8]) -> Option<bool> {

@@ -12,7 +12,7 @@ use wire::name;
 const TURNS_MAX: f64 = 4096.0;
 
 /// A name: of which list, and its number there.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pick {
     pub(crate) list: u16,
     name: u32,
@@ -155,6 +155,39 @@ impl Lists {
     /// Whether the name is in a list of those that exist, or above such a name; where [`Self::is_complete`].
     pub(crate) fn contains(&self, wire: &[u8]) -> bool {
         self.existing().any(|list| list.names.contains(wire) == Some(true))
+    }
+
+    /// The name among those of the lists that exist, where all are known.
+    pub(crate) fn find(&self, wire: &[u8]) -> Option<Pick> {
+        let lists = (0u16..).zip(&self.lists).filter(|(_, list)| list.spec.exist);
+        let mut found = lists.filter_map(|(n, list)| Some(Pick { list: n, name: list.names.find(wire)? }));
+        found.next()
+    }
+
+    /// Whether the name is a zone's own.
+    pub(crate) fn is_origin(&self, wire: &[u8]) -> bool {
+        self.existing().any(|list| name::equal(list.names.origin(), wire))
+    }
+
+    /// Whether the name is at or below a zone's own.
+    pub(crate) fn is_in_zone(&self, wire: &[u8]) -> bool {
+        self.existing().any(|list| name::is_under(wire, list.names.origin()))
+    }
+
+    /// There are delegations among what is asked for.
+    pub(crate) fn has_delegations(&self) -> bool {
+        self.existing().any(|list| list.names.kind() == Kind::Delegations)
+    }
+
+    /// Whether a server with these names has the name, or an answer that leads to it: it is one of them, above one, a
+    /// zone's own, or below a delegation. `None` where not all are known.
+    pub(crate) fn exists(&self, wire: &[u8]) -> Option<bool> {
+        let delegated = || {
+            let above =
+                std::iter::successors(Some(wire), |name| (name.len() > 1).then(|| name::parent(name)));
+            above.skip(1).filter_map(|name| self.find(name)).any(|pick| self.is_delegation(pick))
+        };
+        self.complete.then(|| self.contains(wire) || self.is_origin(wire) || delegated())
     }
 
     /// The name that query `index` asks for; `bits` are random.

@@ -3,15 +3,23 @@
 //! The built-in ones lie in `profiles/` and are the documentation of the format: each figure there says
 //! which seed it is from, or that it is an assumption.
 
+mod class;
 mod file;
+mod law;
+mod parts;
+mod values;
+mod write;
 
 use crate::background::Background;
 use crate::clients::Port;
 use crate::{Error, NameList, Want};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use wire::name::Name;
 
+pub use class::{AddressFile, Class};
 pub use file::fuzz_profile;
+pub use law::Law;
 
 /// The built-in profiles: name and text.
 pub const BUILT_IN: [(&str, &str); 3] = [
@@ -22,6 +30,12 @@ pub const BUILT_IN: [(&str, &str); 3] = [
 
 /// The most labels below a name that a profile can ask for.
 pub(crate) const BELOW_MAX: usize = 8;
+
+/// The most classes of clients.
+pub const CLASSES_MAX: usize = 256;
+
+/// The most popular names, of those that exist and of those that do not.
+pub const POPULAR_MAX: usize = 10_000;
 
 /// In which order names are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -52,20 +66,18 @@ impl std::str::FromStr for Order {
 pub struct Profile {
     /// One sentence on what it is.
     pub about: String,
-    /// Share of queries with an OPT record.
-    pub edns: f64,
-    /// Share of queries with DO; each has an OPT record.
-    pub do_bit: f64,
-    /// UDP payload sizes of the OPT records, in octets, with their weights.
-    pub edns_sizes: BTreeMap<u16, f64>,
-    /// The same for queries with DO; empty: as those without.
-    pub edns_sizes_do: BTreeMap<u16, f64>,
+    /// Who asks, and how: at least one class of clients. A file without `[[class]]` has one.
+    pub classes: Vec<Class>,
     /// In which order names that exist are asked for.
     pub order: Order,
-    /// Share of queries for names that do not exist.
-    pub nonexistent: f64,
     /// Lists of names, where no others are given.
     pub lists: Vec<NameList>,
+    /// Names that exist, with their shares of the queries for such names, together at most 1. The others are of the lists.
+    pub popular: BTreeMap<Name, f64>,
+    /// The same of names that do not exist: labels below go before them as before made ones.
+    pub popular_nonexistent: BTreeMap<Name, f64>,
+    /// Lengths of made labels, in octets, with their weights; empty: as seen at a root server.
+    pub lengths: BTreeMap<u8, f64>,
     /// Weights of 0, 1, 2, … labels below a delegation that exists; not used for other owners.
     pub below: Vec<f64>,
     /// The same for names that do not exist.
@@ -74,20 +86,18 @@ pub struct Profile {
     pub types_of_zone: bool,
     /// Types with their weights; where [`Self::types_of_zone`], only used over a file of names, which has none.
     pub types: BTreeMap<u16, f64>,
-    /// Share of queries with the IPv4 header's "don't fragment" bit.
-    pub df: f64,
+    /// The same of queries for names that do not exist; empty: as those for names that do.
+    pub types_nonexistent: BTreeMap<u16, f64>,
     /// Share of queries without a UDP checksum; where we write the packets (captures, AF_XDP).
     pub no_checksum: f64,
     /// Share of queries with a wrong UDP checksum; where we write the packets.
     pub bad_checksum: f64,
-    /// How many clients there are, at most.
-    pub clients: u32,
-    /// Client `n`, from 1, sends as often as 1/n to this power; 0: all alike.
-    pub zipf: f64,
     /// Kinds of source ports with their weights, by client; empty: all random.
     pub ports: BTreeMap<Port, f64>,
-    /// Share of queries over IPv6. Senders are free to choose where it is 0.
-    pub ipv6: f64,
+    /// The intervals between queries, where nobody asks for others.
+    pub law: Law,
+    /// Queries per second, where nobody asks for others; `None`: as [`Self::law`] says, if it does.
+    pub rate: Option<f64>,
     /// A flood among all this. EDNS, packets and clients of its queries are as those of others.
     pub background: Background,
 }
@@ -116,13 +126,14 @@ impl Profile {
         if self.types_of_zone { Want::Records } else { Want::Names }
     }
 
-    /// What is wrong where more queries have DO than have an OPT record.
-    pub(crate) fn do_without_edns(&self) -> Option<String> {
-        (self.do_bit > self.edns).then(|| {
-            format!(
-                "'do' is {}, but only {} of the queries have EDNS: DO needs an OPT record",
-                self.do_bit, self.edns
-            )
-        })
+    /// The mean over all queries of what each class says, such as `|class| class.edns`.
+    pub fn mean(&self, of: impl Fn(&Class) -> f64) -> f64 {
+        let total: f64 = self.classes.iter().map(|class| class.share).sum();
+        self.classes.iter().map(|class| class.share * of(class)).sum::<f64>() / total
+    }
+
+    /// Names that do not exist are asked for.
+    pub fn has_misses(&self) -> bool {
+        self.classes.iter().any(|class| class.nonexistent > 0.0)
     }
 }

@@ -17,7 +17,8 @@ pub struct Query {
     pub checksum: Checksum,
     /// The name asked for was made not to exist, or is of a list of such names.
     pub nonexistent: bool,
-    /// Of which list of names the name is, as [`crate::Lists::lists`] counts them; `None` where it was made.
+    /// Of which list of names the name is, as [`crate::Lists::lists`] counts them; `None` where it was made, or is a
+    /// popular one that no list has.
     pub list: Option<u16>,
     /// When it is due after the first of its stream, in nanoseconds; `None` where the stream has no times.
     pub at: Option<Nanos>,

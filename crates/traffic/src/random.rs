@@ -107,6 +107,41 @@ impl<T: Copy> Table<T> {
     }
 }
 
+/// Numbers from 0 with weights, drawn in two steps however many there are (Walker's aliases, made as Vose does).
+#[derive(Clone, Debug)]
+pub(crate) struct Alias {
+    /// For each number: below how many of 2^32 it is drawn, and what is drawn otherwise.
+    cells: Vec<(u32, u32)>,
+}
+
+impl Alias {
+    /// At most 2^32 - 1 weights, each at least zero, with a positive sum.
+    pub(crate) fn new(weights: &[f64]) -> Self {
+        let count = weights.len();
+        let mean = weights.iter().sum::<f64>() / count as f64;
+        let mut left: Vec<f64> = weights.iter().map(|w| w / mean).collect();
+        let mut cells: Vec<(u32, u32)> = (0..count as u32).map(|n| (u32::MAX, n)).collect();
+        let (mut poor, mut rich): (Vec<usize>, Vec<usize>) = (0..count).partition(|&n| left[n] < 1.0);
+        while let (Some(n), Some(&giver)) = (poor.pop(), rich.last()) {
+            cells[n] = (threshold(left[n]).min(u64::from(u32::MAX)) as u32, giver as u32);
+            left[giver] -= 1.0 - left[n];
+            if left[giver] < 1.0 {
+                rich.pop();
+                poor.push(giver);
+            }
+        }
+        Self { cells }
+    }
+
+    pub(crate) fn get(&self, bits: u64) -> u32 {
+        let n = ((u128::from(bits) * self.cells.len() as u128) >> 64) as u32;
+        let (below, other) = self.cells[n as usize];
+        // What the multiplication left of the bits: as good as new ones where the numbers are fewer than 2^32.
+        let rest = bits.wrapping_mul(self.cells.len() as u64) >> 32;
+        if rest < u64::from(below) { n } else { other }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +179,25 @@ mod tests {
         let a = (0..100_000).filter(|&i| table.get(keys.draws(i).bits() as u32) == 'a').count();
         assert!((24_200..25_800).contains(&a), "{a}");
         assert_eq!((table.get(0), table.get(u32::MAX)), ('c', 'a'));
+    }
+
+    #[test]
+    fn aliases_keep_weights() {
+        const COUNT: usize = 1_000_000;
+        let weights: Vec<f64> =
+            (0..1000).map(|n| if n % 10 == 0 { 0.0 } else { 1.0 / (1.0 + n as f64) }).collect();
+        let total: f64 = weights.iter().sum();
+        let alias = Alias::new(&weights);
+        let mut keys = Keys::new(Seed(2), "test");
+        let mut hits = vec![0u64; weights.len()];
+        (0..COUNT as u64).for_each(|i| hits[alias.get(keys.draws(i).bits()) as usize] += 1);
+        for (n, (&hits, weight)) in hits.iter().zip(&weights).enumerate() {
+            let share = weight / total;
+            let deviation = (COUNT as f64 * share * (1.0 - share)).sqrt();
+            let off = (hits as f64 - COUNT as f64 * share).abs();
+            assert!(off <= 6.0 * deviation, "{n}: {hits} of {COUNT}, expected {share}");
+        }
+        assert_eq!((Alias::new(&[3.0]).get(0), Alias::new(&[0.5]).get(u64::MAX)), (0, 0));
     }
 
     #[test]

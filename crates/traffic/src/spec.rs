@@ -119,10 +119,9 @@ impl SourceSpec {
             }
             Self::Profile(spec) => {
                 let (profile, names) = spec.load()?;
-                let names = Arc::new(names);
+                let source = Synthesis::new(&profile, Arc::new(names), spec.seed, 0, workers)?;
                 for worker in 0..workers {
-                    let share = Synthesis::new(&profile, names.clone(), spec.seed, worker, workers)?;
-                    sources.push(Box::new(share));
+                    sources.push(Box::new(source.of_worker(worker)));
                 }
             }
         }

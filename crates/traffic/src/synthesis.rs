@@ -3,10 +3,11 @@
 //! Everything about query `n` is drawn from (seed, `n`) alone, so any worker can make any query.
 
 use crate::background::Flood;
-use crate::clients::{Clients, Port};
+use crate::clients::Clients;
 use crate::names::Kind;
 use crate::pool::Pick;
-use crate::profile::{Order, Profile};
+use crate::popular::{LeftOut, Popular, Way};
+use crate::profile::{Class, Order, Profile};
 use crate::random::{Draws, Keys, Table, threshold};
 use crate::{Error, Lists, Query, QuerySource};
 use measure::Seed;
@@ -59,26 +60,57 @@ const AHEAD: usize = 16;
 /// The longest zone name that leaves room for a made label of [`MAX_LABEL`] octets.
 const ORIGIN_MAX: usize = MAX_NAME - 1 - MAX_LABEL;
 
+/// What the queries of a class of clients are like.
+#[derive(Clone)]
+struct Manner {
+    edns: u64,
+    do_bit: u64,
+    /// Without DO, and with it.
+    sizes: [Table<u16>; 2],
+    nonexistent: u64,
+    rd: u64,
+    df: u64,
+}
+
+impl Manner {
+    fn new(class: &Class) -> Self {
+        let sizes = |sizes: &BTreeMap<u16, f64>| Table::new(sizes.iter().map(|(&s, &w)| (s, w)));
+        let with_do = if class.edns_sizes_do.is_empty() { &class.edns_sizes } else { &class.edns_sizes_do };
+        Self {
+            edns: threshold(class.edns),
+            do_bit: threshold(class.do_bit),
+            sizes: [sizes(&class.edns_sizes), sizes(with_do)],
+            nonexistent: threshold(class.nonexistent),
+            rd: threshold(class.rd),
+            df: threshold(class.df),
+        }
+    }
+}
+
 /// Queries of a profile, without end.
+#[derive(Clone)]
 pub struct Synthesis {
     names: Arc<Lists>,
     keys: Keys,
     next: u64,
     step: u64,
     order: Order,
-    edns: u64,
-    do_bit: u64,
-    /// Without DO, and with it.
-    sizes: [Table<u16>; 2],
-    nonexistent: u64,
+    /// By class of clients.
+    manners: Vec<Manner>,
+    /// Some class sets RD.
+    has_rd: bool,
     below: Table<u8>,
     below_nonexistent: Table<u8>,
+    popular: Option<Popular>,
+    popular_nonexistent: Option<Popular>,
+    left_out: Vec<LeftOut>,
     /// A name's own type goes before a drawn one.
     types_of_zone: bool,
     /// `None` where each name comes with its type.
     types: Option<Table<u16>>,
+    /// Of names that do not exist, where they have others.
+    types_nonexistent: Option<Table<u16>>,
     lengths: Table<u8>,
-    df: u64,
     no_checksum: u64,
     bad_checksum: u64,
     /// Draws who sends, where it matters to a sender.
@@ -97,7 +129,7 @@ impl Synthesis {
     /// # Errors
     /// [`Error::Spec`] where names that do not exist are asked for but cannot be made: a wildcard or
     /// a DNAME at the apex, or a zone name too long to put a label before; where types of the zone are
-    /// asked for and the names have none.
+    /// asked for and the names have none. As [`Clients::new`].
     pub fn new(
         profile: &Profile,
         names: Arc<Lists>,
@@ -105,7 +137,7 @@ impl Synthesis {
         worker: u32,
         workers: u32,
     ) -> Result<Self, Error> {
-        if profile.nonexistent > 0.0 && !names.has_absent() {
+        if profile.has_misses() && !names.has_absent() {
             let asked = "names that do not exist are asked for (names.nonexistent in the profile), but";
             if names.existing().any(|list| list.names().origin().len() > ORIGIN_MAX) {
                 return Err(Error::Spec(format!("{asked} the zone's name leaves no room for them")));
@@ -125,35 +157,48 @@ impl Synthesis {
             Some(Table::new(profile.types.iter().map(|(&t, &w)| (t, w))))
         };
         let counts = |weights: &[f64]| Table::new(weights.iter().enumerate().map(|(n, &w)| (n as u8, w)));
-        let sizes = |sizes: &BTreeMap<u16, f64>| Table::new(sizes.iter().map(|(&s, &w)| (s, w)));
-        let with_do =
-            if profile.edns_sizes_do.is_empty() { &profile.edns_sizes } else { &profile.edns_sizes_do };
-        let families = profile.ipv6 > 0.0;
-        let matters = families || profile.ports.keys().any(|&port| port != Port::Random);
+        let clients = Clients::new(profile, seed)?;
+        let mut left_out = Vec::new();
+        let mut popular = |popular, exist| Popular::new(popular, &names, exist, &mut left_out);
         Ok(Self {
             keys: Keys::new(seed, "queries"),
-            clients: matters.then(|| Clients::new(profile, seed)),
-            families,
+            families: clients.says_families(),
+            clients: clients.matters().then_some(clients),
             flood: Flood::new(profile, seed),
             next: u64::from(worker),
             step: u64::from(workers.max(1)),
             order: profile.order,
-            edns: threshold(profile.edns),
-            do_bit: threshold(profile.do_bit),
-            sizes: [sizes(&profile.edns_sizes), sizes(with_do)],
-            nonexistent: threshold(profile.nonexistent),
+            manners: profile.classes.iter().map(Manner::new).collect(),
+            has_rd: profile.classes.iter().any(|class| class.rd > 0.0),
+            popular: popular(&profile.popular, true),
+            popular_nonexistent: popular(&profile.popular_nonexistent, false),
+            left_out,
             below: counts(&profile.below),
             below_nonexistent: counts(&profile.below_nonexistent),
             types_of_zone: profile.types_of_zone,
             types,
-            lengths: Table::new(LENGTHS),
-            df: threshold(profile.df),
+            types_nonexistent: (!profile.types_nonexistent.is_empty())
+                .then(|| Table::new(profile.types_nonexistent.iter().map(|(&t, &w)| (t, w)))),
+            lengths: match profile.lengths.is_empty() {
+                true => Table::new(LENGTHS),
+                false => Table::new(profile.lengths.iter().map(|(&length, &weight)| (length, weight))),
+            },
             no_checksum: threshold(profile.no_checksum),
             bad_checksum: threshold(profile.no_checksum + profile.bad_checksum),
             ahead: [Default::default(); AHEAD],
             at: AHEAD,
             names,
         })
+    }
+
+    /// The same queries for another worker of as many.
+    pub fn of_worker(&self, worker: u32) -> Self {
+        Self { next: u64::from(worker), at: AHEAD, ..self.clone() }
+    }
+
+    /// The profile's popular names that are not asked for: over these names, what it says of them does not hold.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
     /// Draws the names of the next queries and brings them near.
@@ -245,7 +290,7 @@ impl QuerySource for Synthesis {
         if self.at == AHEAD {
             self.look_ahead();
         }
-        let (mut draws, pick) = self.ahead[self.at];
+        let (mut draws, mut pick) = self.ahead[self.at];
         self.at += 1;
         let index = self.next;
         self.next += self.step;
@@ -257,15 +302,17 @@ impl QuerySource for Synthesis {
         let (edns, df) = pair();
         let (qtype, size) = pair();
         let (nonexistent, checksum) = pair();
-        let (below, _) = pair();
+        let (below, popular) = pair();
+        let rd = if self.has_rd { pair().0 } else { 0 };
 
+        let sender = self.clients.as_mut().map(|clients| clients.sender(index));
+        let manner = &self.manners[sender.map_or(0, |sender| usize::from(sender.class))];
         query.index = index;
-        query.df = df < self.df;
+        query.df = df < manner.df;
         let mut flood = self.flood.as_mut().and_then(|flood| flood.draw(index));
         query.background = flood.is_some();
-        query.nonexistent = nonexistent < self.nonexistent && !query.background;
+        query.nonexistent = nonexistent < manner.nonexistent && !query.background;
         (query.at, query.tcp) = (None, false);
-        let sender = self.clients.as_mut().map(|clients| clients.sender(index));
         query.client = sender.and_then(|sender| sender.flow());
         query.ipv6 = sender.filter(|_| self.families).map(|sender| sender.ipv6);
         query.checksum = match checksum {
@@ -275,6 +322,9 @@ impl QuerySource for Synthesis {
         };
         let out = &mut query.bytes;
         wire::query::begin(out, 0);
+        if rd < manner.rd {
+            wire::header::set_rd(out);
+        }
         let start = out.len();
         if let (Some(flood), Some((_, draws))) = (&self.flood, flood.as_mut()) {
             query.list = None;
@@ -282,30 +332,47 @@ impl QuerySource for Synthesis {
         } else if query.nonexistent {
             let count = self.below_nonexistent.get(below as u32);
             push_below(out, &mut draws, count);
-            let absent = self.names.pick_absent(self.order, index, || draws.bits());
-            query.list = absent.map(|pick| pick.list);
-            match absent {
-                Some(pick) => out.extend_from_slice(self.names.name(pick)),
-                None => self.push_nonexistent(&mut draws, pick, out),
+            let way = self.popular_nonexistent.as_ref().and_then(|names| names.draw(popular as u32));
+            if let Some(Way::Literal { name, .. }) = way {
+                query.list = None;
+                out.extend_from_slice(name.as_wire());
+            } else {
+                let absent = self.names.pick_absent(self.order, index, || draws.bits());
+                query.list = absent.map(|pick| pick.list);
+                match absent {
+                    Some(pick) => out.extend_from_slice(self.names.name(pick)),
+                    None => self.push_nonexistent(&mut draws, pick, out),
+                }
             }
         } else {
-            query.list = Some(pick.list);
+            let way = self.popular.as_ref().and_then(|names| names.draw(popular as u32));
             // Labels below make sense below a delegation only: elsewhere they make names that do not exist.
-            if self.names.is_delegation(pick) {
+            let (list, name, delegation) = match way {
+                Some(Way::Literal { name, below }) => (None, name.as_wire(), *below),
+                listed => {
+                    if let Some(Way::Listed(popular)) = listed {
+                        pick = *popular;
+                    }
+                    (Some(pick.list), self.names.name(pick), self.names.is_delegation(pick))
+                }
+            };
+            query.list = list;
+            if delegation {
                 let count = self.below.get(below as u32);
                 push_below(out, &mut draws, count);
             }
-            out.extend_from_slice(self.names.name(pick));
+            out.extend_from_slice(name);
         }
         // Below a long name there is no room: labels go from the left until it fits.
         while out.len() - start > MAX_NAME {
             out.drain(start..=start + usize::from(out[start]));
         }
-        let edns = (edns < self.edns)
-            .then_some(edns < self.do_bit)
-            .map(|do_bit| Edns { udp_size: self.sizes[usize::from(do_bit)].get(size as u32), do_bit });
-        let own = if self.types_of_zone { self.names.rtype(pick) } else { None };
-        let qtype = match (&flood, own, &self.types) {
+        let edns = (edns < manner.edns)
+            .then_some(edns < manner.do_bit)
+            .map(|do_bit| Edns { udp_size: manner.sizes[usize::from(do_bit)].get(size as u32), do_bit });
+        let others = self.types_nonexistent.as_ref().filter(|_| query.nonexistent);
+        let own = if self.types_of_zone && others.is_none() { self.names.rtype(pick) } else { None };
+        let qtype = match (&flood, own, others.or(self.types.as_ref())) {
             (Some((qtype, _)), ..) => *qtype,
             (None, Some(own), _) => own,
             (None, None, Some(types)) => types.get(qtype as u32),

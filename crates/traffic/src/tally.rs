@@ -20,6 +20,8 @@ pub struct Tally {
     /// With DO.
     #[serde(rename = "do")]
     pub do_bit: u64,
+    /// With RD.
+    pub rd: u64,
     /// With DF.
     pub df: u64,
     /// Without a checksum.
@@ -56,6 +58,7 @@ impl Tally {
         self.df += u64::from(query.df);
         self.no_checksum += u64::from(query.checksum == Checksum::Absent);
         self.bad_checksum += u64::from(query.checksum == Checksum::Bad);
+        self.rd += u64::from(wire::header::Header::new(&query.bytes).is_some_and(|header| header.rd()));
         let Some(asked) = question::parse(&query.bytes) else { return };
         *self.types.entry(asked.qtype).or_default() += 1;
         // Our sources put one OPT record after the question or nothing (wire::query::write).

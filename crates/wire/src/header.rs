@@ -87,6 +87,13 @@ impl<'a> Header<'a> {
     }
 }
 
+/// Sets RD: recursion desired; nothing happens where the message is shorter than its flags.
+pub fn set_rd(msg: &mut [u8]) {
+    if let Some(at) = msg.get_mut(2) {
+        *at |= 1;
+    }
+}
+
 /// Writes the ID into a message; nothing happens where the message is shorter than an ID.
 pub fn set_id(msg: &mut [u8], id: u16) {
     if let Some(at) = msg.first_chunk_mut() {
@@ -118,6 +125,8 @@ mod tests {
         set_qr(&mut query);
         let h = Header::new(&query).unwrap();
         assert!(h.qr() && !h.aa() && !h.tc() && !h.rd() && !h.ra());
+        set_rd(&mut query);
+        assert_eq!(query[2..4], [0x81, 0]);
     }
 
     #[test]
@@ -125,6 +134,7 @@ mod tests {
         assert_eq!(Header::new(&[0; LEN - 1]), None);
         set_id(&mut [0], 7);
         set_qr(&mut [0, 0]);
+        set_rd(&mut [0, 0]);
     }
 
     #[test]

@@ -202,6 +202,11 @@ impl Flags {
         Seed(self.sending.seed)
     }
 
+    /// The profile that is asked for.
+    pub fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
     /// The load that these flags ask for, with a pace.
     pub fn spec(&self, pace: Pace) -> Result<LoadSpec, Failure> {
         Ok(self.sending.spec(self.source()?, pace))

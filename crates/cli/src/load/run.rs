@@ -6,7 +6,8 @@ use super::live::{self, Show};
 use super::{show, stop_flag};
 use crate::output::{self, Common, Failure, Status};
 use clap::Args;
-use measure::{Arrivals, Nanos, Pace, Seed, units};
+use measure::{Arrivals, Nanos, Pace, units};
+use traffic::{Law, Profile};
 
 /// The flags of `load run`.
 #[derive(Debug, Args)]
@@ -27,7 +28,8 @@ pub struct Run {
     /// One rate after the other, each for an equal part of the duration
     #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = rate)]
     steps: Vec<f64>,
-    /// With --rate: even, poisson, or a file of quantiles of the gaps between queries, one a line
+    /// With --rate: even, poisson, profile (as the profile's [arrivals] say), or a file of quantiles of the gaps between
+    /// queries, one a line
     #[arg(long, value_name = "LAW", default_value = "even", requires = "rate")]
     arrivals: String,
     /// So many queries in flight: a closed loop, only to compare with dnsperf
@@ -59,7 +61,7 @@ fn pace(args: &Run, duration: Option<Nanos>) -> Result<Pace, Failure> {
         duration.map(|d| d + args.warmup).ok_or_else(|| Failure::usage(what))
     };
     Ok(match (args.rate, args.ramp, args.window) {
-        (Some(rate), ..) => Pace::Open(arrivals(&args.arrivals, rate, args.common.seed())?),
+        (Some(rate), ..) => Pace::Open(law(args)?.arrivals(rate, args.common.seed())),
         (_, Some((from, to)), _) => Pace::Open(Arrivals::Ramp { from, to, over: timed("--ramp")? }),
         (.., Some(window)) => Pace::Closed { window },
         _ if !args.steps.is_empty() => {
@@ -70,26 +72,15 @@ fn pace(args: &Run, duration: Option<Nanos>) -> Result<Pace, Failure> {
     })
 }
 
-/// The law of --arrivals at a rate.
-fn arrivals(law: &str, rate: f64, seed: Seed) -> Result<Arrivals, Failure> {
-    Ok(match law {
-        "even" => Arrivals::Fixed { rate },
-        "poisson" => Arrivals::Poisson { rate, seed },
-        path => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|e| Failure::usage(format!("--arrivals: even, poisson or a file; {path}: {e}")))?;
-            let mut quantiles = Vec::new();
-            for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
-                let gap: f64 = line.trim().parse().map_err(|_| {
-                    Failure::usage(format!("{path}:{}:1: '{}' is not a number", n + 1, line.trim()))
-                })?;
-                quantiles.push(gap);
-            }
-            let arrivals = Arrivals::Gaps { rate, quantiles, seed };
-            arrivals.check().map_err(|what| Failure::usage(format!("{path}: {what}")))?;
-            arrivals
-        }
-    })
+/// The law of --arrivals.
+fn law(args: &Run) -> Result<Law, Failure> {
+    if args.arrivals != "profile" {
+        return crate::traffic::law(&args.arrivals);
+    }
+    let profile = args.common.profile().ok_or_else(|| {
+        Failure::usage("--arrivals profile: the queries of --queries have no profile; give even or poisson")
+    })?;
+    Ok(Profile::load(profile)?.law)
 }
 
 /// Runs the load and tells what came of it.

@@ -2,9 +2,10 @@
 
 use crate::output::Failure;
 use clap::Args;
+use measure::Seed;
 use std::path::PathBuf;
 use traffic::clients::{Crowd, Port, Ports};
-use traffic::{Changes, NameList, Order, Profile, Types, Under};
+use traffic::{Changes, Law, NameList, Order, Profile, Types, Under};
 
 /// Which names a profile asks for: common to `traffic generate`, `load run` and `load search`.
 #[derive(Debug, Args)]
@@ -60,6 +61,10 @@ pub struct Shape {
     /// ZIPF (0: all alike) [default: the profile's]
     #[arg(long, value_name = "COUNT[:ZIPF]")]
     clients: Option<Crowd>,
+    /// Clients with the addresses of this file, ADDRESS WEIGHT a line (a weight is 1 where none is given), instead of
+    /// the profile's
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["clients", "ipv6"])]
+    clients_file: Option<PathBuf>,
     /// Clients with random ports, a port of their own, or this port, with their weights, such as
     /// random=7,own=2,53=1. Those with random ports send from any flow
     #[arg(long, value_name = "KIND=W,...")]
@@ -86,8 +91,7 @@ fn weights(text: &str) -> Result<Weights, String> {
 
 impl Shape {
     /// What a message about them says.
-    pub const FLAGS: &str =
-        "--nonexistent, --types, --below, --order, --clients, --ports, --ipv6 and --background";
+    pub const FLAGS: &str = "--nonexistent, --types, --below, --order, --clients, --clients-file, --ports, --ipv6 and --background";
 
     /// The changes that these flags ask for.
     pub fn changes(&self) -> Changes {
@@ -97,6 +101,7 @@ impl Shape {
             below: self.below.clone().map(|w| w.0),
             order: self.order,
             clients: self.clients,
+            addresses: self.clients_file.clone(),
             // Clients that are asked for are to be seen by senders, whose flows have one port each.
             ports: self.ports.clone().or(self.clients.map(|_| Ports([(Port::Own, 1.0)].into()))),
             ipv6: self.ipv6,
@@ -105,4 +110,30 @@ impl Shape {
             ..Changes::default()
         }
     }
+}
+
+/// The intervals between queries that --arrivals asks for: even, poisson, or a file of quantiles, one a line.
+///
+/// # Errors
+/// A file that cannot be read, or has no quantiles.
+pub fn law(text: &str) -> Result<Law, Failure> {
+    let path = match text {
+        "even" => return Ok(Law::Even),
+        "poisson" => return Ok(Law::Poisson),
+        path => path,
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::usage(format!("--arrivals: even, poisson, profile or a file; {path}: {e}")))?;
+    let mut quantiles = Vec::new();
+    for (n, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
+        let gap: f64 = line
+            .trim()
+            .parse()
+            .map_err(|_| Failure::usage(format!("{path}:{}:1: '{}' is not a number", n + 1, line.trim())))?;
+        quantiles.push(gap);
+    }
+    let law = Law::Intervals(quantiles);
+    let checked = law.arrivals(1.0, Seed(0)).check();
+    checked.map_err(|what| Failure::usage(format!("{path}: {what}")))?;
+    Ok(law)
 }

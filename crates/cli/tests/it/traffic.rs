@@ -1,6 +1,6 @@
 //! Query files judged by others: servers with the zone, asked by dnsperf; BIND's own list of a zone's records.
 
-use crate::{has, output, stderr};
+use crate::{has, output, stderr, stdout};
 use server::{Kind, ServerSpec, ZoneRef};
 use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
@@ -131,4 +131,111 @@ fn names_come_from_several_weighted_lists() {
     let load = ["load", "run", "127.0.0.1:9", "--rate", "1"];
     refused(&[&load[..], &["--queries", text(&queries), "--names", b]].concat(), 2, "are for --profile");
     refused(&[&load[..], &["--profile", "rzaia"]].concat(), 2, "[[names.list]]");
+}
+
+/// What querygen could be told (RZAIA, section 3.1), told to us and read back from the capture.
+#[test]
+fn queries_have_all_of_querygens_parameters() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let write = |name: &str, lines: &str| std::fs::write(path(name), lines).expect("space");
+    write("names", "com\nnet\n");
+    write("sources", "192.0.2.1 6\n198.51.100.9 3\n2001:db8::7\n");
+    // A quarter each: between 0 and 100 us, up to 1,000, up to 2,000, and 2,000: the mean is 1,025 us.
+    write("intervals", "0\n100\n1000\n2000\n2000\n");
+    write(
+        "p.toml",
+        "about = \"p\"\n[types]\nA = 1\nMX = 3\n[packets]\nrd = 0.25\ndf = 0.5\nno-checksum = 0.1\nbad-checksum = 0.1\n\
+         [edns]\nshare = 0.5\ndo = 0.25\nsizes = { 1232 = 1 }\n[clients.ports]\n53 = 1\n\
+         [names.popular]\n\"com.\" = 0.8\n\"gone.\" = 0.1\n",
+    );
+    let (profile, names, sources, intervals) =
+        (path("p.toml"), path("names"), path("sources"), path("intervals"));
+    let capture = path("out.pcap");
+    let asked = ["traffic", "generate", text(&profile), "--names", text(&names), "-o", text(&capture)];
+    let more = [
+        "--clients-file",
+        text(&sources),
+        "--arrivals",
+        text(&intervals),
+        "--rate",
+        "2K",
+        "--nonexistent",
+        "0",
+    ];
+    let window = ["--at", "2026-08-20T04:00:00Z", "--end", "2026-08-20T04:00:10Z"];
+    let made = json(&[&asked[..], &more, &window].concat());
+    let begin = 1_787_198_400_000_000_000u64;
+    let mut reader =
+        trace::Reader::open(std::slice::from_ref(&capture), &trace::Options::default()).expect("a capture");
+    let (mut times, mut counts) = (Vec::new(), BTreeMap::<&str, u64>::new());
+    while let Some(message) = reader.next().expect("a capture") {
+        times.push(message.at);
+        let client = message.from.ip().to_string();
+        let asked = wire::question::parse(message.bytes).expect("a question");
+        assert_eq!(message.from.port(), 53);
+        let more = &message.bytes[wire::question::end(message.bytes).expect("a question")..];
+        for (what, is) in [
+            ("192.0.2.1", client == "192.0.2.1"),
+            ("198.51.100.9", client == "198.51.100.9"),
+            ("2001:db8::7", client == "2001:db8::7"),
+            ("com", asked.qname == b"\x03com\0"),
+            ("MX", asked.qtype == wire::rtype::MX),
+            ("RD", message.header().rd()),
+            ("EDNS", !more.is_empty()),
+            ("DO", more.get(7).is_some_and(|flags| flags & 0x80 != 0)),
+        ] {
+            *counts.entry(what).or_default() += u64::from(is);
+        }
+    }
+    let n = times.len() as f64;
+    // Of 10 s at 2,000 per second; the intervals are spread less than exponential ones.
+    assert!((n - 20_000.0).abs() < 6.0 * n.sqrt(), "{n}");
+    assert_eq!(made["queries"], times.len());
+    assert!(times[0] >= begin && times[times.len() - 1] < begin + 10_000_000_000, "{times:?}");
+    for (what, share) in [
+        ("192.0.2.1", 0.6),
+        ("198.51.100.9", 0.3),
+        ("2001:db8::7", 0.1),
+        ("com", 0.9),
+        ("MX", 0.75),
+        ("RD", 0.25),
+        ("EDNS", 0.5),
+        ("DO", 0.25),
+    ] {
+        let off = (counts[what] as f64 - n * share).abs();
+        assert!(off <= 6.0 * (n * share * (1.0 - share)).sqrt(), "{what}: {counts:?} of {n}");
+    }
+    // Scaled to the rate: 500 us on average.
+    let below = |us: f64| {
+        let least = us * 1000.0 * 500.0 / 1025.0;
+        times.windows(2).filter(|w| ((w[1] - w[0]) as f64) < least).count() as f64 / n
+    };
+    for (us, share) in [(50.0, 0.125), (100.0, 0.25), (550.0, 0.375), (1000.0, 0.5), (1500.0, 0.625)] {
+        assert!((below(us) - share).abs() < 6.0 * (share * (1.0 - share) / n).sqrt(), "{us}: {}", below(us));
+    }
+    assert_eq!(made["popular_left_out"][0]["name"], "gone.");
+    // An end is as good as a beginning.
+    let last = ["--end", "2026-08-20T04:00:10Z", "--duration", "10s"];
+    let before = std::fs::read(&capture).expect("a capture");
+    json(&[&asked[..], &more, &window].concat());
+    let again = std::fs::read(&capture).expect("a capture");
+    json(&[&asked[..], &more, &last].concat());
+    assert!(before == again && again == std::fs::read(&capture).expect("a capture"));
+    let told = output(&[&asked[..], &more, &["--count", "10"]].concat());
+    assert!(
+        stdout(&told).contains("1 popular names that are not in the zone: left out"),
+        "{}",
+        stdout(&told)
+    );
+    for (args, word) in [
+        (&["--end", "2026-08-20T04:00:10Z", "--count", "5"][..], "cannot be used with"),
+        (&["--end", "2026-08-20T04:00:00Z", "--at", "2026-08-20T04:00:00Z"], "--end is not after --at"),
+        (&["--clients", "5"], "cannot be used with"),
+        (&["--end", "1970-01-01T00:00:05Z"], "before 1970"),
+    ] {
+        let got = output(&[&asked[..], &more, args].concat());
+        assert_eq!(got.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&got).contains(word), "{}", stderr(&got));
+    }
 }

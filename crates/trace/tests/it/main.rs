@@ -46,7 +46,7 @@ fn capture(path: &Path, profile: &Profile) -> Tally {
     std::fs::write(&list, "com\nnet\norg\n").unwrap();
     let names = Arc::new(Names::from_file(&list, Seed(1)).unwrap().into());
     let mut source = Synthesis::new(profile, names, Seed(1), 0, 1).unwrap();
-    let mut clients = Clients::new(profile, Seed(1));
+    let mut clients = Clients::new(profile, Seed(1)).unwrap();
     let mut writer = Writer::new(BufWriter::new(File::create(path).unwrap())).unwrap();
     let (mut query, mut tally) = (Query::default(), Tally::default());
     let mut times = Arrivals::Fixed { rate: 5000.0 }.times();
@@ -138,7 +138,7 @@ fn tshark_finds_both_families_right() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("both.pcap");
     let mut profile = Profile::load("isc").unwrap();
-    (profile.ipv6, profile.no_checksum) = (0.5, 0.5);
+    (profile.classes[0].ipv6, profile.no_checksum) = (0.5, 0.5);
     capture(&path, &profile);
     let Some(rows) = fields(&path, &["ipv6.src", "ipv6.dst", "udp.checksum", "udp.checksum.status"]) else {
         return;

@@ -16,8 +16,8 @@ const COUNT: u64 = 5_000;
 /// A capture of queries of many clients, one each millisecond.
 fn capture(folder: &Path) -> (PathBuf, Vec<Query>) {
     let mut profile = Profile::load("rzaia").unwrap();
-    (profile.ipv6, profile.clients) = (0.3, 500);
-    let mut clients = Clients::new(&profile, Seed(3));
+    (profile.classes[0].ipv6, profile.classes[0].clients) = (0.3, 500);
+    let mut clients = Clients::new(&profile, Seed(3)).unwrap();
     let path = folder.join("queries.pcap");
     let mut writer = Writer::new(File::create(&path).unwrap()).unwrap();
     let mut written = Vec::new();

@@ -16,7 +16,8 @@ fn tshark_finds_clients_ports_and_flood() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("senders.pcap");
     let mut profile = Profile::load("rzaia").unwrap();
-    (profile.clients, profile.zipf, profile.ipv6) = (400, 1.0, 0.0);
+    let class = &mut profile.classes[0];
+    (class.clients, class.zipf, class.ipv6) = (400, 1.0, 0.0);
     profile.ports = [(Port::Random, 2.0), (Port::Own, 1.0), (Port::Number(53), 1.0)].into();
     (profile.background.share, profile.background.under) = (10.0 / 11.0, Under::Names);
     let tally = capture(&path, &profile);

@@ -98,6 +98,11 @@ impl Set {
         }
     }
 
+    /// Where the name is that was there first, or that a longer name was there first with.
+    pub(super) fn find_at(&self, bytes: &[u8], wire: &[u8]) -> Option<u32> {
+        self.contains(bytes, wire).then(|| self.table[self.find(bytes, wire).0].at)
+    }
+
     /// Whether the name is there.
     pub(super) fn contains(&self, bytes: &[u8], wire: &[u8]) -> bool {
         if wire.len() > MAX_NAME {

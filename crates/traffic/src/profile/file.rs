@@ -1,18 +1,19 @@
 //! How a profile is written down, and what is wrong where it is not.
 
-use super::{BELOW_MAX, Order, Profile};
+use super::parts::{ClassPart, Place, classes};
+use super::values::{self, Fault, Weighted, first, labels, number, share, types, weights};
+use super::{Law, Order, POPULAR_MAX, Profile};
 use crate::background::{Background, Under};
-use crate::clients::{CLIENTS_MAX, ZIPF_MAX};
 use crate::{Error, NameList};
-use measure::line_column;
+use measure::{Seed, line_column};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use toml::Spanned;
-use wire::rtype;
+use wire::name::{MAX_LABEL, Name, ROOT};
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     about: String,
     #[serde(default)]
@@ -20,37 +21,46 @@ struct File {
     #[serde(default)]
     names: NamesPart,
     #[serde(default)]
-    types: BTreeMap<Spanned<String>, Spanned<f64>>,
+    types: Weighted,
+    #[serde(default)]
+    types_nonexistent: Weighted,
     #[serde(default)]
     packets: Packets,
     #[serde(default)]
     clients: Clients,
     #[serde(default)]
+    class: Vec<Spanned<ClassPart>>,
+    #[serde(default)]
+    arrivals: ArrivalsPart,
+    #[serde(default)]
     background: BackgroundPart,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Edns {
     share: Option<Spanned<f64>>,
     #[serde(rename = "do")]
     do_bit: Option<Spanned<f64>>,
-    #[serde(default)]
-    sizes: BTreeMap<Spanned<String>, Spanned<f64>>,
-    #[serde(default, rename = "sizes-do")]
-    sizes_do: BTreeMap<Spanned<String>, Spanned<f64>>,
+    sizes: Option<Weighted>,
+    sizes_do: Option<Weighted>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct NamesPart {
     #[serde(default)]
     order: Order,
     nonexistent: Option<Spanned<f64>>,
     below: Option<Spanned<Vec<f64>>>,
-    #[serde(rename = "below-nonexistent")]
     below_nonexistent: Option<Spanned<Vec<f64>>>,
     types: Option<TypesFrom>,
+    #[serde(default)]
+    popular: Weighted,
+    #[serde(default)]
+    popular_nonexistent: Weighted,
+    #[serde(default)]
+    lengths: Weighted,
     #[serde(default)]
     list: Vec<Spanned<ListPart>>,
 }
@@ -74,6 +84,7 @@ enum TypesFrom {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Packets {
+    rd: Option<Spanned<f64>>,
     df: Option<Spanned<f64>>,
     no_checksum: Option<Spanned<f64>>,
     bad_checksum: Option<Spanned<f64>>,
@@ -84,9 +95,26 @@ struct Packets {
 struct Clients {
     count: Option<Spanned<u32>>,
     zipf: Option<Spanned<f64>>,
+    addresses: Option<Spanned<PathBuf>>,
     #[serde(default)]
-    ports: BTreeMap<Spanned<String>, Spanned<f64>>,
+    ports: Weighted,
     ipv6: Option<Spanned<f64>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ArrivalsPart {
+    law: Option<Spanned<LawPart>>,
+    rate: Option<Spanned<f64>>,
+    quantiles_us: Option<Spanned<Vec<f64>>>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum LawPart {
+    Even,
+    Poisson,
+    Intervals,
 }
 
 #[derive(Default, Deserialize)]
@@ -96,7 +124,27 @@ struct BackgroundPart {
     under: Option<Spanned<String>>,
     label: Option<Spanned<u8>>,
     #[serde(default)]
-    types: BTreeMap<Spanned<String>, Spanned<f64>>,
+    types: Weighted,
+}
+
+impl File {
+    /// What it says of clients that are of no other class.
+    fn all(&mut self) -> ClassPart {
+        ClassPart {
+            share: None,
+            count: self.clients.count.take(),
+            zipf: self.clients.zipf.take(),
+            addresses: self.clients.addresses.take(),
+            ipv6: self.clients.ipv6.take(),
+            edns: self.edns.share.take(),
+            do_bit: self.edns.do_bit.take(),
+            sizes: self.edns.sizes.take(),
+            sizes_do: self.edns.sizes_do.take(),
+            nonexistent: self.names.nonexistent.clone(),
+            rd: self.packets.rd.take(),
+            df: self.packets.df.take(),
+        }
+    }
 }
 
 impl Profile {
@@ -104,7 +152,7 @@ impl Profile {
     ///
     /// # Errors
     /// The first fault with line and column: syntax, an unknown key, a share outside 0 to 1, a type
-    /// that is none, weights without a sum. No list of names is opened.
+    /// that is none, weights without a sum. No list of names or addresses is opened.
     pub fn parse(text: &str, file: &str) -> Result<Self, Error> {
         let fault = |at: usize, what: String| {
             let (line, column) = line_column(text, at);
@@ -114,116 +162,131 @@ impl Profile {
             let what = e.message().lines().collect::<Vec<_>>().join("; ").replace("f64", "a number");
             fault(e.span().map_or(0, |s| s.start), what)
         })?;
-        let lists =
-            lists(&raw.names, |at| line_column(text, at), file).map_err(|(at, what)| fault(at, what))?;
-        Self::from_raw(raw, lists).map_err(|(at, what)| fault(at, what))
+        Self::from_raw(raw, &Place { text, file }).map_err(|(at, what)| fault(at, what))
     }
 
-    fn from_raw(raw: File, lists: Vec<NameList>) -> Result<Self, (usize, String)> {
+    fn from_raw(mut raw: File, place: &Place<'_>) -> Result<Self, Fault> {
+        let all = raw.all();
+        let classes = classes(&all, &raw.class, place)?;
+        let misses = classes.iter().any(|class| class.nonexistent > 0.0);
+        let length = |text: &str| text.parse().ok().filter(|n| (1..=MAX_LABEL as u8).contains(n));
+        let (law, rate) = arrivals(&raw.arrivals)?;
         let profile = Self {
             about: raw.about,
-            edns: share(raw.edns.share.as_ref())?,
-            do_bit: share(raw.edns.do_bit.as_ref())?,
-            edns_sizes: sizes(&raw.edns.sizes)?,
-            edns_sizes_do: sizes(&raw.edns.sizes_do)?,
+            classes,
             order: raw.names.order,
-            nonexistent: share(raw.names.nonexistent.as_ref())?,
-            lists,
+            lists: lists(&raw.names, misses, place)?,
+            popular: popular(&raw.names.popular)?,
+            popular_nonexistent: popular(&raw.names.popular_nonexistent)?,
+            lengths: weights(&raw.names.lengths, length, "a label's length in octets, 1 to 63")?,
             below: labels(raw.names.below.as_ref())?,
             below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
             types_of_zone: raw.names.types.is_some(),
             types: types(&raw.types)?,
-            df: share(raw.packets.df.as_ref())?,
+            types_nonexistent: types(&raw.types_nonexistent)?,
             no_checksum: share(raw.packets.no_checksum.as_ref())?,
             bad_checksum: share(raw.packets.bad_checksum.as_ref())?,
-            clients: number(raw.clients.count.as_ref(), 1, (1, CLIENTS_MAX), "count")?,
-            zipf: number(raw.clients.zipf.as_ref(), 1.0, (0.0, ZIPF_MAX), "zipf")?,
             ports: weights(&raw.clients.ports, |t| t.parse().ok(), "random, own or a port's number")?,
-            ipv6: share(raw.clients.ipv6.as_ref())?,
+            law,
+            rate,
             background: background(&raw.background)?,
         };
-        let at = |s: &Option<Spanned<f64>>| s.as_ref().map_or(0, |s| s.span().start);
         if profile.types.is_empty() && !profile.types_of_zone {
             let what = "no types: give [types] at least one with its weight, or [names] types = \"zone\"";
             return Err((0, what.into()));
         }
-        if let Some(what) = profile.do_without_edns() {
-            return Err((at(&raw.edns.do_bit), what));
-        }
-        if profile.edns > 0.0 && profile.edns_sizes.is_empty() {
-            return Err((at(&raw.edns.share), "queries with EDNS, but no [edns.sizes]".into()));
-        }
-        if profile.do_bit == 0.0 && !profile.edns_sizes_do.is_empty() {
-            let first = raw.edns.sizes_do.keys().map(|k| k.span().start).min().unwrap_or(0);
-            return Err((first, "sizes of queries with DO, but 'do' is 0: they would not be used".into()));
+        for (weights, what) in [
+            (&raw.types_nonexistent, "types of queries for names that do not exist"),
+            (&raw.names.popular_nonexistent, "popular names that do not exist"),
+        ] {
+            if !misses && !weights.is_empty() {
+                let what = format!("{what}, but 'nonexistent' is 0: they would not be asked for");
+                return Err((first(weights), what));
+            }
         }
         if profile.no_checksum + profile.bad_checksum > 1.0 {
-            return Err((
-                at(&raw.packets.bad_checksum),
-                "'no-checksum' and 'bad-checksum' are more than 1".into(),
-            ));
+            let at = raw.packets.bad_checksum.as_ref().map_or(0, |s| s.span().start);
+            return Err((at, "'no-checksum' and 'bad-checksum' are more than 1".into()));
         }
         Ok(profile)
     }
 }
 
-fn lists(
-    raw: &NamesPart,
-    place: impl Fn(usize) -> (usize, usize),
-    file: &str,
-) -> Result<Vec<NameList>, (usize, String)> {
-    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-    let misses = raw.nonexistent.as_ref().map_or(0.0, |share| *share.get_ref());
+fn lists(raw: &NamesPart, misses: bool, place: &Place<'_>) -> Result<Vec<NameList>, Fault> {
     let list = |part: &Spanned<ListPart>| {
         let at = part.span().start;
-        let (line, column) = place(at);
-        let ListPart { file: names, weight, exist } = part.get_ref();
+        let ListPart { file, weight, exist } = part.get_ref();
         if let Some(weight) = weight
             && let Some(what) = NameList::wrong_weight(*weight.get_ref())
         {
             return Err((weight.span().start, what));
         }
-        if *exist == Some(false) && misses == 0.0 {
+        if *exist == Some(false) && !misses {
             return Err((
                 at,
                 "names that do not exist, but 'nonexistent' is 0: they would not be asked for".into(),
             ));
         }
         Ok(NameList {
-            file: folder.join(names),
+            file: place.beside(file),
             weight: weight.as_ref().map_or(1.0, |w| *w.get_ref()),
             exist: exist.unwrap_or(true),
-            said: format!("{file}:{line}:{column}"),
+            said: place.said(at),
         })
     };
     raw.list.iter().map(list).collect()
 }
 
-fn share(value: Option<&Spanned<f64>>) -> Result<f64, (usize, String)> {
-    let Some(value) = value else { return Ok(0.0) };
-    let share = *value.get_ref();
-    if (0.0..=1.0).contains(&share) {
-        return Ok(share);
+/// Names with their shares.
+fn popular(raw: &Weighted) -> Result<BTreeMap<Name, f64>, Fault> {
+    let mut out = BTreeMap::new();
+    for (name, share) in raw {
+        let at = name.span().start;
+        let parsed = Name::parse_text(name.get_ref(), Some(ROOT))
+            .map_err(|e| (at, format!("'{}' is not a name: {e}", name.get_ref())))?;
+        if out.insert(parsed, values::share(Some(share))?).is_some() {
+            return Err((at, format!("'{}' is there twice under different spellings", name.get_ref())));
+        }
     }
-    Err((value.span().start, format!("{share} is not a share: give a number from 0 to 1")))
+    let sum: f64 = out.values().sum();
+    // As much above as the rounding of many shares can make.
+    if sum > 1.0 + 1e-9 {
+        return Err((first(raw), format!("the shares of these names are {sum} together: more than 1")));
+    }
+    if out.len() > POPULAR_MAX {
+        return Err((first(raw), format!("{} names: give at most {POPULAR_MAX}, or a list", out.len())));
+    }
+    Ok(out)
 }
 
-/// A number within bounds, both included.
-fn number<N: PartialOrd + Copy + std::fmt::Display>(
-    value: Option<&Spanned<N>>,
-    default: N,
-    (least, most): (N, N),
-    name: &str,
-) -> Result<N, (usize, String)> {
-    let Some(value) = value else { return Ok(default) };
-    let number = *value.get_ref();
-    if least <= number && number <= most {
-        return Ok(number);
+fn arrivals(raw: &ArrivalsPart) -> Result<(Law, Option<f64>), Fault> {
+    let rate = raw.rate.as_ref();
+    if let Some(rate) = rate.filter(|rate| !(rate.get_ref().is_finite() && *rate.get_ref() > 0.0)) {
+        let what = format!("{} is not a rate: give queries per second, above 0", rate.get_ref());
+        return Err((rate.span().start, what));
     }
-    Err((value.span().start, format!("'{name}' must be between {least} and {most}")))
+    let at = raw.law.as_ref().map_or(0, |law| law.span().start);
+    let law = match (raw.law.as_ref().map(|law| *law.get_ref()), &raw.quantiles_us) {
+        (Some(LawPart::Intervals), Some(quantiles)) => {
+            let law = Law::Intervals(quantiles.get_ref().clone());
+            let checked = law.arrivals(1.0, Seed(0)).check();
+            checked.map_err(|what| (quantiles.span().start, what))?;
+            law
+        }
+        (Some(LawPart::Intervals), None) => {
+            return Err((at, "intervals, but no quantiles-us = [...] of them".into()));
+        }
+        (_, Some(quantiles)) => {
+            let what = "quantiles of intervals are for law = \"intervals\"";
+            return Err((quantiles.span().start, what.into()));
+        }
+        (Some(LawPart::Poisson), None) => Law::Poisson,
+        (Some(LawPart::Even) | None, None) => Law::Even,
+    };
+    Ok((law, rate.map(|rate| *rate.get_ref())))
 }
 
-fn background(raw: &BackgroundPart) -> Result<Background, (usize, String)> {
+fn background(raw: &BackgroundPart) -> Result<Background, Fault> {
     let fallback = Background::default();
     let under = raw.under.as_ref().map_or(Ok(Under::default()), |under| {
         under.get_ref().parse().map_err(|what| (under.span().start, what))
@@ -232,71 +295,28 @@ fn background(raw: &BackgroundPart) -> Result<Background, (usize, String)> {
     Ok(Background {
         share: share(raw.share.as_ref())?,
         under,
-        label: number(raw.label.as_ref(), fallback.label, (1, wire::name::MAX_LABEL as u8), "label")?,
+        label: number(raw.label.as_ref(), fallback.label, (1, MAX_LABEL as u8), "label")?,
         types: if types.is_empty() { fallback.types } else { types },
     })
 }
 
-fn types(raw: &BTreeMap<Spanned<String>, Spanned<f64>>) -> Result<BTreeMap<u16, f64>, (usize, String)> {
-    weights(raw, |t| rtype::from_text(t), "a type such as AAAA, or TYPE and a number")
-}
-
-fn sizes(raw: &BTreeMap<Spanned<String>, Spanned<f64>>) -> Result<BTreeMap<u16, f64>, (usize, String)> {
-    weights(raw, |t| t.parse().ok(), "a size in octets, up to 65535")
-}
-
-fn weights<K: Ord>(
-    raw: &BTreeMap<Spanned<String>, Spanned<f64>>,
-    key: impl Fn(&str) -> Option<K>,
-    expected: &str,
-) -> Result<BTreeMap<K, f64>, (usize, String)> {
-    let mut out = BTreeMap::new();
-    for (name, weight) in raw {
-        let at = name.span().start;
-        let parsed =
-            key(name.get_ref()).ok_or_else(|| (at, format!("'{}' is not {expected}", name.get_ref())))?;
-        check_weight(*weight.get_ref(), weight.span().start)?;
-        if out.insert(parsed, *weight.get_ref()).is_some() {
-            return Err((at, format!("'{}' is there twice under different spellings", name.get_ref())));
-        }
-    }
-    if !raw.is_empty() && out.values().sum::<f64>() <= 0.0 {
-        let first = raw.keys().map(|k| k.span().start).min().unwrap_or(0);
-        return Err((first, "all weights are zero".into()));
-    }
-    Ok(out)
-}
-
-fn check_weight(weight: f64, at: usize) -> Result<(), (usize, String)> {
-    // An upper bound, so that no sum overflows.
-    if (0.0..=1e15).contains(&weight) {
-        return Ok(());
-    }
-    Err((at, format!("{weight} is not a weight: give a number from 0 to 1e15")))
-}
-
-fn labels(value: Option<&Spanned<Vec<f64>>>) -> Result<Vec<f64>, (usize, String)> {
-    let Some(value) = value else { return Ok(vec![1.0]) };
-    let at = value.span().start;
-    let list = value.get_ref();
-    list.iter().try_for_each(|&w| check_weight(w, at))?;
-    if list.len() > BELOW_MAX + 1 || list.iter().sum::<f64>() <= 0.0 {
-        return Err((
-            at,
-            format!("expected weights of 0, 1, 2, … labels (at most {BELOW_MAX}), not all zero"),
-        ));
-    }
-    Ok(list.clone())
-}
-
-/// Fuzz entry point: any octets as a profile; what is read must make sense, what is not has its place in the text.
+/// Fuzz entry point: any octets as a profile; what is read must make sense, what is not has its place in the text, and
+/// what is written again is the same profile.
 ///
 /// # Panics
 /// Where it does not: a bug.
 pub fn fuzz_profile(text: &[u8]) {
     let text = String::from_utf8_lossy(text);
     match Profile::parse(&text, "fuzz") {
-        Ok(p) => assert!(p.do_bit <= p.edns && p.clients > 0 && (p.types_of_zone || !p.types.is_empty())),
+        Ok(mut profile) => {
+            assert!(profile.types_of_zone || !profile.types.is_empty());
+            assert!(profile.classes.iter().all(|class| class.do_bit <= class.edns && class.clients > 0));
+            let written = profile.to_toml();
+            let mut again = Profile::parse(&written, "fuzz").unwrap_or_else(|e| panic!("{e}\n{written}"));
+            profile.forget_places();
+            again.forget_places();
+            assert_eq!(profile, again, "{written}");
+        }
         Err(Error::Profile { line, column, what, .. }) => {
             assert!(line > 0 && line <= text.lines().count() + 1 && column > 0 && !what.is_empty());
         }

@@ -112,5 +112,11 @@ fn mutated_lines_never_panic() {
             line[at] = draw.bits() as u8;
         }
         traffic::fuzz_line(&line);
+        let mut line = b"2001:db8::1 1e5".to_vec();
+        for _ in 0..=draw.below(3) {
+            let at = draw.below(line.len() as u64) as usize;
+            line[at] = draw.bits() as u8;
+        }
+        traffic::fuzz_address(&line);
     }
 }

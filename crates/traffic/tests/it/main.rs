@@ -1,5 +1,6 @@
 //! The traffic room from outside: what its users see.
 
+mod classes;
 mod files;
 mod lists;
 mod profiles;

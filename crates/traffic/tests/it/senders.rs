@@ -112,7 +112,7 @@ fn clients_with_one_port_are_told_to_senders() {
     // Captures have the same clients, and the queries are the same whoever sends them.
     let mut expected = Profile::load("rzaia").unwrap();
     changes.apply(&mut expected).unwrap();
-    let mut clients = traffic::clients::Clients::new(&expected, measure::Seed(1));
+    let mut clients = traffic::clients::Clients::new(&expected, measure::Seed(1)).unwrap();
     let plain = stream(&zone, Changes::default());
     for (query, plain) in queries.iter().zip(&plain).take(10_000) {
         let sender = clients.sender(query.index);

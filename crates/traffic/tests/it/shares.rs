@@ -28,11 +28,12 @@ fn stream(profile_name: &str, names: &Path) -> Vec<Query> {
 }
 
 fn assert_shares(tally: &Tally, profile: &Profile) {
+    let [class] = &profile.classes[..] else { panic!("one class") };
     for (what, count, share) in [
-        ("EDNS", tally.edns, profile.edns),
-        ("DO", tally.do_bit, profile.do_bit),
-        ("DF", tally.df, profile.df),
-        ("nonexistent", tally.nonexistent, profile.nonexistent),
+        ("EDNS", tally.edns, class.edns),
+        ("DO", tally.do_bit, class.do_bit),
+        ("DF", tally.df, class.df),
+        ("nonexistent", tally.nonexistent, class.nonexistent),
         ("no checksum", tally.no_checksum, profile.no_checksum),
         ("bad checksum", tally.bad_checksum, profile.bad_checksum),
     ] {
@@ -45,10 +46,10 @@ fn assert_shares(tally: &Tally, profile: &Profile) {
         let count = tally.types.get(kind).copied().unwrap_or(0);
         assert!(near(count, w / weight), "type {kind}: {count} of {COUNT}, expected {}", w / weight);
     }
-    let weight: f64 = profile.edns_sizes.values().sum();
+    let weight: f64 = class.edns_sizes.values().sum();
     assert_eq!(tally.edns_sizes.values().sum::<u64>(), tally.edns);
-    for (size, w) in &profile.edns_sizes {
-        let (count, share) = (tally.edns_sizes.get(size).copied().unwrap_or(0), profile.edns * w / weight);
+    for (size, w) in &class.edns_sizes {
+        let (count, share) = (tally.edns_sizes.get(size).copied().unwrap_or(0), class.edns * w / weight);
         assert!(near(count, share), "EDNS size {size}: {count} of {COUNT}, expected {share}");
     }
 }
@@ -62,9 +63,10 @@ fn the_built_in_profiles_are_what_they_say() {
         assert_shares(&tally(&stream(name, &zone)), &profile);
     }
     let rzaia = Profile::load("rzaia").unwrap();
-    assert_eq!((rzaia.edns, rzaia.do_bit, rzaia.df, rzaia.nonexistent), (0.75, 0.70, 0.77, 0.30));
+    let class = &rzaia.classes[0];
+    assert_eq!((class.edns, class.do_bit, class.df, class.nonexistent), (0.75, 0.70, 0.77, 0.30));
     assert_eq!((rzaia.no_checksum, rzaia.bad_checksum), (0.0008, 0.0001));
-    assert_eq!(Profile::load("isc").unwrap().nonexistent, 0.385);
+    assert_eq!(Profile::load("isc").unwrap().classes[0].nonexistent, 0.385);
 }
 
 #[test]
