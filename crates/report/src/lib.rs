@@ -9,6 +9,7 @@ mod churn;
 mod format;
 mod grid;
 mod html;
+mod lines;
 pub mod live;
 mod peak;
 mod plots;
@@ -21,6 +22,7 @@ mod view;
 
 pub use churn::{ChurnStep, churn};
 pub use html::html;
+pub use lines::{LinePlot, lines};
 pub use search::{RatePoint, SearchPlot, search_html, search_svg};
 pub use terminal::terminal;
 

@@ -5,6 +5,7 @@
 //! folder of configurations and logs per trial. [`stats`] turns repeats into a figure with an
 //! interval; [`published`] holds the seeds' tables, cell by cell.
 
+pub mod effect;
 mod error;
 pub mod published;
 mod record;

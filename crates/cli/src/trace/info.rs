@@ -1,5 +1,6 @@
 //! `dnsrack trace info`.
 
+mod plots;
 mod text;
 
 use crate::output::{self, Common, Failure, Status};
@@ -16,6 +17,9 @@ pub struct Info {
     /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), read as one trace in the order of their times; - is standard input
     #[arg(value_name = "CAPTURE", required = true)]
     captures: Vec<PathBuf>,
+    /// Also draw it: SVG files, an index.html of them and the series as CSV go into this folder, which must be new or empty
+    #[arg(long, value_name = "DIR")]
+    plot: Option<PathBuf>,
     /// The length of the windows that rates are counted in
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
     window: Nanos,
@@ -40,6 +44,9 @@ pub fn threads(asked: Option<u32>) -> u32 {
 }
 
 pub fn run(args: &Info, common: &Common) -> output::Result {
+    if let Some(dir) = &args.plot {
+        plots::check(dir)?;
+    }
     let mut progress = common.progress("packets", 0);
     let facts =
         facts::collect(&args.captures, &args.ports, args.window, threads(args.threads), &mut |packets| {
@@ -50,6 +57,9 @@ pub fn run(args: &Info, common: &Common) -> output::Result {
         return Err(Failure { code: 1, message: "the captures hold no packets".into() });
     }
     let report = facts.report();
+    if let Some(dir) = &args.plot {
+        plots::write(dir, &facts)?;
+    }
     common.tell("trace.info", &report, || text::report(&report))?;
     Ok(Status::Done)
 }

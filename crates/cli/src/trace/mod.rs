@@ -1,5 +1,6 @@
 //! `dnsrack trace`: captures as traces.
 
+mod compare;
 mod info;
 
 use crate::output::{self, Common};
@@ -10,11 +11,14 @@ use clap::Subcommand;
 pub enum Command {
     /// What a trace is like: rates, types, failures, EDNS, TCP, truncation, sizes, latency, clients
     Info(info::Info),
+    /// How much two traces differ, characteristic by characteristic
+    Compare(compare::Compare),
 }
 
 /// Runs the command.
 pub fn run(command: Command, common: &Common) -> output::Result {
     match command {
         Command::Info(args) => info::run(&args, common),
+        Command::Compare(args) => compare::run(&args, common),
     }
 }

@@ -21,7 +21,8 @@ fn percent(share: f64) -> String {
     if percent >= 0.1 || percent == 0.0 { format!("{percent:.1} %") } else { format!("{percent:.4} %") }
 }
 
-fn time(nanos: u64) -> String {
+/// RFC 3339, UTC, to the microsecond.
+pub fn time(nanos: u64) -> String {
     let at = seconds(nanos);
     let (year, month, day) = date(at);
     let of_day = at % 86_400;
