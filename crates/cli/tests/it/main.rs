@@ -13,6 +13,7 @@ mod replay;
 mod run;
 mod search;
 mod sign;
+mod traces;
 mod traffic;
 mod zones;
 
