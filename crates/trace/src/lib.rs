@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod facts;
+pub mod fit;
 pub mod pair;
 pub mod read;
 mod replay;

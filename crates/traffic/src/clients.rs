@@ -234,21 +234,40 @@ impl Clients {
     }
 }
 
-/// Ranges of ranks with their weights.
-fn ranks(count: u32, zipf: f64) -> Table<(u32, u32)> {
+/// Clients that send about alike: how many, and the weight of all of them together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// How many.
+    pub width: u32,
+    /// How often they send, together.
+    pub weight: f64,
+}
+
+/// The ranges of clients that are drawn from, from the one that sends most on.
+pub fn ranges(count: u32, zipf: f64) -> impl Iterator<Item = Range> {
     let count = u64::from(count);
-    let mut ranges = Vec::new();
     let mut first = 1;
-    while first <= count {
+    std::iter::from_fn(move || {
+        if first > count {
+            return None;
+        }
         let width = if first < EXACT { 1 } else { 1 << (first / 32).ilog2() };
         let width = width.min(count + 1 - first);
         let middle = first as f64 + (width - 1) as f64 / 2.0;
         // Rounded, so that another machine's last bit of a power makes no other client.
         let weight = (middle.powf(-zipf) * width as f64) as f32;
-        ranges.push((((first - 1) as u32, width as u32), f64::from(weight)));
         first += width;
-    }
-    Table::new(ranges)
+        Some(Range { width: width as u32, weight: weight.into() })
+    })
+}
+
+/// Ranges of ranks with their weights.
+fn ranks(count: u32, zipf: f64) -> Table<(u32, u32)> {
+    let mut first = 0;
+    Table::new(ranges(count, zipf).map(|range| {
+        first += range.width;
+        ((first - range.width, range.width), range.weight)
+    }))
 }
 
 impl FromStr for Port {

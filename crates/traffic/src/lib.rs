@@ -31,7 +31,7 @@ pub use changes::{Changes, Types, nonexistent};
 pub use cut::{CutQueries, cut_queries};
 pub use error::Error;
 pub use lists::{LISTS_MAX, NameList};
-pub use names::{Kind, NAMES_MAX, Names, Want, fuzz_names};
+pub use names::{Found, Kind, NAMES_MAX, Names, Want, fuzz_names};
 pub use pool::{List, Lists};
 pub use popular::LeftOut;
 pub use profile::{

@@ -57,6 +57,20 @@ pub struct Names {
     alone: bool,
     /// Of [`Kind::Records`] each name's type, otherwise empty.
     types: Vec<u16>,
+    /// Where the delegations begin that a zone of [`Kind::Owners`] has too, ascending.
+    cuts: Vec<u32>,
+}
+
+/// What a zone has of a name, or lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// So many octets at the name's end are the delegation that it is at or below, or the first name above it that does
+    /// not exist; otherwise all.
+    pub octets: usize,
+    /// The name exists, or an answer leads to it.
+    pub exists: bool,
+    /// Labels that go before these octets change nothing.
+    pub cut: bool,
 }
 
 impl Names {
@@ -111,14 +125,18 @@ impl Names {
         let alone = rest
             .as_ref()
             .is_some_and(|rest| rest.starts.iter().all(|&at| name::equal(name_at(&rest.bytes, at), &origin)));
+        let mut cuts = Vec::new();
         let known = rest.filter(|_| total == starts.len() as u64).map(|rest| {
             let base = bytes.len() as u32;
             bytes.extend_from_slice(&rest.bytes);
+            if kind == Kind::Owners {
+                cuts = rest.starts.iter().map(|s| s + base).collect();
+            }
             let all: Vec<u32> = starts.iter().copied().chain(rest.starts.iter().map(|s| s + base)).collect();
             Set::new(&bytes, &all, origin.len())
         });
         let types = if kind == Kind::Records { types } else { Vec::new() };
-        let mut names = Self { bytes, starts, origin, kind, total, known, wildcard, alone, types };
+        let mut names = Self { bytes, starts, origin, kind, total, known, wildcard, alone, types, cuts };
         names.wildcard |= names.contains(&[&b"\x01*"[..], names.origin()].concat()) == Some(true);
         Ok(names)
     }
@@ -202,6 +220,25 @@ impl Names {
         let at = self.known.as_ref()?.find_at(&self.bytes, wire)?;
         // Names lie in memory in their order.
         self.starts.binary_search(&at).ok().map(|n| n as u32)
+    }
+
+    /// What the zone has of a name, case apart; `None` where the name is not of the zone, or only a sample is known.
+    pub fn locate(&self, wire: &[u8]) -> Option<Found> {
+        let known = self.known.as_ref().filter(|_| name::is_under(wire, &self.origin))?;
+        let is_cut = |name: &[u8]| {
+            let cuts = if self.kind == Kind::Owners { &self.cuts } else { &self.starts };
+            self.kind != Kind::Records
+                && known.find_at(&self.bytes, name).is_some_and(|at| cuts.binary_search(&at).is_ok())
+        };
+        // From the zone's own name downwards.
+        for labels in name::label_count(&self.origin) + 1..=name::label_count(wire) {
+            let above = (labels..name::label_count(wire)).fold(wire, |name, _| name::parent(name));
+            let exists = known.contains(&self.bytes, above);
+            if !exists || is_cut(above) {
+                return Some(Found { octets: above.len(), exists, cut: true });
+            }
+        }
+        Some(Found { octets: wire.len(), exists: true, cut: false })
     }
 
     /// Whether the name is one of the zone, or above one (an empty non-terminal exists, RFC 8020), case

@@ -1,6 +1,7 @@
 //! `dnsrack trace`: captures as traces.
 
 mod compare;
+mod fit;
 mod info;
 
 use crate::output::{self, Common};
@@ -13,6 +14,8 @@ pub enum Command {
     Info(info::Info),
     /// How much two traces differ, characteristic by characteristic
     Compare(compare::Compare),
+    /// A profile of the queries, to generate others like them
+    Fit(fit::Fit),
 }
 
 /// Runs the command.
@@ -20,5 +23,6 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     match command {
         Command::Info(args) => info::run(&args, common),
         Command::Compare(args) => compare::run(&args, common),
+        Command::Fit(args) => fit::run(&args, common),
     }
 }

@@ -239,3 +239,60 @@ fn queries_have_all_of_querygens_parameters() {
         assert!(stderr(&got).contains(word), "{}", stderr(&got));
     }
 }
+
+#[test]
+fn a_profile_is_fitted_and_generates_its_like() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let (file, capture, profile, queries) = (path("zone"), path("a.pcap"), path("p.toml"), path("queries"));
+    zone(&file);
+    let made = json(&[
+        "traffic",
+        "generate",
+        "rzaia",
+        "--zone",
+        text(&file),
+        "--count",
+        "20K",
+        "-o",
+        text(&capture),
+    ]);
+    let fit = ["trace", "fit", text(&capture), "--zone", text(&file), "-o", text(&profile)];
+    let fitted = json(&fit);
+    assert_eq!(fitted["schema"], "dnsrack.trace.fit/1");
+    assert_eq!(
+        (&fitted["sample"]["queries"], &fitted["sample"]["misses"]),
+        (&made["queries"], &made["nonexistent"])
+    );
+    assert_eq!(fitted["warnings"][0]["code"], "clients_of_one_net");
+    let share = |of: &serde_json::Value| of["edns"].as_u64().expect("a count") as f64 / 20e3;
+    let classes = fitted["profile"]["class"].as_array().expect("classes");
+    let edns: f64 = classes
+        .iter()
+        .map(|c| c["share"].as_f64().expect("a share") * c["edns"].as_f64().unwrap_or(0.0))
+        .sum();
+    assert!((edns - share(&made)).abs() < 1e-4, "{edns} {made}");
+    assert_eq!(fitted["profile"]["arrivals"]["law"], "even");
+    let again = json(&[
+        "traffic",
+        "generate",
+        text(&profile),
+        "--zone",
+        text(&file),
+        "--count",
+        "20K",
+        "-o",
+        text(&queries),
+    ]);
+    assert!((share(&again) - share(&made)).abs() < 0.03, "{again}");
+    let told = output(&fit);
+    assert!(
+        stderr(&told).contains("warning: all clients have addresses within 10.0.0.0/8"),
+        "{}",
+        stderr(&told)
+    );
+    assert!(stdout(&told).contains("profile of 20,000 queries, 5000.0 a second"), "{}", stdout(&told));
+    let nothing = output(&["trace", "fit", text(&capture), "--port", "54", "-o", text(&path("none"))]);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(stderr(&nothing).contains("no query over UDP") && !path("none").exists(), "{}", stderr(&nothing));
+}

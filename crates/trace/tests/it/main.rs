@@ -3,6 +3,7 @@
 mod captures;
 mod facts;
 mod files;
+mod fit;
 mod fragments;
 mod fuzz;
 mod replay;

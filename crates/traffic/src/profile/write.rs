@@ -7,7 +7,7 @@ use std::path::Path;
 use wire::rtype;
 
 /// A line's end in a list of numbers.
-const PER_LINE: usize = 8;
+const PER_LINE: usize = 10;
 
 impl Profile {
     /// The profile as a file, with what each part means beside it: [`Self::parse`] reads the same profile. The paths of

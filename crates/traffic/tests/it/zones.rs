@@ -81,6 +81,33 @@ fn the_order_of_records_changes_only_the_order_of_names() {
 }
 
 #[test]
+fn a_zone_tells_which_part_of_a_name_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let tail =
+        "e. 60 IN NS ns.c.e.\nc.e. 60 IN NS ns.c.e.\nns.c.e. 60 IN A 192.0.2.1\na.b.e. 60 IN A 192.0.2.1\n";
+    let few = write(folder.path(), "few", &(SOA.to_owned() + tail + "d.e. 60 IN NS ns.c.e.\n"));
+    let hosts: String = (0..9).map(|n| format!("h{n}.e. 60 IN A 192.0.2.1\n")).collect();
+    let many = write(folder.path(), "many", &(SOA.to_owned() + tail + &hosts));
+    for (zone, kind) in [(few, Kind::Delegations), (many, Kind::Owners)] {
+        let zone = names(&zone, Want::Names);
+        assert_eq!(zone.kind(), kind);
+        let locate = |text: &str| {
+            let name = name::Name::parse_text(text, Some(name::ROOT)).unwrap();
+            zone.locate(name.as_wire()).map(|f| (f.octets, f.exists, f.cut))
+        };
+        assert_eq!(locate("e"), Some((3, true, false)));
+        assert_eq!(locate("C.e"), Some((5, true, true)));
+        assert_eq!(locate("www.x.c.e"), Some((5, true, true)));
+        assert_eq!(locate("ns.c.e"), Some((5, true, true)), "glue is below the delegation");
+        assert_eq!(locate("b.e"), Some((5, true, false)), "above a name");
+        assert_eq!(locate("a.b.e"), Some((7, true, false)));
+        assert_eq!(locate("x.y.b.e"), Some((7, false, true)));
+        assert_eq!(locate("x.nic.e"), Some((7, false, true)));
+        assert_eq!(locate("f"), None);
+    }
+}
+
+#[test]
 fn records_are_asked_for_as_a_transfer_lists_them() {
     let folder = tempfile::tempdir().unwrap();
     let text = SOA.to_owned()

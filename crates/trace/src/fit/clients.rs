@@ -1,0 +1,251 @@
+//! Clients and what each of them does, in bounded memory.
+
+use super::crowd::Seen;
+use hashbrown::HashMap;
+use measure::distinct::{Distinct, mix};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Clients that are known one by one; beyond, the half that asked least is added up by what they do.
+pub(super) const CLIENTS_MAX: usize = 1 << 20;
+
+/// Ways of EDNS that are told apart of one client; what is beyond counts as the nearest.
+const MANNERS_MAX: usize = 16;
+
+/// A client's misses are told from those of its like from so many judged queries on, ...
+const JUDGED_MIN: u64 = 30;
+/// ... so many standard deviations and ...
+const DEVIATIONS: f64 = 6.0;
+/// ... such a share away.
+const APART: f64 = 0.2;
+
+/// How a query uses EDNS: `None` without, otherwise its UDP size in octets and DO.
+pub(super) type Manner = Option<(u16, bool)>;
+
+/// What one client did.
+#[derive(Clone, Debug, Default)]
+struct Client {
+    manners: Vec<(Manner, u64)>,
+    queries: u64,
+    /// Of them, with a verdict about their names; of those, for names that do not exist.
+    judged: u64,
+    misses: u64,
+    rd: u64,
+    df: u64,
+    /// The source port, while it is always the same.
+    port: Option<u16>,
+}
+
+/// What goes together: the family, how most queries of a client use EDNS, and whether its misses are like those of its
+/// like.
+pub(super) type Kind = (bool, Manner, Misses);
+
+/// A client's misses, against those of its like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Misses {
+    #[default]
+    Usual,
+    Few,
+    Many,
+}
+
+/// What clients of a kind did together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Group {
+    pub seen: Seen,
+    pub judged: u64,
+    pub misses: u64,
+    pub rd: u64,
+    pub df: u64,
+    pub manners: BTreeMap<Manner, u64>,
+}
+
+/// Clients by the kind of their source ports, of those with two queries at least.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ports {
+    pub random: u64,
+    /// Clients that always sent from one port, by that.
+    pub fixed: BTreeMap<u16, u64>,
+}
+
+/// All clients.
+#[derive(Default)]
+pub(super) struct Crowd {
+    clients: HashMap<u128, Client>,
+    /// Those that were given up.
+    pools: BTreeMap<Kind, Group>,
+    ports: Ports,
+    all: Option<Distinct>,
+}
+
+/// An address as a number; IPv4 ones as mapped.
+pub(super) fn key(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(a) => a.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(a) => a.to_bits(),
+    }
+}
+
+fn number(key: u128) -> u64 {
+    mix((key >> 64) as u64) ^ key as u64
+}
+
+fn is_v6(key: u128) -> bool {
+    key >> 32 != 0xffff
+}
+
+impl Client {
+    /// How most of its queries use EDNS.
+    fn manner(&self) -> Manner {
+        self.manners.iter().max_by_key(|(manner, count)| (*count, *manner)).and_then(|m| m.0)
+    }
+
+    fn add_manner(&mut self, manner: Manner) {
+        if let Some((_, count)) = self.manners.iter_mut().find(|m| m.0 == manner) {
+            *count += 1;
+        } else if self.manners.len() < MANNERS_MAX {
+            self.manners.push((manner, 1));
+        } else {
+            let off = |other: Manner| match (other, manner) {
+                (Some((a, ad)), Some((b, bd))) => (u32::from(ad != bd) << 16) + u32::from(a.abs_diff(b)),
+                _ => u32::MAX,
+            };
+            let nearest = self.manners.iter_mut().min_by_key(|m| off(m.0)).expect("there are some");
+            nearest.1 += 1;
+        }
+    }
+}
+
+impl Group {
+    fn add(&mut self, client: &Client) {
+        self.seen.queries += client.queries;
+        self.seen.clients += 1;
+        self.seen.pairs += client.queries as f64 * (client.queries as f64 - 1.0);
+        self.judged += client.judged;
+        self.misses += client.misses;
+        self.rd += client.rd;
+        self.df += client.df;
+        for &(manner, count) in &client.manners {
+            *self.manners.entry(manner).or_default() += count;
+        }
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.seen.queries += other.seen.queries;
+        self.seen.clients += other.seen.clients;
+        self.seen.pairs += other.seen.pairs;
+        self.judged += other.judged;
+        self.misses += other.misses;
+        self.rd += other.rd;
+        self.df += other.df;
+        for (&manner, count) in &other.manners {
+            *self.manners.entry(manner).or_default() += count;
+        }
+    }
+}
+
+impl Ports {
+    fn add(&mut self, client: &Client) {
+        match client.port {
+            _ if client.queries < 2 => {}
+            Some(port) => *self.fixed.entry(port).or_default() += 1,
+            None => self.random += 1,
+        }
+    }
+}
+
+impl Crowd {
+    /// A query.
+    pub fn asked(&mut self, key: u128, port: u16, manner: Manner, rd: bool, df: bool) {
+        if let Some(all) = &mut self.all {
+            all.add(number(key));
+        }
+        let client = self.clients.entry(key).or_default();
+        if client.queries == 0 {
+            client.port = Some(port);
+        }
+        client.port = client.port.filter(|&first| first == port);
+        client.queries += 1;
+        client.rd += u64::from(rd);
+        client.df += u64::from(df);
+        client.add_manner(manner);
+        if self.clients.len() > CLIENTS_MAX {
+            self.give_up_half();
+        }
+    }
+
+    /// The verdict about the name of one of its queries.
+    pub fn judged(&mut self, key: u128, miss: bool) {
+        // Whoever was given up in between is judged as if by a query of its own.
+        if let Some(client) = self.clients.get_mut(&key) {
+            client.judged += 1;
+            client.misses += u64::from(miss);
+        }
+    }
+
+    fn give_up_half(&mut self) {
+        if self.all.is_none() {
+            let mut all = Distinct::default();
+            self.clients.keys().for_each(|&key| all.add(number(key)));
+            self.all = Some(all);
+        }
+        let mut counts: Vec<u64> = self.clients.values().map(|client| client.queries).collect();
+        let (_, &mut middle, _) = counts.select_nth_unstable(CLIENTS_MAX / 2);
+        for (key, client) in self.clients.extract_if(|_, client| client.queries <= middle) {
+            self.ports.add(&client);
+            self.pools.entry((is_v6(key), client.manner(), Misses::Usual)).or_default().add(&client);
+        }
+    }
+
+    /// How many clients there were.
+    pub fn count(&self) -> u64 {
+        self.all.as_ref().map_or(self.clients.len() as u64, Distinct::count)
+    }
+
+    /// Their number is an estimate, and those that asked little may be counted several times.
+    pub fn is_sketch(&self) -> bool {
+        self.all.is_some()
+    }
+
+    /// The addresses of clients, as numbers.
+    pub fn keys(&self) -> impl Iterator<Item = u128> + '_ {
+        self.clients.keys().copied()
+    }
+
+    /// The clients by kind, and their ports.
+    pub fn groups(self) -> (BTreeMap<Kind, Group>, Ports) {
+        let Self { clients, mut pools, mut ports, .. } = self;
+        let mut usual: BTreeMap<(bool, Manner), (u64, u64)> = BTreeMap::new();
+        for (&key, client) in &clients {
+            let (judged, misses) = usual.entry((is_v6(key), client.manner())).or_default();
+            *judged += client.judged;
+            *misses += client.misses;
+        }
+        for (key, client) in &clients {
+            let (v6, manner) = (is_v6(*key), client.manner());
+            let (judged, misses) = usual[&(v6, manner)];
+            pools
+                .entry((v6, manner, client.misses(misses as f64 / judged.max(1) as f64)))
+                .or_default()
+                .add(client);
+            ports.add(client);
+        }
+        (pools, ports)
+    }
+}
+
+impl Client {
+    /// Its misses against those of its like, of whose judged queries this share are misses.
+    fn misses(&self, usual: f64) -> Misses {
+        let n = self.judged as f64;
+        let off = self.misses as f64 / n - usual;
+        let deviation = (usual * (1.0 - usual) / n).sqrt();
+        if self.judged < JUDGED_MIN || off.abs() < APART || off.abs() < DEVIATIONS * deviation {
+            Misses::Usual
+        } else if off < 0.0 {
+            Misses::Few
+        } else {
+            Misses::Many
+        }
+    }
+}

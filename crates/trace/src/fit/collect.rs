@@ -1,0 +1,271 @@
+//! From events to a profile.
+
+use super::classes::{classes, ports, rounded};
+use super::clients::{Crowd, Manner, key};
+use super::counts::NameCounts;
+use super::intervals::Intervals;
+use super::judge::{Place, Verdict, of_answer, of_zone};
+use super::{Fitted, LeftOut, POPULAR, Sample, warnings};
+use crate::pair::Pairs;
+use crate::read::{ChecksumState, Event, Message, Reader};
+use std::collections::BTreeMap;
+use traffic::{Background, Names, Order, Profile};
+use wire::name::Name;
+use wire::{class, name, opt, question};
+
+/// Labels below a name, at most.
+const BELOW: usize = 9;
+
+/// Collects what a profile is made of.
+pub(super) struct Collector<'a> {
+    zone: Option<&'a Names>,
+    /// Queries that wait for their answers: who sent them.
+    pairs: Pairs<u128>,
+    crowd: Crowd,
+    pub(super) intervals: Intervals,
+    /// Of names that exist, and of others.
+    names: [NameCounts; 2],
+    /// Labels below these.
+    below: [[u64; BELOW]; 2],
+    /// Of queries for names that exist, for others, and for those of which nothing is known.
+    types: [BTreeMap<u16, u64>; 3],
+    /// By the length of the label that does not exist.
+    lengths: BTreeMap<u8, u64>,
+    pub(super) checksums: BTreeMap<ChecksumState, u64>,
+    pub(super) sample: Sample,
+    /// Source ports that were seen: one, or several.
+    pub(super) ports: Option<u16>,
+    qname: Vec<u8>,
+    owner: Vec<u8>,
+}
+
+impl<'a> Collector<'a> {
+    /// Names are judged by a zone, or by the answers.
+    pub fn new(zone: Option<&'a Names>) -> Self {
+        Self {
+            zone,
+            pairs: Pairs::default(),
+            crowd: Crowd::default(),
+            intervals: Intervals::default(),
+            names: Default::default(),
+            below: [[0; BELOW]; 2],
+            types: Default::default(),
+            lengths: BTreeMap::new(),
+            checksums: BTreeMap::new(),
+            sample: Sample::default(),
+            ports: None,
+            qname: Vec::new(),
+            owner: Vec::new(),
+        }
+    }
+
+    pub fn zone(&self) -> Option<&Names> {
+        self.zone
+    }
+
+    pub fn add(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Message(message) if message.header().qr() => self.response(message),
+            Event::Message(message) => self.query(message),
+            _ => {}
+        }
+    }
+
+    /// The name that is asked for, in lower case into `self.qname`, and the type.
+    fn question(&mut self, message: &Message<'_>) -> Option<(u16, u16)> {
+        let question = question::parse(message.bytes)?;
+        self.qname.clear();
+        self.qname.extend_from_slice(question.qname);
+        name::lowercase(&mut self.qname);
+        Some((question.qclass, question.qtype))
+    }
+
+    /// A query that is of no profile, and why.
+    fn left_out(&mut self, message: &Message<'_>) -> Option<&mut u64> {
+        let out = &mut self.sample.left_out;
+        if message.tcp.is_some() {
+            return Some(&mut out.tcp);
+        }
+        if !message.is_whole() {
+            return Some(&mut out.cut_short);
+        }
+        if message.header().opcode() != 0 {
+            return Some(&mut out.opcodes);
+        }
+        match question::parse(message.bytes) {
+            None => Some(&mut out.damaged),
+            Some(question) if question.qclass != class::IN => Some(&mut out.classes),
+            Some(_) => None,
+        }
+    }
+
+    fn query(&mut self, message: &Message<'_>) {
+        if let Some(count) = self.left_out(message) {
+            *count += 1;
+            return;
+        }
+        let Some((_, qtype)) = self.question(message) else { return };
+        let manner: Manner = opt::find(message.bytes).map(|opt| (opt.udp_size, opt.do_bit()));
+        let client = key(message.from.ip());
+        let port = message.from.port();
+        if self.sample.queries == 0 {
+            self.ports = Some(port);
+        }
+        self.ports = self.ports.filter(|&first| first == port);
+        self.sample.queries += 1;
+        self.intervals.add(message.at);
+        *self.checksums.entry(message.checksum).or_default() += 1;
+        self.crowd.asked(client, port, manner, message.header().rd(), message.df);
+        match self.zone {
+            Some(zone) => {
+                let verdict = of_zone(zone, &self.qname);
+                self.judged(client, qtype, verdict);
+            }
+            None => {
+                *self.types[2].entry(qtype).or_default() += 1;
+                self.pairs.query(message, client);
+                let given_up = &mut self.sample.unanswered;
+                self.pairs.expire(message.at, |_| *given_up += 1);
+            }
+        }
+    }
+
+    fn response(&mut self, message: &Message<'_>) {
+        self.sample.responses += 1;
+        if self.zone.is_some() || message.tcp.is_some() {
+            return;
+        }
+        let Some((client, _)) = self.pairs.answer(message) else { return };
+        self.sample.answered += 1;
+        // An answer without a question is a complaint.
+        let verdict = match self.question(message) {
+            Some((_, qtype)) => {
+                let verdict = of_answer(message.bytes, &self.qname, qtype, &mut self.owner);
+                self.judged(client, qtype, verdict);
+                return;
+            }
+            None => Verdict::Neither,
+        };
+        self.judged(client, 0, verdict);
+    }
+
+    fn judged(&mut self, client: u128, qtype: u16, verdict: Verdict) {
+        let (miss, place) = match verdict {
+            Verdict::Hit(place) => (false, place),
+            Verdict::Miss(place) => (true, place),
+            Verdict::Neither => {
+                self.sample.neither += 1;
+                return;
+            }
+        };
+        *(if miss { &mut self.sample.misses } else { &mut self.sample.hits }) += 1;
+        self.crowd.judged(client, miss);
+        let which = usize::from(miss);
+        *self.types[which].entry(qtype).or_default() += 1;
+        let Some(Place { octets, cut }) = place else { return };
+        let (labels, part) = self.qname.split_at(self.qname.len() - octets);
+        self.names[which].add(part);
+        if cut {
+            let count = name_labels(labels).min(BELOW - 1);
+            self.below[which][count] += 1;
+        }
+        if miss {
+            *self.lengths.entry(part[0]).or_default() += 1;
+        }
+    }
+
+    /// The profile, once the reader has come to its end.
+    pub fn finish(mut self, reader: &Reader, about: &str) -> Fitted {
+        let given_up = &mut self.sample.unanswered;
+        self.pairs.finish(|_| *given_up += 1);
+        let rate = self.intervals.rate();
+        let (law, law_rate) = self.intervals.law();
+        let Sample { queries, hits, misses, .. } = self.sample;
+        let judged = hits + misses;
+        let warnings = warnings::of(&self, &self.crowd, reader);
+        self.sample.rate = rate.map(rounded);
+        self.sample.span_s = reader.span().map_or(0.0, |(from, to)| (to - from) as f64 / 1e9);
+        self.sample.clients = self.crowd.count();
+        self.sample.clients_are_estimated = self.crowd.is_sketch();
+        self.sample.names_count_error = self.names.iter().map(|names| names.error).max().unwrap_or(0);
+        let right = |state| self.checksums.get(&state).copied().unwrap_or(0);
+        let [rights, absent, bad] =
+            [ChecksumState::Right, ChecksumState::Absent, ChecksumState::Bad].map(right);
+        let believed = if warnings::doubts_checksums(&self.checksums) { 0 } else { bad };
+        let known = (rights + absent + bad).max(1) as f64;
+        let nowhere = judged == 0;
+        let [of_hits, of_misses, of_all] = &self.types;
+        let types =
+            if of_hits.is_empty() { if of_all.is_empty() { of_misses } else { of_all } } else { of_hits };
+        let weights = |counts: &BTreeMap<u16, u64>| counts.iter().map(|(&t, &n)| (t, n as f64)).collect();
+        let [exist, absent_names] = &self.names;
+        let popular_exist = popular(exist, &mut |_, _| {});
+        let mut lengths = self.lengths.clone();
+        let popular_nonexistent = popular(absent_names, &mut |name, count| {
+            // What is popular is asked for as it is; the lengths are of the others.
+            if let Some(of_length) = lengths.get_mut(&name[0]) {
+                *of_length = of_length.saturating_sub(count);
+            }
+        });
+        lengths.retain(|_, count| *count > 0);
+        let (groups, fixed) = self.crowd.groups();
+        let classes = classes(groups, if nowhere { 0.0 } else { misses as f64 / judged as f64 });
+        self.sample.classes = classes.len();
+        let rate = rate.map_or_else(String::new, |rate| format!(", {rate:.1} a second"));
+        let profile = Profile {
+            about: format!("Fitted from {about}: {} queries{rate}", measure::units::grouped(queries)),
+            order: Order::Uniform,
+            lists: Vec::new(),
+            popular: popular_exist,
+            lengths: lengths.into_iter().map(|(length, count)| (length, count as f64)).collect(),
+            below: below(&self.below[0]),
+            below_nonexistent: below(&self.below[1]),
+            types_of_zone: false,
+            types: weights(types),
+            types_nonexistent: if misses > 0 { weights(of_misses) } else { BTreeMap::new() },
+            popular_nonexistent,
+            no_checksum: rounded(absent as f64 / known),
+            bad_checksum: rounded(believed as f64 / known),
+            ports: ports(&fixed),
+            law,
+            rate: law_rate.map(rounded),
+            background: Background::default(),
+            classes,
+        };
+        Fitted { profile, warnings, sample: self.sample }
+    }
+}
+
+/// Labels in a piece of a name.
+fn name_labels(mut labels: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some((&length, rest)) = labels.split_first() {
+        labels = rest.get(usize::from(length)..).unwrap_or_default();
+        count += 1;
+    }
+    count
+}
+
+/// The popular names with their shares; `each` hears them with their counts.
+fn popular(names: &NameCounts, each: &mut dyn FnMut(&[u8], u64)) -> BTreeMap<Name, f64> {
+    let share = |(name, count): (&[u8], u64)| {
+        each(name, count);
+        // Rounded down, so that all together are not more than 1.
+        let share = (count as f64 / names.total as f64 * 1e6).floor() / 1e6;
+        Name::from_wire(name).ok().map(|name| (name, share))
+    };
+    names.popular(POPULAR).into_iter().filter_map(share).filter(|(_, share)| *share > 0.0).collect()
+}
+
+/// Weights of labels below, without zeros at the end.
+fn below(counts: &[u64; BELOW]) -> Vec<f64> {
+    let last = counts.iter().rposition(|&count| count > 0);
+    last.map_or_else(|| vec![1.0], |last| counts[..=last].iter().map(|&count| count as f64).collect())
+}
+
+impl LeftOut {
+    /// All together.
+    pub fn sum(&self) -> u64 {
+        self.tcp + self.cut_short + self.opcodes + self.classes + self.damaged
+    }
+}
