@@ -10,10 +10,6 @@ use trace::fit::{Fitted, Sample};
 use traffic::{Names, Want};
 
 /// The flags of `trace fit`.
-///
-/// The profile holds what the queries over UDP were like: classes of clients that use EDNS alike, each with its sizes, DO, hits
-/// and misses; types by hit and miss; labels; intervals. Clients' addresses are not in it, but the names that were asked for
-/// most are: look through them before you give it away.
 #[derive(Debug, Args)]
 pub struct Fit {
     /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), read as one trace in the order of their times; - is standard input

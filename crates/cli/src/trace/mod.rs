@@ -15,6 +15,11 @@ pub enum Command {
     /// How much two traces differ, characteristic by characteristic
     Compare(compare::Compare),
     /// A profile of the queries, to generate others like them
+    ///
+    /// The profile says what the queries over UDP were like: classes of clients that use EDNS alike, each with its sizes, DO,
+    /// hits and misses; types by hit and miss; labels; ports; intervals. Names exist, or do not, as their answers say.
+    /// Clients' addresses are not in the profile, but the names that were asked for most are: look through them before
+    /// you give it away.
     Fit(fit::Fit),
 }
 
