@@ -3,6 +3,7 @@
 //! [`Reader`] turns captures into a trace: the DNS messages in order, over UDP and TCP, with everything that was
 //! skipped counted by reason. [`Replay`] gives a trace's queries to a load with their times.
 
+pub mod anonymize;
 pub mod compare;
 pub mod facts;
 pub mod fit;
