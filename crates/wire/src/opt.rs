@@ -38,8 +38,10 @@ fn skip_name(msg: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The first OPT record of the additional section; `None` where there is none, or the message breaks off before it.
-pub fn find(msg: &[u8]) -> Option<Opt> {
+/// Where the first OPT record of the additional section goes on after its owner, the root: its type, class (the UDP
+/// size), TTL, length and data. The fixed part, ten octets, is whole. `None` where there is none, or the message breaks
+/// off before it.
+pub fn locate(msg: &[u8]) -> Option<usize> {
     let header = Header::new(msg)?;
     let before = usize::from(header.ancount()) + usize::from(header.nscount());
     let all = before + usize::from(header.arcount());
@@ -54,22 +56,59 @@ pub fn find(msg: &[u8]) -> Option<Opt> {
         let fixed: &[u8; 10] = msg.get(at..)?.first_chunk()?;
         let word = |i: usize| u16::from_be_bytes([fixed[i], fixed[i + 1]]);
         if n >= before && word(0) == OPT && msg[owner] == 0 {
-            return Some(Opt {
-                udp_size: word(2),
-                extended_rcode: fixed[4],
-                version: fixed[5],
-                flags: word(6),
-            });
+            return Some(at);
         }
         at += 10 + usize::from(word(8));
     }
     None
 }
 
+/// The first OPT record of the additional section; `None` where there is none, or the message breaks off before it.
+pub fn find(msg: &[u8]) -> Option<Opt> {
+    let fixed: &[u8; 10] = msg.get(locate(msg)?..)?.first_chunk()?;
+    let word = |i: usize| u16::from_be_bytes([fixed[i], fixed[i + 1]]);
+    Some(Opt { udp_size: word(2), extended_rcode: fixed[4], version: fixed[5], flags: word(6) })
+}
+
+/// Where the options of the first OPT record are (RFC 6891, section 6.1.2), by code and place of their data; the last
+/// may break off with the message.
+pub fn options(msg: &[u8]) -> impl Iterator<Item = (u16, std::ops::Range<usize>)> + '_ {
+    let word = |at: usize| Some(u16::from_be_bytes(*msg.get(at..)?.first_chunk()?));
+    let (mut at, end) = locate(msg).map_or((0, 0), |at| {
+        let length = usize::from(word(at + 8).unwrap_or(0));
+        (at + 10, (at + 10 + length).min(msg.len()))
+    });
+    std::iter::from_fn(move || {
+        let (code, length) = (word(at)?, usize::from(word(at + 2)?));
+        let data = at + 4..(at + 4 + length).min(end);
+        if data.start > end {
+            return None;
+        }
+        at = data.end;
+        Some((code, data))
+    })
+}
+
+/// Writes the UDP size into the first OPT record; false where there is none.
+pub fn set_udp_size(msg: &mut [u8], size: u16) -> bool {
+    let Some(at) = locate(msg) else { return false };
+    msg[at + 2..at + 4].copy_from_slice(&size.to_be_bytes());
+    true
+}
+
 /// Fuzz entry point: any octets as a message.
+///
+/// # Panics
+/// Where its views contradict each other: a bug.
 pub fn fuzz_opt(msg: &[u8]) {
+    for (_, data) in options(msg) {
+        assert!(data.start <= data.end && data.end <= msg.len());
+    }
     if let Some(opt) = find(msg) {
         assert_eq!(opt.do_bit(), opt.flags >= 0x8000, "DO is the first flag");
+        let mut other = msg.to_vec();
+        assert!(set_udp_size(&mut other, !opt.udp_size));
+        assert_eq!(find(&other), Some(Opt { udp_size: !opt.udp_size, ..opt }));
     }
 }
 
@@ -96,6 +135,23 @@ mod tests {
             assert_eq!(find(&answer), Some(opt));
             (0..answer.len() - 2).for_each(|len| assert_eq!(find(&answer[..len]), None, "{len}"));
         }
+    }
+
+    #[test]
+    fn options_are_found_where_they_are() {
+        let mut msg = Vec::new();
+        write(&mut msg, 7, b"\0", 1, Some(Edns { udp_size: 512, do_bit: true }));
+        assert_eq!(options(&msg).count(), 0);
+        msg.extend_from_slice(&[0, 10, 0, 2, 1, 2, 0, 8, 0, 7, 0, 1, 24, 0, 192, 0, 2, 9, 9]);
+        let length = msg.len();
+        msg[27] = 17;
+        assert_eq!(options(&msg).collect::<Vec<_>>(), [(10, 32..34), (8, 38..45)]);
+        // What comes after the record is none of its options, and what breaks off is given as far as it is there.
+        assert_eq!((length, options(&msg[..41]).last()), (47, Some((8, 38..41))));
+        assert_eq!(options(&msg[..35]).collect::<Vec<_>>(), [(10, 32..34)]);
+        assert!(set_udp_size(&mut msg, 65_535));
+        assert_eq!(find(&msg).unwrap().udp_size, 65_535);
+        assert!(!set_udp_size(&mut msg[..20], 1));
     }
 
     proptest! {
