@@ -34,7 +34,7 @@ enum Noun {
     /// Traffic: query files and captures from a profile
     #[command(subcommand)]
     Traffic(traffic::Command),
-    /// What captures hold
+    /// Traces: look into captures, edit them
     #[command(subcommand)]
     Trace(trace::Command),
     /// Load: queries at a server, answers checked and timed

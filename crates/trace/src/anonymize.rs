@@ -148,8 +148,8 @@ mod tests {
     /// The key of the sample in Crypto-PAn 1.0, the authors' implementation
     /// (<https://web.archive.org/web/20180908092841/https://www.cc.gatech.edu/computing/Telecomm/projects/cryptopan/>).
     const SAMPLE: [u8; 32] = [
-        21, 34, 23, 141, 51, 164, 207, 128, 19, 10, 91, 22, 73, 144, 125, 16, 216, 152, 143, 131, 121, 121, 101, 39,
-        98, 87, 76, 45, 42, 132, 34, 2,
+        21, 34, 23, 141, 51, 164, 207, 128, 19, 10, 91, 22, 73, 144, 125, 16, 216, 152, 143, 131, 121, 121,
+        101, 39, 98, 87, 76, 45, 42, 132, 34, 2,
     ];
 
     #[test]

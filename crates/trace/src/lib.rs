@@ -4,6 +4,7 @@
 //! skipped counted by reason. [`Replay`] gives a trace's queries to a load with their times.
 
 pub mod anonymize;
+pub mod edit;
 pub mod compare;
 pub mod facts;
 pub mod fit;

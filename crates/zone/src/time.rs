@@ -1,5 +1,8 @@
 //! Times of signatures: seconds since 1970, as text in the forms that people and RRSIGs use.
 
+use measure::Nanos;
+use measure::clock::SECOND;
+
 /// Days from 1970-01-01 to a date of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     // Years that start in March end with the leap day.
@@ -69,11 +72,27 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let known = compact(text)
         .or_else(|| rfc3339(text))
         .or_else(|| (text.len() <= 10 && !text.is_empty()).then(|| digits(text))?.map(|n| n as u64));
-    known.filter(|&t| t <= u64::from(u32::MAX)).ok_or_else(|| {
-        format!(
-            "'{text}' is not a time up to 2106: give 2026-08-20T04:00:00Z, 20260820040000 or seconds since 1970"
-        )
-    })
+    known.filter(|&t| t <= u64::from(u32::MAX)).ok_or_else(|| no_time(text))
+}
+
+fn no_time(text: &str) -> String {
+    format!(
+        "'{text}' is not a time up to 2106: give 2026-08-20T04:00:00Z, 20260820040000 or seconds since 1970"
+    )
+}
+
+/// As [`parse`], with fractions of a second (of RFC 3339's form, or of seconds): nanoseconds since 1970. What is beyond
+/// nine digits is cut.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_nanos(text: &str) -> Result<Nanos, String> {
+    let Some((head, tail)) = text.split_once('.') else { return Ok(parse(text)? * SECOND) };
+    let length = tail.bytes().take_while(u8::is_ascii_digit).count();
+    let (fraction, zone) = tail.split_at(length);
+    let seconds = parse(&format!("{head}{zone}")).ok().filter(|_| length > 0).ok_or_else(|| no_time(text))?;
+    let nanos = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    Ok(seconds * SECOND + nanos.fold(0, |sum, digit| sum * 10 + Nanos::from(digit - b'0')))
 }
 
 fn rfc3339(text: &str) -> Option<u64> {
@@ -114,6 +133,20 @@ mod tests {
             let text = String::from_utf8(text).unwrap();
             prop_assert_eq!(rrsig_time(&text), Some(time));
             prop_assert_eq!(parse(&text), Ok(u64::from(time)));
+        }
+    }
+
+    #[test]
+    fn people_write_fractions_of_seconds() {
+        let at = |text: &str| parse_nanos(text).map(|t| (t / SECOND, t % SECOND));
+        assert_eq!(at("2026-08-20T04:00:00.25Z"), Ok((1_787_198_400, 250_000_000)));
+        assert_eq!(at("2026-08-20T06:00:00.0000000019+02:00"), Ok((1_787_198_400, 1)));
+        assert_eq!(at("1787198400.5"), Ok((1_787_198_400, 500_000_000)));
+        assert_eq!(at("20260820040000"), Ok((1_787_198_400, 0)));
+        for bad in
+            ["", ".", ".5", "2026-08-20T04:00:00.25", "2026-08-20T04:00:00.Z", "1.2.3", "1787198400.", "1.5Z"]
+        {
+            assert!(parse_nanos(bad).is_err(), "{bad}");
         }
     }
 

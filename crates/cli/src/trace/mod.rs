@@ -1,5 +1,6 @@
-//! `dnsrack trace`: captures as traces.
+//! `dnsrack trace`: captures as traces, one file a verb.
 
+mod edit;
 mod compare;
 mod fit;
 mod info;
@@ -12,6 +13,8 @@ use clap::Subcommand;
 pub enum Command {
     /// What a trace is like: rates, types, failures, EDNS, TCP, truncation, sizes, latency, clients
     Info(info::Info),
+    /// Write chosen packets or messages of captures, rewritten: cut, filter, re-address, anonymise
+    Edit(Box<edit::EditFlags>),
     /// How much two traces differ, characteristic by characteristic
     Compare(compare::Compare),
     /// A profile of the queries, to generate others like them
@@ -27,6 +30,7 @@ pub enum Command {
 pub fn run(command: Command, common: &Common) -> output::Result {
     match command {
         Command::Info(args) => info::run(&args, common),
+        Command::Edit(args) => edit::run(&args, common),
         Command::Compare(args) => compare::run(&args, common),
         Command::Fit(args) => fit::run(&args, common),
     }

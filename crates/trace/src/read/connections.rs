@@ -18,7 +18,7 @@ const HELD_MAX: usize = 64 << 20;
 
 /// A message that waits to be given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Whole {
+pub(crate) struct Whole {
     pub connection: u64,
     pub from: SocketAddr,
     pub to: SocketAddr,
@@ -89,7 +89,7 @@ pub(super) struct Ready {
 
 /// What became ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Item {
+pub(crate) enum Item {
     Message(Whole),
     Connection(Connection),
 }

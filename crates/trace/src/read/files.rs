@@ -4,6 +4,7 @@ use super::capture::Capture;
 use super::input::Input;
 use super::{Counts, Error, Skipped};
 use measure::Nanos;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Captures, of which those are open that have begun and not ended.
@@ -81,6 +82,16 @@ impl Files {
                 None => {}
             }
         }
+    }
+
+    /// One capture from elsewhere; `name` stands for it in errors.
+    pub fn from_read(name: &Path, from: Box<dyn Read + Send>) -> Result<Self, Error> {
+        Ok(Self::of(Capture::open(Input::new(name, from)?)?))
+    }
+
+    /// The link type of the packet in sight.
+    pub fn link(&self) -> Option<u16> {
+        Some(self.open.get(self.current)?.packet().link)
     }
 
     /// The capture with the packet in sight.

@@ -233,7 +233,7 @@ pub struct Reader {
 }
 
 /// Where the next event is.
-enum Found {
+pub(crate) enum Found {
     /// A message in the packet in sight.
     Packet(Datagram),
     /// A message in the packet that was put together last.
@@ -245,7 +245,7 @@ enum Found {
 }
 
 /// A DNS message in a datagram.
-struct Datagram {
+pub(crate) struct Datagram {
     from: SocketAddr,
     to: SocketAddr,
     df: bool,
@@ -354,7 +354,7 @@ impl Reader {
     }
 
     /// Goes on to the next event, and counts it.
-    fn find(&mut self) -> Result<Option<Found>, Error> {
+    pub(crate) fn find(&mut self) -> Result<Option<Found>, Error> {
         loop {
             if let Some(item) = self.connections.ready.take() {
                 if let Item::Message(whole) = &item {
@@ -411,8 +411,13 @@ impl Reader {
         Ok(here)
     }
 
+    /// The link type of the packet in sight.
+    pub(crate) fn link(&self) -> Option<u16> {
+        self.files.link()
+    }
+
     /// What was found.
-    fn show(&self, found: Found) -> Event<'_> {
+    pub(crate) fn show(&self, found: Found) -> Event<'_> {
         let (datagram, bytes, frame) = match found {
             Found::Packet(datagram) => {
                 let packet = self.files.current().packet();

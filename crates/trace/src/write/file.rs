@@ -4,6 +4,7 @@
 //! every machine. What was not captured of a packet stays told: its length on the wire is written beside its octets.
 
 use super::Error;
+use crate::read::Frame;
 use measure::Nanos;
 use measure::clock::SECOND;
 use serde::Serialize;
@@ -25,19 +26,6 @@ pub enum Format {
     Pcap,
     /// pcapng: an interface for each link type.
     Pcapng,
-}
-
-/// A packet to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
-    /// When it was captured, in nanoseconds since 1970.
-    pub at: Nanos,
-    /// The number of its link type.
-    pub link: u16,
-    /// What there is of it.
-    pub bytes: &'a [u8],
-    /// How long it was.
-    pub len: usize,
 }
 
 /// A capture in the making, apart from where its octets go: that may be opened and closed on the way.
@@ -73,16 +61,16 @@ impl Layout {
         self.octets
     }
 
-    /// Adds a packet.
+    /// Adds a packet that was captured at a time, in nanoseconds since 1970.
     ///
     /// # Errors
     /// The writer's; [`Error::Time`] and [`Error::Links`] where pcap cannot say it.
     #[inline]
-    pub fn add(&mut self, frame: Frame<'_>, out: &mut (impl Write + ?Sized)) -> Result<(), Error> {
+    pub fn add(&mut self, at: Nanos, frame: Frame<'_>, out: &mut (impl Write + ?Sized)) -> Result<(), Error> {
         self.packets += 1;
         match self.format {
-            Format::Pcap => self.pcap(frame, out),
-            Format::Pcapng => self.pcapng(frame, out),
+            Format::Pcap => self.pcap(at, frame, out),
+            Format::Pcapng => self.pcapng(at, frame, out),
         }
     }
 
@@ -118,8 +106,8 @@ impl Layout {
         }
     }
 
-    fn pcap(&mut self, frame: Frame<'_>, out: &mut (impl Write + ?Sized)) -> Result<(), Error> {
-        let Frame { at, link, bytes, len } = frame;
+    fn pcap(&mut self, at: Nanos, frame: Frame<'_>, out: &mut (impl Write + ?Sized)) -> Result<(), Error> {
+        let Frame { link, bytes, len } = frame;
         let Ok(seconds) = u32::try_from(at / SECOND) else {
             return Err(Error::Time { packet: self.packets, seconds: at / SECOND });
         };
@@ -137,8 +125,8 @@ impl Layout {
         self.put(bytes, out)
     }
 
-    fn pcapng(&mut self, frame: Frame<'_>, out: &mut (impl Write + ?Sized)) -> Result<(), Error> {
-        let Frame { at, link, bytes, len } = frame;
+    fn pcapng(&mut self, at: Nanos, frame: Frame<'_>, out: &mut (impl Write + ?Sized)) -> Result<(), Error> {
+        let Frame { link, bytes, len } = frame;
         if self.octets == 0 {
             self.begin(link, out)?;
         }

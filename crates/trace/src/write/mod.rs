@@ -6,8 +6,9 @@
 pub(crate) mod build;
 mod file;
 
+use crate::read::Frame;
 use build::IpFields;
-pub use file::{ETHERNET, Format, Frame, Layout};
+pub use file::{ETHERNET, Format, Layout};
 use measure::Nanos;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -101,8 +102,8 @@ impl<W: Write> Writer<W> {
     pub fn write(&mut self, at: Nanos, route: Route, query: &Query) -> Result<(), Error> {
         let packet = self.packets() + 1;
         self.build(route, query, packet).map_err(|what| Error::Packet { packet, what })?;
-        let frame = Frame { at, link: ETHERNET, bytes: &self.frame, len: self.frame.len() };
-        self.layout.add(frame, &mut self.out)
+        let frame = Frame { link: ETHERNET, bytes: &self.frame, len: self.frame.len() };
+        self.layout.add(at, frame, &mut self.out)
     }
 
     /// Builds the frame from Ethernet to the end of the message.
