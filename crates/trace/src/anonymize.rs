@@ -70,6 +70,8 @@ impl std::str::FromStr for Key {
 pub struct Anonymizer {
     cipher: EncryptingKey,
     pad: u128,
+    /// What becomes of the address that is zero, which stands for an empty place below.
+    zero: (u32, u128),
     /// Pairs by a hash of the first: a later one takes the place of an earlier one.
     v4: Vec<(u32, u32)>,
     v6: Vec<(u128, u128)>,
@@ -81,13 +83,13 @@ impl Anonymizer {
         let (cipher, pad) = key.0.split_at(16);
         let cipher = UnboundCipherKey::new(&AES_128, cipher).and_then(EncryptingKey::ecb);
         let cipher = cipher.expect("sixteen octets are a key of AES-128");
-        let mut all = Self { cipher, pad: 0, v4: Vec::new(), v6: Vec::new() };
+        // Zeros cost no memory before they are written.
+        let (v4, v6) = (vec![(0, 0); 1 << CACHE_V4], vec![(0, 0); 1 << CACHE_V6]);
+        let mut all = Self { cipher, pad: 0, zero: (0, 0), v4, v6 };
         let mut block: [u8; 16] = pad.try_into().expect("half a key");
         all.encrypt(&mut block);
         all.pad = u128::from_be_bytes(block);
-        // Every place holds a true pair from the beginning.
-        all.v4 = vec![(0, all.compute(0, 32) as u32); 1 << CACHE_V4];
-        all.v6 = vec![(0, all.compute(0, 128)); 1 << CACHE_V6];
+        all.zero = (all.compute(0, 32) as u32, all.compute(0, 128));
         all
     }
 
@@ -113,6 +115,9 @@ impl Anonymizer {
     /// The address for an IPv4 address.
     pub fn v4(&mut self, address: Ipv4Addr) -> Ipv4Addr {
         let bits = address.to_bits();
+        if bits == 0 {
+            return self.zero.0.into();
+        }
         let place = (bits.wrapping_mul(0x9e37_79b1) >> (32 - CACHE_V4)) as usize;
         if self.v4[place].0 != bits {
             self.v4[place] = (bits, self.compute(u128::from(bits) << 96, 32) as u32);
@@ -123,6 +128,9 @@ impl Anonymizer {
     /// The address for an IPv6 address.
     pub fn v6(&mut self, address: Ipv6Addr) -> Ipv6Addr {
         let bits = address.to_bits();
+        if bits == 0 {
+            return self.zero.1.into();
+        }
         let hash = ((bits >> 64) as u64 ^ (bits as u64).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = (hash >> (64 - CACHE_V6)) as usize;
         if self.v6[place].0 != bits {

@@ -13,6 +13,7 @@ fn every_help_text_is_as_reviewed() {
         &["zone", "slice", "--help"],
         &["zone", "fit", "--help"],
         &["traffic", "generate", "--help"],
+        &["trace", "edit", "--help"],
         &["trace", "fit", "--help"],
         &["load", "run", "--help"],
         &["load", "replay", "--help"],

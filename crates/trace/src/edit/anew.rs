@@ -90,8 +90,8 @@ impl Anew {
             let (client, server) =
                 if way == Way::FromClient { (message.from, message.to) } else { (message.to, message.from) };
             // Any numbers would do; these are the same each time.
-            let first = (number as u32).wrapping_mul(0x9e37_79b1);
-            Made { link, client, server, next: [first, !first] }
+            let first = (number as u32).wrapping_add(1).wrapping_mul(0x9e37_79b1);
+            Made { link, client, server, next: [first, first.rotate_left(16)] }
         });
         if known.is_none() {
             let shakes = [(Way::FromClient, SYN), (Way::FromServer, SYN | ACK), (Way::FromClient, ACK)];

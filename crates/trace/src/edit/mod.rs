@@ -199,7 +199,7 @@ pub struct Summary {
     pub last: Option<Nanos>,
     /// Clients that got an address from a block.
     pub clients: u64,
-    /// UDP and TCP packets with a wrong checksum that was made right.
+    /// UDP, TCP and ICMP packets with a wrong checksum that was made right.
     pub checksums_made_right: u64,
     /// Client subnets (RFC 7871) that were anonymised.
     pub subnets: u64,
@@ -271,5 +271,41 @@ impl Times {
         };
         let (from, to) = *self.bounds.get_or_insert_with(|| (fix(self.from), fix(self.to)));
         from <= at && at < to
+    }
+}
+
+/// Fuzz entry point: any octets as a capture, edited in several ways; what comes out can be read again.
+///
+/// # Panics
+/// Where it cannot, or says something else than what went in: a bug.
+pub fn fuzz_edit(bytes: &[u8]) {
+    let net = |text: &str| text.parse().expect("a block");
+    let plain = Edit::default();
+    let readdressed = Edit {
+        set_dst_v4: Some(Ipv4Addr::new(192, 0, 2, 53)),
+        set_dst_v6: Some(Ipv6Addr::LOCALHOST),
+        set_src_nets: vec![net("10.0.0.0/8"), net("fd00::/64")],
+        set_mac: Some(([2; 6], [4; 6])),
+        ..Edit::default()
+    };
+    let anonymous = Edit { anonymize: Some(Key::new([9; 32])), kind: Kind::Pcapng, ..Edit::default() };
+    for edit in [plain, readdressed, anonymous] {
+        for by_message in [false, true] {
+            let edit = Edit { if_query: by_message, if_response: by_message, ..edit.clone() };
+            let mut out = Vec::new();
+            let input = Input::From(Box::new(io::Cursor::new(bytes.to_vec())));
+            let Ok(summary) = edit.run(input, Output::One(&mut out), &mut |_| {}) else { continue };
+            assert_eq!(summary.bytes, out.len() as u64);
+            let options = read::Options { ports: edit.ports.clone(), ..read::Options::default() };
+            let again =
+                read::Reader::from_read(std::path::Path::new("again"), io::Cursor::new(out), &options);
+            let mut again = again.expect("what is written begins as a capture");
+            let mut messages = 0;
+            while let Some(_message) = again.next().expect("what is written can be read") {
+                messages += 1;
+            }
+            assert_eq!(again.counts().packets, summary.written);
+            assert!(!by_message || messages == summary.kept, "{messages} {summary:?}");
+        }
     }
 }

@@ -333,7 +333,7 @@ impl Rewriter {
             put(&mut self.out, place, 0);
             let own = if over_addresses { pseudo_header(from, to, ip.protocol, length) } else { 0 };
             let right = !fold(own + sum(&self.out[region.start..region.start + length]));
-            self.made_right += u64::from(!same(right, checksum) && matches!(ip.protocol, UDP | TCP));
+            self.made_right += u64::from(!same(right, checksum));
             checksum = right;
         }
         put(&mut self.out, place, if udp && checksum == 0 { 0xffff } else { checksum });

@@ -3,6 +3,7 @@
 use super::support::{RAW_IP, framed, message, pcap, tcp, udp, udp6};
 use measure::Seed;
 use proptest::prelude::*;
+use trace::edit::fuzz_edit;
 use trace::{fuzz_capture, fuzz_packets};
 
 /// Captures of each kind, small.
@@ -35,9 +36,19 @@ fn corpus() -> Vec<Vec<u8>> {
 
 #[test]
 fn captures_damaged_anywhere_are_read_or_refused() {
+    damaged(20_000, fuzz_capture);
+}
+
+#[test]
+fn captures_damaged_anywhere_are_edited_or_refused() {
+    damaged(4_000, fuzz_edit);
+}
+
+/// Gives the corpus, then what becomes of it with some octets changed.
+fn damaged(rounds: u64, fuzz: fn(&[u8])) {
     let corpus = corpus();
-    corpus.iter().for_each(|capture| fuzz_capture(capture));
-    for round in 0..20_000u64 {
+    corpus.iter().for_each(|capture| fuzz(capture));
+    for round in 0..rounds {
         let mut draw = Seed(5).draw("captures", round);
         let mut capture = corpus[draw.below(corpus.len() as u64) as usize].clone();
         for _ in 0..=draw.below(6) {
@@ -53,7 +64,7 @@ fn captures_damaged_anywhere_are_read_or_refused() {
             let length = draw.below(capture.len() as u64) as usize;
             capture.truncate(length);
         }
-        fuzz_capture(&capture);
+        fuzz(&capture);
     }
 }
 
@@ -88,6 +99,8 @@ proptest! {
             }
             packet
         });
-        fuzz_capture(&pcap(RAW_IP, &packets.collect::<Vec<_>>()));
+        let capture = pcap(RAW_IP, &packets.collect::<Vec<_>>());
+        fuzz_capture(&capture);
+        fuzz_edit(&capture);
     }
 }

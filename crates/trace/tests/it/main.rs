@@ -1,6 +1,7 @@
 //! Captures that we write, as tshark and capinfos read them; those that we read, beside tshark; replays.
 
 mod captures;
+mod edit;
 mod facts;
 mod files;
 mod fit;
