@@ -87,7 +87,7 @@ struct Filters {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Change")]
 struct Setters {
-    /// The servers' address; once per family, and packets of a family without are left out
+    /// The servers' address, one for all; once per family, and packets of a family without are left out
     #[arg(long, value_name = "IP")]
     set_dst: Vec<IpAddr>,
     /// Clients get addresses of this block, one client one address, in the order of their first packets; once per family,

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod contract;
+mod edit;
 mod facts;
 mod help;
 mod hosts;
