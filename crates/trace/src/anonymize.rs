@@ -9,10 +9,15 @@
 use aws_lc_rs::cipher::{AES_128, EncryptingKey, UnboundCipherKey};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// Addresses that are remembered, as powers of two: 8 MiB for each family.
 const CACHE_V4: u32 = 20;
 const CACHE_V6: u32 = 18;
+/// Prefixes that are remembered of each length, likewise: 2 MiB.
+const CACHE_PREFIXES: u32 = 16;
+/// Which bits addresses of one network have in common: two of IPv4, two of IPv6.
+const PREFIXES: [Range<u32>; 4] = [0..16, 16..24, 0..32, 32..64];
 
 /// 32 octets: a key of AES-128, then what the padding is made of.
 #[derive(Clone, PartialEq, Eq)]
@@ -66,6 +71,11 @@ impl std::str::FromStr for Key {
     }
 }
 
+/// Not cryptographic: tells a place.
+fn hash(bits: u128) -> u64 {
+    ((bits >> 64) as u64 ^ (bits as u64).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// Gives addresses for addresses, and remembers many of them.
 pub struct Anonymizer {
     cipher: EncryptingKey,
@@ -75,6 +85,8 @@ pub struct Anonymizer {
     /// Pairs by a hash of the first: a later one takes the place of an earlier one.
     v4: Vec<(u32, u32)>,
     v6: Vec<(u128, u128)>,
+    /// Of [`PREFIXES`]: the bits before the last one, and one more than they are; what is flipped.
+    prefixes: [Vec<(u128, u64)>; 4],
 }
 
 impl Anonymizer {
@@ -85,11 +97,12 @@ impl Anonymizer {
         let cipher = cipher.expect("sixteen octets are a key of AES-128");
         // Zeros cost no memory before they are written.
         let (v4, v6) = (vec![(0, 0); 1 << CACHE_V4], vec![(0, 0); 1 << CACHE_V6]);
-        let mut all = Self { cipher, pad: 0, zero: (0, 0), v4, v6 };
+        let prefixes = [(); 4].map(|()| vec![(0, 0); 1 << CACHE_PREFIXES]);
+        let mut all = Self { cipher, pad: 0, zero: (0, 0), v4, v6, prefixes };
         let mut block: [u8; 16] = pad.try_into().expect("half a key");
         all.encrypt(&mut block);
         all.pad = u128::from_be_bytes(block);
-        all.zero = (all.compute(0, 32) as u32, all.compute(0, 128));
+        all.zero = (all.flips_v4(0), all.flips_v6(0));
         all
     }
 
@@ -97,19 +110,37 @@ impl Anonymizer {
         self.cipher.encrypt(blocks).expect("whole blocks are encrypted");
     }
 
-    /// The algorithm of the paper, on the upper `bits` bits: bit n is flipped by the first bit of what AES makes of
-    /// the n bits before it, filled up with padding.
-    fn compute(&self, address: u128, bits: usize) -> u128 {
-        let mut blocks = [0; 16 * 128];
-        let blocks = &mut blocks[..16 * bits];
-        for (n, block) in blocks.chunks_exact_mut(16).enumerate() {
+    /// The algorithm of the paper: bit n is flipped by the first bit of what AES makes of the n bits before it, filled up
+    /// with padding. Gives the flips of some bits; the address is the upper bits.
+    fn compute(&self, address: u128, bits: Range<u32>) -> u128 {
+        let mut blocks = [0; 16 * 64];
+        let blocks = &mut blocks[..16 * bits.len()];
+        for (n, block) in bits.zip(blocks.chunks_exact_mut(16)) {
             let kept = !(u128::MAX >> n);
             block.copy_from_slice(&(address & kept | self.pad & !kept).to_be_bytes());
         }
         self.encrypt(blocks);
-        let flips = blocks.chunks_exact(16).fold(0, |flips, block| flips << 1 | u128::from(block[0] >> 7));
-        // IPv4 addresses come as the upper bits, and go as the lower ones.
-        (address >> (128 - bits)) ^ flips
+        blocks.chunks_exact(16).fold(0, |flips, block| flips << 1 | u128::from(block[0] >> 7))
+    }
+
+    /// The flips of one of [`PREFIXES`], which many addresses share.
+    fn prefix(&mut self, which: usize, address: u128) -> u128 {
+        let bits = PREFIXES[which].clone();
+        let key = (address >> (129 - bits.end)) + 1;
+        let place = (hash(key) >> (64 - CACHE_PREFIXES)) as usize;
+        if self.prefixes[which][place].0 != key {
+            self.prefixes[which][place] = (key, self.compute(address, bits) as u64);
+        }
+        self.prefixes[which][place].1.into()
+    }
+
+    fn flips_v4(&mut self, address: u32) -> u32 {
+        let address = u128::from(address) << 96;
+        (self.prefix(0, address) << 16 | self.prefix(1, address) << 8 | self.compute(address, 24..32)) as u32
+    }
+
+    fn flips_v6(&mut self, address: u128) -> u128 {
+        self.prefix(2, address) << 96 | self.prefix(3, address) << 64 | self.compute(address, 64..128)
     }
 
     /// The address for an IPv4 address.
@@ -120,7 +151,7 @@ impl Anonymizer {
         }
         let place = (bits.wrapping_mul(0x9e37_79b1) >> (32 - CACHE_V4)) as usize;
         if self.v4[place].0 != bits {
-            self.v4[place] = (bits, self.compute(u128::from(bits) << 96, 32) as u32);
+            self.v4[place] = (bits, bits ^ self.flips_v4(bits));
         }
         self.v4[place].1.into()
     }
@@ -131,10 +162,9 @@ impl Anonymizer {
         if bits == 0 {
             return self.zero.1.into();
         }
-        let hash = ((bits >> 64) as u64 ^ (bits as u64).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = (hash >> (64 - CACHE_V6)) as usize;
+        let place = (hash(bits) >> (64 - CACHE_V6)) as usize;
         if self.v6[place].0 != bits {
-            self.v6[place] = (bits, self.compute(bits, 128));
+            self.v6[place] = (bits, bits ^ self.flips_v6(bits));
         }
         self.v6[place].1.into()
     }

@@ -29,7 +29,8 @@ impl Edit {
 
 impl<'e> Judge<'e> {
     pub fn new(edit: &'e Edit) -> Self {
-        let paired = edit.if_edns_size.is_some() || edit.if_do || edit.every.is_some();
+        let responses = edit.if_response || !edit.if_query;
+        let paired = responses && (edit.if_edns_size.is_some() || edit.if_do || edit.every.is_some());
         Self { edit, times: Times::new(edit), pairs: paired.then(Pairs::default), passed: 0 }
     }
 
