@@ -4,8 +4,8 @@
 //! skipped counted by reason. [`Replay`] gives a trace's queries to a load with their times.
 
 pub mod anonymize;
-pub mod edit;
 pub mod compare;
+pub mod edit;
 pub mod facts;
 pub mod fit;
 pub mod pair;

@@ -1,7 +1,7 @@
 //! `dnsrack trace`: captures as traces, one file a verb.
 
-mod edit;
 mod compare;
+mod edit;
 mod fit;
 mod info;
 
