@@ -233,6 +233,9 @@ mod tests {
     }
 
     proptest! {
+        // Each has tables of its own.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn common_prefixes_keep_their_length(key: [u8; 32], a: u32, b: u32, n in 0u32..33) {
             let b = if n == 0 { b } else { a & !(u32::MAX.checked_shr(n).unwrap_or(0)) | b & u32::MAX.checked_shr(n).unwrap_or(0) };

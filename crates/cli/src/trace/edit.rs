@@ -34,8 +34,8 @@ pub struct EditFlags {
     filters: Filters,
     #[command(flatten)]
     setters: Setters,
-    /// Servers' ports
-    #[arg(long, value_name = "PORT", value_delimiter = ',', default_value = "53")]
+    /// The servers' port; several are possible
+    #[arg(long = "port", value_name = "PORT", default_value = "53")]
     ports: Vec<u16>,
 }
 
