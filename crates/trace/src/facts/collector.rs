@@ -204,6 +204,7 @@ impl Collector {
         self.facts.counts = *reader.counts();
         self.facts.skipped = reader.skipped().clone();
         self.facts.span = reader.span();
+        self.facts.series.cover(reader.span().map_or(0, |(_, last)| last));
         self.facts
     }
 }

@@ -133,7 +133,7 @@ pub struct Truncated {
     pub answers: u64,
     /// Of them, truncated.
     pub count: u64,
-    /// Of those, asked for again over TCP by the same client within [`RETRY_WINDOW`].
+    /// Of those, asked for again over TCP by the same client at the same address within [`RETRY_WINDOW`].
     pub retried: u64,
     /// Of those, with DO over TCP.
     pub retried_with_do: u64,
@@ -289,4 +289,33 @@ impl Tcp {
         add_all(&mut self.messages, &other.messages);
         self.handshake.merge(&other.handshake);
     }
+}
+
+/// Fuzz entry point: any octets as a capture, whose facts must not contradict each other, in one part or in several.
+///
+/// # Panics
+/// Where they do: a bug.
+pub fn fuzz_facts(bytes: &[u8]) {
+    let part = |part: u32, parts: u32| {
+        let options = crate::read::Options { part: (part, parts), ..Default::default() };
+        let input = std::io::Cursor::new(bytes.to_vec());
+        let mut reader =
+            crate::read::Reader::from_read(std::path::Path::new("fuzz"), input, &options).ok()?;
+        let mut collector = Collector::new(reader.origin().ok()?, measure::clock::SECOND);
+        while let Some(event) = reader.next_event().ok()? {
+            collector.add(&event);
+        }
+        Some(collector.finish(&reader))
+    };
+    let Some(whole) = part(0, 1) else { return };
+    let all = whole.answered();
+    assert_eq!(all.count, whole.counts.queries);
+    assert!(all.failed + all.unanswered <= all.count, "{all:?}");
+    assert_eq!(whole.responses.rcodes.values().map(Sizes::count).sum::<u64>(), whole.counts.responses);
+    assert!(whole.all_truncated().retried <= whole.all_truncated().count);
+    let (Some(mut one), Some(other)) = (part(0, 2), part(1, 2)) else {
+        panic!("parts cannot be read, the whole can")
+    };
+    one.merge(other);
+    assert_eq!(format!("{:?}", one.report()), format!("{:?}", whole.report()));
 }

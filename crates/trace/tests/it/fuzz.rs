@@ -4,6 +4,7 @@ use super::support::{RAW_IP, framed, message, pcap, tcp, udp, udp6};
 use measure::Seed;
 use proptest::prelude::*;
 use trace::edit::fuzz_edit;
+use trace::facts::fuzz_facts;
 use trace::{fuzz_capture, fuzz_packets};
 
 /// Captures of each kind, small.
@@ -42,6 +43,11 @@ fn captures_damaged_anywhere_are_read_or_refused() {
 #[test]
 fn captures_damaged_anywhere_are_edited_or_refused() {
     damaged(4_000, fuzz_edit);
+}
+
+#[test]
+fn facts_of_damaged_captures_do_not_contradict_each_other() {
+    damaged(1_000, fuzz_facts);
 }
 
 /// Gives the corpus, then what becomes of it with some octets changed.
@@ -102,5 +108,6 @@ proptest! {
         let capture = pcap(RAW_IP, &packets.collect::<Vec<_>>());
         fuzz_capture(&capture);
         fuzz_edit(&capture);
+        fuzz_facts(&capture);
     }
 }
