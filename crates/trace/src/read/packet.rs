@@ -72,9 +72,11 @@ pub(crate) fn ip_at(link: u16, bytes: &[u8]) -> Result<usize, Skip> {
         101 | 12 | 14 | 228 | 229 => Ok(0),
         // Linux cooked capture v1, v2.
         113 => ether(14),
-        276 => match ether(0)? {
-            2 => Ok(20),
-            tagged => Ok(tagged + 18),
+        // The latter's header of 20 octets has the EtherType first; a tag's own follows the header.
+        276 => match be16(bytes, 0).ok_or(Skip::CutPacket)? {
+            0x0800 | 0x86dd => Ok(20),
+            0x8100 | 0x88a8 | 0x9100 => ether(22),
+            _ => Err(Skip::NotIp),
         },
         // BSD loopback: an address family in some byte order, all of which leave three octets zero.
         0 | 108 => match bytes.first_chunk::<4>().ok_or(Skip::CutPacket)? {

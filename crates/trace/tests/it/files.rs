@@ -202,6 +202,9 @@ fn every_link_type_leads_to_the_same_messages() {
     let qinq = [0x88, 0xa8, 0, 5, 0x81, 0, 0, 11];
     let cooked = |kind: [u8; 2], ip: &[u8]| [&[0; 14], &kind[..], ip].concat();
     let cooked2 = |kind: [u8; 2], ip: &[u8]| [&kind[..], &[0; 18], ip].concat();
+    let tagged2 = |kind: [u8; 2], ip: &[u8]| {
+        [&[0x81, 0][..], &[0, 0, 8, 0, 8, 6], &[0; 12], &[0, 11], &kind, ip].concat()
+    };
     let expected = read(&pcap(RAW_IP, &[v4.clone(), v6.clone()])).unwrap();
     assert_eq!(expected.0.len(), 2);
     for (link, a, b) in [
@@ -211,6 +214,7 @@ fn every_link_type_leads_to_the_same_messages() {
         (1, [ether(&[], four, &v4), vec![0; 20]].concat(), [ether(&[], six, &v6), vec![7; 3]].concat()),
         (113, cooked(four, &v4), cooked(six, &v6)),
         (276, cooked2(four, &v4), cooked2(six, &v6)),
+        (276, tagged2(four, &v4), tagged2(six, &v6)),
         (0, [&[2, 0, 0, 0], &v4[..]].concat(), [&[0, 0, 0, 30], &v6[..]].concat()),
         (108, [&[0, 0, 0, 2], &v4[..]].concat(), [&[0, 0, 0, 24], &v6[..]].concat()),
         (12, v4.clone(), v6.clone()),

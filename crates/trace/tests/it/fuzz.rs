@@ -42,7 +42,7 @@ fn captures_damaged_anywhere_are_read_or_refused() {
 
 #[test]
 fn captures_damaged_anywhere_are_edited_or_refused() {
-    damaged(4_000, fuzz_edit);
+    damaged(1_000, fuzz_edit);
 }
 
 #[test]
