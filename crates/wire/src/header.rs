@@ -52,6 +52,21 @@ impl<'a> Header<'a> {
         self.0[3] & 0x80 != 0
     }
 
+    /// Z: the bit that is still reserved.
+    pub fn z(self) -> bool {
+        self.0[3] & 0x40 != 0
+    }
+
+    /// AD: the data are authentic; in a query: it is understood.
+    pub fn ad(self) -> bool {
+        self.0[3] & 0x20 != 0
+    }
+
+    /// CD: checking disabled.
+    pub fn cd(self) -> bool {
+        self.0[3] & 0x10 != 0
+    }
+
     /// RCODE, 0 to 15: without the upper bits that an OPT record may add.
     pub fn rcode(self) -> u8 {
         self.0[3] & 15
@@ -118,6 +133,15 @@ mod tests {
         let h = Header::new(&msg).unwrap();
         assert_eq!((h.id(), h.opcode(), h.rcode()), (0x1234, 5, 3));
         assert_eq!([h.qr(), h.aa(), h.tc(), h.rd(), h.ra()], [true; 5]);
+        assert_eq!([h.z(), h.ad(), h.cd()], [false; 3]);
+        for (bit, set) in
+            [(0x40, [true, false, false]), (0x20, [false, true, false]), (0x10, [false, false, true])]
+        {
+            let other = [&msg[..3], &[bit], &msg[4..]].concat();
+            let h = Header::new(&other).unwrap();
+            assert_eq!([h.z(), h.ad(), h.cd()], set);
+        }
+        let h = Header::new(&msg).unwrap();
         assert_eq!([h.qdcount(), h.ancount(), h.nscount(), h.arcount()], [1, 2, 3, 256]);
         set_id(&mut msg, 0xabcd);
         assert_eq!(Header::new(&msg).unwrap().id(), 0xabcd);
