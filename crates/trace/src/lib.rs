@@ -1,13 +1,15 @@
 //! Captures in and out.
 //!
 //! [`Reader`] turns captures into a trace: the DNS messages in order, over UDP and TCP, with everything that was
-//! skipped counted by reason. [`Replay`] gives a trace's queries to a load with their times.
+//! skipped counted by reason. [`Replay`] gives a trace's queries to a load with their times;
+//! [`import`] makes a table of it.
 
 pub mod anonymize;
 pub mod compare;
 pub mod edit;
 pub mod facts;
 pub mod fit;
+pub mod import;
 pub mod pair;
 pub mod read;
 mod replay;

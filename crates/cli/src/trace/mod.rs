@@ -3,6 +3,7 @@
 mod compare;
 mod edit;
 mod fit;
+mod import;
 mod info;
 
 use crate::output::{self, Common};
@@ -24,6 +25,8 @@ pub enum Command {
     /// Clients' addresses are not in the profile, but the names that were asked for most are: look through them before
     /// you give it away.
     Fit(fit::Fit),
+    /// Make Parquet files of a trace: a row for each query with its answer, for DuckDB, Spark and others
+    Import(import::Import),
 }
 
 /// Runs the command.
@@ -33,5 +36,6 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Edit(args) => edit::run(&args, common),
         Command::Compare(args) => compare::run(&args, common),
         Command::Fit(args) => fit::run(&args, common),
+        Command::Import(args) => import::run(&args, common),
     }
 }

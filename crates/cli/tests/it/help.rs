@@ -15,6 +15,8 @@ fn every_help_text_is_as_reviewed() {
         &["traffic", "generate", "--help"],
         &["trace", "edit", "--help"],
         &["trace", "fit", "--help"],
+        &["trace", "info", "--help"],
+        &["trace", "import", "--help"],
         &["load", "run", "--help"],
         &["load", "replay", "--help"],
         &["load", "search", "--help"],

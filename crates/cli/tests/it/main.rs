@@ -6,6 +6,7 @@ mod edit;
 mod facts;
 mod help;
 mod hosts;
+mod import;
 mod kill;
 mod live;
 mod load;

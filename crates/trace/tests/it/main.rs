@@ -7,6 +7,7 @@ mod files;
 mod fit;
 mod fragments;
 mod fuzz;
+mod import;
 mod replay;
 mod streams;
 mod support;
