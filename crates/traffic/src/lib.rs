@@ -35,7 +35,7 @@ pub use names::{Found, Kind, NAMES_MAX, Names, Want, fuzz_names};
 pub use pool::{List, Lists};
 pub use popular::LeftOut;
 pub use profile::{
-    AddressFile, BUILT_IN, CLASSES_MAX, Class, Law, Order, POPULAR_MAX, Profile, fuzz_profile,
+    AddressFile, BELOW_MAX, BUILT_IN, CLASSES_MAX, Class, Law, Order, POPULAR_MAX, Profile, fuzz_profile,
 };
 pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
 pub use query::{Query, QuerySource};

@@ -29,7 +29,7 @@ pub const BUILT_IN: [(&str, &str); 3] = [
 ];
 
 /// The most labels below a name that a profile can ask for.
-pub(crate) const BELOW_MAX: usize = 8;
+pub const BELOW_MAX: usize = 40;
 
 /// The most classes of clients.
 pub const CLASSES_MAX: usize = 256;
@@ -78,6 +78,10 @@ pub struct Profile {
     pub popular_nonexistent: BTreeMap<Name, f64>,
     /// Lengths of made labels, in octets, with their weights; empty: as seen at a root server.
     pub lengths: BTreeMap<u8, f64>,
+    /// Lengths of labels below delegations with their weights; empty: a host's usual name and labels of 3 to 15 octets.
+    pub lengths_below: BTreeMap<u8, f64>,
+    /// The same below names that do not exist.
+    pub lengths_below_nonexistent: BTreeMap<u8, f64>,
     /// Weights of 0, 1, 2, … labels below a delegation that exists; not used for other owners.
     pub below: Vec<f64>,
     /// The same for names that do not exist.

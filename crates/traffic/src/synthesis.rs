@@ -99,8 +99,8 @@ pub struct Synthesis {
     manners: Vec<Manner>,
     /// Some class sets RD.
     has_rd: bool,
-    below: Table<u8>,
-    below_nonexistent: Table<u8>,
+    below: Below,
+    below_nonexistent: Below,
     popular: Option<Popular>,
     popular_nonexistent: Option<Popular>,
     left_out: Vec<LeftOut>,
@@ -156,7 +156,6 @@ impl Synthesis {
         } else {
             Some(Table::new(profile.types.iter().map(|(&t, &w)| (t, w))))
         };
-        let counts = |weights: &[f64]| Table::new(weights.iter().enumerate().map(|(n, &w)| (n as u8, w)));
         let clients = Clients::new(profile, seed)?;
         let mut left_out = Vec::new();
         let mut popular = |popular, exist| Popular::new(popular, &names, exist, &mut left_out);
@@ -173,8 +172,8 @@ impl Synthesis {
             popular: popular(&profile.popular, true),
             popular_nonexistent: popular(&profile.popular_nonexistent, false),
             left_out,
-            below: counts(&profile.below),
-            below_nonexistent: counts(&profile.below_nonexistent),
+            below: Below::new(&profile.below, &profile.lengths_below),
+            below_nonexistent: Below::new(&profile.below_nonexistent, &profile.lengths_below_nonexistent),
             types_of_zone: profile.types_of_zone,
             types,
             types_nonexistent: (!profile.types_nonexistent.is_empty())
@@ -241,17 +240,42 @@ impl Synthesis {
     }
 }
 
-/// Labels to go before a name: a host's name first where there are two or more.
-fn push_below(out: &mut Vec<u8>, draws: &mut Draws, count: u8) {
-    for n in 0..count {
-        if n == 0 && count > 1 {
-            let host = HOSTS[draws.below(HOSTS.len() as u64) as usize];
-            let end = out.len() + 1 + usize::from(host[0]);
-            out.extend_from_slice(host);
-            out.truncate(end);
-        } else {
-            let len = 3 + draws.below(13) as usize;
-            push_label(out, draws, len);
+/// Labels to go before a name.
+#[derive(Clone)]
+struct Below {
+    counts: Table<u8>,
+    /// `None`: a host's name first where there are two or more, labels of 3 to 15 octets otherwise.
+    lengths: Option<Table<u8>>,
+}
+
+impl Below {
+    fn new(counts: &[f64], lengths: &BTreeMap<u8, f64>) -> Self {
+        Self {
+            counts: Table::new(counts.iter().enumerate().map(|(n, &w)| (n as u8, w))),
+            lengths: (!lengths.is_empty()).then(|| Table::new(lengths.iter().map(|(&l, &w)| (l, w)))),
+        }
+    }
+
+    /// Appends as many as `bits` draw.
+    fn push(&self, out: &mut Vec<u8>, draws: &mut Draws, bits: u32) {
+        let count = self.counts.get(bits);
+        if let Some(lengths) = &self.lengths {
+            for _ in 0..count {
+                let len = lengths.get(draws.bits() as u32);
+                push_label(out, draws, len.into());
+            }
+            return;
+        }
+        for n in 0..count {
+            if n == 0 && count > 1 {
+                let host = HOSTS[draws.below(HOSTS.len() as u64) as usize];
+                let end = out.len() + 1 + usize::from(host[0]);
+                out.extend_from_slice(host);
+                out.truncate(end);
+            } else {
+                let len = 3 + draws.below(13) as usize;
+                push_label(out, draws, len);
+            }
         }
     }
 }
@@ -330,8 +354,7 @@ impl QuerySource for Synthesis {
             query.list = None;
             flood.push_name(draws, &self.names, pick, out);
         } else if query.nonexistent {
-            let count = self.below_nonexistent.get(below as u32);
-            push_below(out, &mut draws, count);
+            self.below_nonexistent.push(out, &mut draws, below as u32);
             let way = self.popular_nonexistent.as_ref().and_then(|names| names.draw(popular as u32));
             if let Some(Way::Literal { name, .. }) = way {
                 query.list = None;
@@ -358,8 +381,7 @@ impl QuerySource for Synthesis {
             };
             query.list = list;
             if delegation {
-                let count = self.below.get(below as u32);
-                push_below(out, &mut draws, count);
+                self.below.push(out, &mut draws, below as u32);
             }
             out.extend_from_slice(name);
         }

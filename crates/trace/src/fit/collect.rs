@@ -13,8 +13,8 @@ use traffic::{Background, Names, Order, Profile};
 use wire::name::Name;
 use wire::{class, name, opt, question};
 
-/// Labels below a name, at most.
-const BELOW: usize = 9;
+/// Numbers of labels below a name that are told apart.
+const BELOW: usize = traffic::BELOW_MAX + 1;
 
 /// Collects what a profile is made of.
 pub(super) struct Collector<'a> {
@@ -31,6 +31,8 @@ pub(super) struct Collector<'a> {
     types: [BTreeMap<u16, u64>; 3],
     /// By the length of the label that does not exist.
     lengths: BTreeMap<u8, u64>,
+    /// The lengths of labels below names that exist, and below others.
+    lengths_below: [[u64; 64]; 2],
     pub(super) checksums: BTreeMap<ChecksumState, u64>,
     pub(super) sample: Sample,
     /// Source ports that were seen: one, or several.
@@ -51,6 +53,7 @@ impl<'a> Collector<'a> {
             below: [[0; BELOW]; 2],
             types: Default::default(),
             lengths: BTreeMap::new(),
+            lengths_below: [[0; 64]; 2],
             checksums: BTreeMap::new(),
             sample: Sample::default(),
             ports: None,
@@ -166,8 +169,13 @@ impl<'a> Collector<'a> {
         let (labels, part) = self.qname.split_at(self.qname.len() - octets);
         self.names[which].add(part);
         if cut {
-            let count = name_labels(labels).min(BELOW - 1);
-            self.below[which][count] += 1;
+            let (mut count, mut labels) = (0, labels);
+            while let Some((&length, rest)) = labels.split_first() {
+                labels = rest.get(usize::from(length)..).unwrap_or_default();
+                self.lengths_below[which][usize::from(length & 63)] += 1;
+                count += 1;
+            }
+            self.below[which][count.min(BELOW - 1)] += 1;
         }
         if miss {
             *self.lengths.entry(part[0]).or_default() += 1;
@@ -218,6 +226,8 @@ impl<'a> Collector<'a> {
             lists: Vec::new(),
             popular: popular_exist,
             lengths: lengths.into_iter().map(|(length, count)| (length, count as f64)).collect(),
+            lengths_below: by_length(&self.lengths_below[0]),
+            lengths_below_nonexistent: by_length(&self.lengths_below[1]),
             below: below(&self.below[0]),
             below_nonexistent: below(&self.below[1]),
             types_of_zone: false,
@@ -236,16 +246,6 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Labels in a piece of a name.
-fn name_labels(mut labels: &[u8]) -> usize {
-    let mut count = 0;
-    while let Some((&length, rest)) = labels.split_first() {
-        labels = rest.get(usize::from(length)..).unwrap_or_default();
-        count += 1;
-    }
-    count
-}
-
 /// The popular names with their shares; `each` hears them with their counts.
 fn popular(names: &NameCounts, each: &mut dyn FnMut(&[u8], u64)) -> BTreeMap<Name, f64> {
     let share = |(name, count): (&[u8], u64)| {
@@ -255,6 +255,15 @@ fn popular(names: &NameCounts, each: &mut dyn FnMut(&[u8], u64)) -> BTreeMap<Nam
         Name::from_wire(name).ok().map(|name| (name, share))
     };
     names.popular(POPULAR).into_iter().filter_map(share).filter(|(_, share)| *share > 0.0).collect()
+}
+
+/// Weights of lengths.
+fn by_length(counts: &[u64; 64]) -> BTreeMap<u8, f64> {
+    (0..)
+        .zip(counts)
+        .filter(|(_, count)| **count > 0)
+        .map(|(length, &count)| (length, count as f64))
+        .collect()
 }
 
 /// Weights of labels below, without zeros at the end.

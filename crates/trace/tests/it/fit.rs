@@ -149,7 +149,12 @@ fn assert_same(expected: &Profile, found: &Fitted, zone: &Names, n: f64, within:
     assert_shares("types of misses", &normal(types), &normal(&got.types_nonexistent), of_misses, 0.0);
     // Labels go below delegations, not below the apex.
     let apex = expected.popular.get(&Name::root()).copied().unwrap_or(0.0);
-    let labels = |weights: &[f64]| normal(&weights.iter().copied().enumerate().collect());
+    // Of many long labels a name loses some, as it has no room: nine and more are taken together.
+    let labels = |weights: &[f64]| {
+        let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
+        weights.iter().enumerate().for_each(|(count, w)| *sums.entry(count.min(9)).or_default() += w);
+        normal(&sums)
+    };
     assert_shares("below", &labels(&expected.below), &labels(&got.below), of_hits * (1.0 - apex), 0.0);
     assert_shares(
         "below misses",
@@ -158,6 +163,20 @@ fn assert_same(expected: &Profile, found: &Fitted, zone: &Names, n: f64, within:
         of_misses,
         0.0,
     );
+    for (what, was, is, of) in [
+        ("lengths below", &expected.lengths_below, &got.lengths_below, of_hits * (1.0 - apex)),
+        (
+            "lengths below misses",
+            &expected.lengths_below_nonexistent,
+            &got.lengths_below_nonexistent,
+            of_misses,
+        ),
+    ] {
+        if !was.is_empty() {
+            // The longest names lose labels, where they have no room; a label at most of each, as a bound of chance.
+            assert_shares(what, &normal(was), &normal(is), of, 0.002);
+        }
+    }
     // The other names are drawn among all of the zone, and hit popular ones too.
     let rest = 1.0 - expected.popular.values().sum::<f64>();
     for (name, &share) in &expected.popular {
@@ -204,6 +223,9 @@ below-nonexistent = [3, 1]
 8 = 1
 9 = 2
 20 = 1
+[names.lengths-below]
+3 = 1
+12 = 2
 [types]
 A = 5
 NS = 1

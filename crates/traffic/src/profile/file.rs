@@ -62,6 +62,10 @@ struct NamesPart {
     #[serde(default)]
     lengths: Weighted,
     #[serde(default)]
+    lengths_below: Weighted,
+    #[serde(default)]
+    lengths_below_nonexistent: Weighted,
+    #[serde(default)]
     list: Vec<Spanned<ListPart>>,
 }
 
@@ -169,7 +173,10 @@ impl Profile {
         let all = raw.all();
         let classes = classes(&all, &raw.class, place)?;
         let misses = classes.iter().any(|class| class.nonexistent > 0.0);
-        let length = |text: &str| text.parse().ok().filter(|n| (1..=MAX_LABEL as u8).contains(n));
+        let lengths = |raw: &Weighted| {
+            let length = |text: &str| text.parse().ok().filter(|n| (1..=MAX_LABEL as u8).contains(n));
+            weights(raw, length, "a label's length in octets, 1 to 63")
+        };
         let (law, rate) = arrivals(&raw.arrivals)?;
         let profile = Self {
             about: raw.about,
@@ -178,7 +185,9 @@ impl Profile {
             lists: lists(&raw.names, misses, place)?,
             popular: popular(&raw.names.popular)?,
             popular_nonexistent: popular(&raw.names.popular_nonexistent)?,
-            lengths: weights(&raw.names.lengths, length, "a label's length in octets, 1 to 63")?,
+            lengths: lengths(&raw.names.lengths)?,
+            lengths_below: lengths(&raw.names.lengths_below)?,
+            lengths_below_nonexistent: lengths(&raw.names.lengths_below_nonexistent)?,
             below: labels(raw.names.below.as_ref())?,
             below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
             types_of_zone: raw.names.types.is_some(),

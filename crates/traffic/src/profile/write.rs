@@ -127,6 +127,21 @@ impl Toml {
         }
         self.numbers("below", &profile.below, "weights of 0, 1, 2, … labels below a delegation");
         self.numbers("below-nonexistent", &profile.below_nonexistent, "below names that do not exist");
+        for (key, lengths, about) in [
+            ("lengths", &profile.lengths, "of made labels, in octets, weights"),
+            ("lengths-below", &profile.lengths_below, "of labels below delegations"),
+            (
+                "lengths-below-nonexistent",
+                &profile.lengths_below_nonexistent,
+                "below names that do not exist",
+            ),
+        ] {
+            if !lengths.is_empty() {
+                let all: Vec<String> =
+                    lengths.iter().map(|(length, weight)| format!("{length} = {weight}")).collect();
+                self.value(key, format_args!("{{ {} }}", all.join(", ")), about);
+            }
+        }
         if profile.types_of_zone {
             self.value("types", text("zone"), "each name with the type that it has in the zone");
         }
@@ -141,8 +156,6 @@ impl Toml {
             let names = names.iter().filter(|_| misses || name == "names.popular");
             self.weights(name, about, names.map(|(name, &share)| (text(&name.to_string()), share)));
         }
-        let lengths = profile.lengths.iter().map(|(&length, &weight)| (length, weight));
-        self.weights("names.lengths", "of made labels in octets, weights", lengths);
         for list in profile.lists.iter().filter(|list| misses || list.exist) {
             self.line("\n[[names.list]]");
             self.value("file", path(&list.file), "");

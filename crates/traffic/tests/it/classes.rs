@@ -281,6 +281,29 @@ A = 1
 }
 
 #[test]
+fn labels_below_have_their_lengths() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "about = \"b\"\n[types]\nA = 1\n[names]\nnonexistent = 0.5\nbelow = [0, 0, 1]\nbelow-nonexistent = [1, 1]\n\
+                lengths-below = { 1 = 3, 63 = 1 }\nlengths-below-nonexistent = { 40 = 1 }\n";
+    let queries = take(&mut synthesis(&Profile::parse(text, "p").unwrap(), folder.path()), 20_000);
+    let (mut of_hits, mut below_misses, mut misses) = (Vec::new(), 0, 0);
+    for query in &queries {
+        let asked = question::parse(&query.bytes).unwrap();
+        let lengths: Vec<usize> = name::labels(asked.qname).map(<[u8]>::len).collect();
+        if query.nonexistent {
+            misses += 1;
+            below_misses += usize::from(lengths.len() == 2);
+            assert!(lengths.len() == 1 || lengths.len() == 2 && lengths[0] == 40, "{lengths:?}");
+        } else {
+            assert_eq!(lengths.len(), 3);
+            of_hits.extend_from_slice(&lengths[..2]);
+        }
+    }
+    assert!(near(below_misses, misses, 0.5) && of_hits.iter().all(|n| [1, 63].contains(n)));
+    assert!(near(of_hits.iter().filter(|n| **n == 1).count(), of_hits.len(), 0.75));
+}
+
+#[test]
 fn profiles_without_popular_names_ask_as_before() {
     let folder = tempfile::tempdir().unwrap();
     let mut profile = Profile::load("rzaia").unwrap();

@@ -67,6 +67,7 @@ fn faults_are_named_with_line_and_column() {
         ("[types]", "[names.popular]\n\"com.\" = 0.1\n\"COM\" = 0.1\n[types]"),
         ("[types]", "[names.popular]\n\"com.\" = 0.7\n\"net.\" = 0.4\n[types]"),
         ("[types]", "[names.lengths]\n0 = 1\n[types]"),
+        ("[types]", "[names.lengths-below]\n64 = 1\n[types]"),
         ("[types]", "[packets]\nrd = -0.5\n[types]"),
         ("[types]", "[[class]]\ncount = 5\n[types]"),
         ("[types]", "[[class]]\nshare = 0\n[types]"),
@@ -146,7 +147,8 @@ prop_compose! {
         (sequential, types_of_zone) in any::<(bool, bool)>(),
         lists in prop::collection::vec(("[a-z=#\"]{1,9}", 0.001..1e15f64, any::<bool>()), 0..3),
         (popular, popular_nonexistent) in (popular(), popular()),
-        lengths in weights((1u8..=63).collect()),
+        (lengths, lengths_below, lengths_below_nonexistent) in
+            (weights((1u8..=63).collect()), weights((1u8..=63).collect()), weights((1u8..=63).collect())),
         (below, below_nonexistent) in (prop::collection::vec(0.1..9.0f64, 1..9), prop::collection::vec(0.1..9.0f64, 1..20)),
         (types, types_nonexistent, flood) in
             (weights(vec![1u16, 2, 28, 65280]), weights(vec![12u16, 99]), weights(vec![16u16, 255])),
@@ -168,7 +170,7 @@ prop_compose! {
         types.insert(1, 3.0);
         let flood = if flood.is_empty() { [(1, 1.0)].into() } else { flood };
         Profile {
-            about, classes, popular, popular_nonexistent, lengths, below, types_of_zone, types, types_nonexistent,
+            about, classes, popular, popular_nonexistent, lengths, lengths_below, lengths_below_nonexistent, below, types_of_zone, types, types_nonexistent,
             no_checksum, bad_checksum, ports, law, rate,
             order: if sequential { Order::Sequential } else { Order::Uniform },
             lists: lists.into_iter().map(list).collect(),
