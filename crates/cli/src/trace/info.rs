@@ -20,6 +20,12 @@ pub struct Info {
     /// Also draw it: SVG files, an index.html of them and the series as CSV go into this folder, which must be new or empty
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
+    /// Print RSSAC002's metrics of each UTC day as YAML, and nothing else
+    #[arg(long, conflicts_with_all = ["plot", "window"])]
+    rssac002: bool,
+    /// The service that the YAML is about
+    #[arg(long, value_name = "NAME", default_value = "unnamed", requires = "rssac002")]
+    service: String,
     /// The length of the windows that rates are counted in
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
     window: Nanos,
@@ -44,6 +50,9 @@ pub fn threads(asked: Option<u32>) -> u32 {
 }
 
 pub fn run(args: &Info, common: &Common) -> output::Result {
+    if args.rssac002 {
+        return rssac002(args, common);
+    }
     if let Some(dir) = &args.plot {
         plots::check(dir)?;
     }
@@ -61,6 +70,22 @@ pub fn run(args: &Info, common: &Common) -> output::Result {
         plots::write(dir, &facts)?;
     }
     common.tell("trace.info", &report, || text::report(&report))?;
+    Ok(Status::Done)
+}
+
+fn rssac002(args: &Info, common: &Common) -> output::Result {
+    if common.json || common.events {
+        return Err(Failure::usage("--rssac002 prints YAML: leave out --json and --events"));
+    }
+    let mut progress = common.progress("packets", 0);
+    let threads = threads(args.threads);
+    let facts =
+        facts::collect_rssac002(&args.captures, &args.ports, threads, &mut |packets| progress.set(packets))?;
+    progress.finish();
+    if facts.is_empty() {
+        return Err(Failure { code: 1, message: "the captures hold no packets".into() });
+    }
+    output::print(&facts.yaml(&args.service))?;
     Ok(Status::Done)
 }
 

@@ -9,14 +9,16 @@ mod collector;
 mod read;
 pub mod report;
 mod retries;
+pub mod rssac002;
 mod series;
 mod sizes;
 
 pub use clients::{CLIENTS_MAX, Clients};
 pub use collector::Collector;
-pub use read::collect;
+pub use read::{collect, collect_rssac002};
 pub use report::Report;
 pub use retries::RETRY_WINDOW;
+pub use rssac002::Rssac002;
 pub use series::{Line, Series};
 pub use sizes::Sizes;
 
