@@ -112,6 +112,9 @@ impl Changes {
             profile.below.clone_from(below);
         }
         profile.order = self.order.unwrap_or(profile.order);
+        if self.types.is_some() {
+            (profile.types_itself, profile.types_nonexistent) = (BTreeMap::new(), BTreeMap::new());
+        }
         match &self.types {
             Some(Types::Zone) => (profile.types_of_zone, profile.types) = (true, BTreeMap::new()),
             Some(Types::Weights(types)) => (profile.types_of_zone, profile.types) = (false, types.clone()),

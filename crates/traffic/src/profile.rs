@@ -90,6 +90,9 @@ pub struct Profile {
     pub types_of_zone: bool,
     /// Types with their weights; where [`Self::types_of_zone`], only used over a file of names, which has none.
     pub types: BTreeMap<u16, f64>,
+    /// The same of queries for names that exist without labels below: a zone's own name, its delegations themselves; empty:
+    /// as those with labels below.
+    pub types_itself: BTreeMap<u16, f64>,
     /// The same of queries for names that do not exist; empty: as those for names that do.
     pub types_nonexistent: BTreeMap<u16, f64>,
     /// Share of queries without a UDP checksum; where we write the packets (captures, AF_XDP).

@@ -108,6 +108,8 @@ pub struct Synthesis {
     types_of_zone: bool,
     /// `None` where each name comes with its type.
     types: Option<Table<u16>>,
+    /// Of names without labels below, where they have others.
+    types_itself: Option<Table<u16>>,
     /// Of names that do not exist, where they have others.
     types_nonexistent: Option<Table<u16>>,
     lengths: Table<u8>,
@@ -159,6 +161,9 @@ impl Synthesis {
         let clients = Clients::new(profile, seed)?;
         let mut left_out = Vec::new();
         let mut popular = |popular, exist| Popular::new(popular, &names, exist, &mut left_out);
+        let others = |types: &BTreeMap<u16, f64>| {
+            (!types.is_empty()).then(|| Table::new(types.iter().map(|(&t, &w)| (t, w))))
+        };
         Ok(Self {
             keys: Keys::new(seed, "queries"),
             families: clients.says_families(),
@@ -176,8 +181,8 @@ impl Synthesis {
             below_nonexistent: Below::new(&profile.below_nonexistent, &profile.lengths_below_nonexistent),
             types_of_zone: profile.types_of_zone,
             types,
-            types_nonexistent: (!profile.types_nonexistent.is_empty())
-                .then(|| Table::new(profile.types_nonexistent.iter().map(|(&t, &w)| (t, w)))),
+            types_itself: others(&profile.types_itself),
+            types_nonexistent: others(&profile.types_nonexistent),
             lengths: match profile.lengths.is_empty() {
                 true => Table::new(LENGTHS),
                 false => Table::new(profile.lengths.iter().map(|(&length, &weight)| (length, weight))),
@@ -350,6 +355,7 @@ impl QuerySource for Synthesis {
             wire::header::set_rd(out);
         }
         let start = out.len();
+        let mut itself = false;
         if let (Some(flood), Some((_, draws))) = (&self.flood, flood.as_mut()) {
             query.list = None;
             flood.push_name(draws, &self.names, pick, out);
@@ -383,6 +389,7 @@ impl QuerySource for Synthesis {
             if delegation {
                 self.below.push(out, &mut draws, below as u32);
             }
+            itself = out.len() == start;
             out.extend_from_slice(name);
         }
         // Below a long name there is no room: labels go from the left until it fits.
@@ -392,7 +399,10 @@ impl QuerySource for Synthesis {
         let edns = (edns < manner.edns)
             .then_some(edns < manner.do_bit)
             .map(|do_bit| Edns { udp_size: manner.sizes[usize::from(do_bit)].get(size as u32), do_bit });
-        let others = self.types_nonexistent.as_ref().filter(|_| query.nonexistent);
+        let others = match query.nonexistent {
+            true => self.types_nonexistent.as_ref(),
+            false => self.types_itself.as_ref().filter(|_| itself),
+        };
         let own = if self.types_of_zone && others.is_none() { self.names.rtype(pick) } else { None };
         let qtype = match (&flood, own, others.or(self.types.as_ref())) {
             (Some((qtype, _)), ..) => *qtype,

@@ -27,8 +27,9 @@ pub(super) struct Collector<'a> {
     names: [NameCounts; 2],
     /// Labels below these.
     below: [[u64; BELOW]; 2],
-    /// Of queries for names that exist, for others, and for those of which nothing is known.
-    types: [BTreeMap<u16, u64>; 3],
+    /// Of queries for names that exist with labels below, for others, for those of which nothing is known, and for names
+    /// that exist without labels below.
+    types: [BTreeMap<u16, u64>; 4],
     /// By the length of the label that does not exist.
     lengths: BTreeMap<u8, u64>,
     /// The lengths of labels below names that exist, and below others.
@@ -164,7 +165,8 @@ impl<'a> Collector<'a> {
         *(if miss { &mut self.sample.misses } else { &mut self.sample.hits }) += 1;
         self.crowd.judged(client, miss);
         let which = usize::from(miss);
-        *self.types[which].entry(qtype).or_default() += 1;
+        let itself = !miss && place.is_some_and(|Place { octets, cut }| !cut || octets == self.qname.len());
+        *self.types[if itself { 3 } else { which }].entry(qtype).or_default() += 1;
         let Some(Place { octets, cut }) = place else { return };
         let (labels, part) = self.qname.split_at(self.qname.len() - octets);
         self.names[which].add(part);
@@ -202,9 +204,10 @@ impl<'a> Collector<'a> {
         let believed = if warnings::doubts_checksums(&self.checksums) { 0 } else { bad };
         let known = (rights + absent + bad).max(1) as f64;
         let nowhere = judged == 0;
-        let [of_hits, of_misses, of_all] = &self.types;
-        let types =
-            if of_hits.is_empty() { if of_all.is_empty() { of_misses } else { of_all } } else { of_hits };
+        let [of_hits, of_misses, of_all, of_itself] = &self.types;
+        // The first of which there is anything.
+        let types = [of_hits, of_itself, of_all, of_misses].into_iter().find(|types| !types.is_empty());
+        let types = types.unwrap_or(of_hits);
         let weights = |counts: &BTreeMap<u16, u64>| counts.iter().map(|(&t, &n)| (t, n as f64)).collect();
         let [exist, absent_names] = &self.names;
         let popular_exist = popular(exist, &mut |_, _| {});
@@ -232,6 +235,7 @@ impl<'a> Collector<'a> {
             below_nonexistent: below(&self.below[1]),
             types_of_zone: false,
             types: weights(types),
+            types_itself: if of_hits.is_empty() { BTreeMap::new() } else { weights(of_itself) },
             types_nonexistent: if misses > 0 { weights(of_misses) } else { BTreeMap::new() },
             popular_nonexistent,
             no_checksum: rounded(absent as f64 / known),

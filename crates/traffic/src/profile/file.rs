@@ -23,6 +23,8 @@ struct File {
     #[serde(default)]
     types: Weighted,
     #[serde(default)]
+    types_itself: Weighted,
+    #[serde(default)]
     types_nonexistent: Weighted,
     #[serde(default)]
     packets: Packets,
@@ -192,6 +194,7 @@ impl Profile {
             below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
             types_of_zone: raw.names.types.is_some(),
             types: types(&raw.types)?,
+            types_itself: types(&raw.types_itself)?,
             types_nonexistent: types(&raw.types_nonexistent)?,
             no_checksum: share(raw.packets.no_checksum.as_ref())?,
             bad_checksum: share(raw.packets.bad_checksum.as_ref())?,

@@ -166,9 +166,10 @@ impl Toml {
         }
         for (name, types, about) in [
             ("types", &profile.types, "weights"),
+            ("types-itself", &profile.types_itself, "of queries for names that exist, without labels below"),
             ("types-nonexistent", &profile.types_nonexistent, "of queries for names that do not exist"),
         ] {
-            let types = types.iter().filter(|_| misses || name == "types");
+            let types = types.iter().filter(|_| misses || name != "types-nonexistent");
             self.weights(name, about, types.map(|(&kind, &weight)| (rtype::to_text(kind), weight)));
         }
     }

@@ -150,8 +150,8 @@ prop_compose! {
         (lengths, lengths_below, lengths_below_nonexistent) in
             (weights((1u8..=63).collect()), weights((1u8..=63).collect()), weights((1u8..=63).collect())),
         (below, below_nonexistent) in (prop::collection::vec(0.1..9.0f64, 1..9), prop::collection::vec(0.1..9.0f64, 1..20)),
-        (types, types_nonexistent, flood) in
-            (weights(vec![1u16, 2, 28, 65280]), weights(vec![12u16, 99]), weights(vec![16u16, 255])),
+        (types, types_itself, types_nonexistent, flood) in
+            (weights(vec![1u16, 2, 28, 65280]), weights(vec![2u16, 48]), weights(vec![12u16, 99]), weights(vec![16u16, 255])),
         (no_checksum, bad_checksum, flooded) in (0.0..0.5f64, 0.0..0.5f64, 0.0..1.0f64),
         ports in weights(vec![Port::Random, Port::Own, Port::Number(53), Port::Number(65535)]),
         law in prop_oneof![
@@ -170,7 +170,7 @@ prop_compose! {
         types.insert(1, 3.0);
         let flood = if flood.is_empty() { [(1, 1.0)].into() } else { flood };
         Profile {
-            about, classes, popular, popular_nonexistent, lengths, lengths_below, lengths_below_nonexistent, below, types_of_zone, types, types_nonexistent,
+            about, classes, popular, popular_nonexistent, lengths, lengths_below, lengths_below_nonexistent, below, types_of_zone, types, types_itself, types_nonexistent,
             no_checksum, bad_checksum, ports, law, rate,
             order: if sequential { Order::Sequential } else { Order::Uniform },
             lists: lists.into_iter().map(list).collect(),
