@@ -238,10 +238,18 @@ pub(crate) enum Found {
     Packet(Datagram),
     /// A message in the packet that was put together last.
     Reassembled(Datagram),
-    /// Among what TCP streams gave.
-    Stream(Item),
+    /// Among what TCP streams gave. In a box, as what is rare shall not make what is not larger.
+    Stream(Box<Item>),
     /// An ICMP error in the packet in sight, or in the one that was put together.
-    Quote(IpAddr, IpAddr, packet::IcmpError, bool),
+    Quote(Box<QuoteAt>),
+}
+
+/// An ICMP error about DNS.
+pub(crate) struct QuoteAt {
+    from: IpAddr,
+    to: IpAddr,
+    error: packet::IcmpError,
+    reassembled: bool,
 }
 
 /// A DNS message in a datagram.
@@ -336,7 +344,8 @@ impl Reader {
         loop {
             match self.find()? {
                 None => return Ok(None),
-                Some(Found::Quote(..) | Found::Stream(Item::Connection(_))) => {}
+                Some(Found::Quote(_)) => {}
+                Some(Found::Stream(item)) if matches!(*item, Item::Connection(_)) => {}
                 Some(found) => {
                     let Event::Message(message) = self.show(found) else { unreachable!("a message") };
                     return Ok(Some(message));
@@ -361,7 +370,7 @@ impl Reader {
                     let bytes = self.connections.ready.octets(whole);
                     self.counts.add(bytes, bytes.len(), true);
                 }
-                return Ok(Some(Found::Stream(item)));
+                return Ok(Some(Found::Stream(Box::new(item))));
             }
             if self.over {
                 return Ok(None);
@@ -383,7 +392,7 @@ impl Reader {
                         Found::Reassembled(d) => {
                             self.counts.add(&self.fragments.whole()[d.at.clone()], d.length, false);
                         }
-                        Found::Quote(..) => self.counts.quotes += 1,
+                        Found::Quote(_) => self.counts.quotes += 1,
                         Found::Stream(_) => unreachable!("those are taken above"),
                     }
                     return Ok(Some(found));
@@ -425,9 +434,14 @@ impl Reader {
                 (datagram, packet.bytes, Some(frame))
             }
             Found::Reassembled(datagram) => (datagram, self.fragments.whole(), None),
-            Found::Stream(Item::Message(whole)) => return Event::Message(self.over_tcp(&whole)),
-            Found::Stream(Item::Connection(connection)) => return Event::Connection(connection),
-            Found::Quote(from, to, error, reassembled) => {
+            Found::Stream(item) => {
+                return match *item {
+                    Item::Message(whole) => Event::Message(self.over_tcp(&whole)),
+                    Item::Connection(connection) => Event::Connection(connection),
+                };
+            }
+            Found::Quote(quote) => {
+                let QuoteAt { from, to, error, reassembled } = *quote;
                 let bytes =
                     if reassembled { self.fragments.whole() } else { self.files.current().packet().bytes };
                 return Event::Quote(Quote {
@@ -554,7 +568,8 @@ impl Reader {
                 let error = packet::icmp_error(bytes, &ip);
                 let error = error.filter(|e| is_server(e.ports.0) || is_server(e.ports.1));
                 let error = error.ok_or(Skip::Icmp)?;
-                Ok(Some(Found::Quote(ip.from, ip.to, error, reassembled)))
+                let (from, to) = (ip.from, ip.to);
+                Ok(Some(Found::Quote(Box::new(QuoteAt { from, to, error, reassembled }))))
             }
             _ => Err(Skip::Protocol),
         }
