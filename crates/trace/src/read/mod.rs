@@ -7,8 +7,12 @@
 
 mod capture;
 mod connections;
+mod counts;
+mod error;
+mod event;
 pub(crate) mod files;
 mod fragments;
+mod fuzz;
 mod input;
 pub(crate) mod packet;
 mod skipped;
@@ -20,65 +24,20 @@ use files::Files;
 use fragments::Fragments;
 use input::Input;
 use measure::Nanos;
-use serde::Serialize;
-use std::io::{self, Cursor, Read};
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use wire::header::{Header, LEN};
+use wire::header::LEN;
 
 pub use connections::{Connection, End};
+pub use counts::Counts;
+pub use error::Error;
+pub use event::{Event, Frame, Message, Quote};
+pub use fuzz::{fuzz_capture, fuzz_packets};
 pub use packet::ChecksumState;
 pub(crate) use skipped::Skip;
 pub use skipped::{REASONS, Skipped};
-
-/// Why a capture cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file cannot be opened, read or decompressed.
-    #[error("{}: {source}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It does not begin as a capture.
-    #[error("{}: not a capture that can be read: {what}", .path.display())]
-    NotACapture {
-        /// The file.
-        path: PathBuf,
-        /// What it is instead.
-        what: String,
-    },
-    /// It goes on as no capture can.
-    #[error(
-        "{}: damaged at octet {offset} (decompressed): {what}; what comes before can be saved with 'editcap IN OUT'",
-        .path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where, in its decompressed octets.
-        offset: u64,
-        /// What is there.
-        what: String,
-    },
-}
-
-impl Error {
-    /// An I/O error at a path.
-    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        move |source| Self::Io { path: path.to_owned(), source }
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        match self {
-            Self::Io { path, .. } | Self::NotACapture { path, .. } | Self::Damaged { path, .. } => path,
-        }
-    }
-}
 
 /// What is taken for DNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,123 +54,6 @@ impl Default for Options {
     fn default() -> Self {
         Self { ports: vec![53], part: (0, 1) }
     }
-}
-
-/// What a reader comes upon.
-#[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
-    /// A DNS message.
-    Message(Message<'a>),
-    /// An ICMP error about one.
-    Quote(Quote<'a>),
-    /// A TCP connection of which there will be no more messages.
-    Connection(Connection),
-}
-
-/// One DNS message, a query or a response, in buffers that the next one overwrites.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
-    /// When it was captured, in nanoseconds since 1970; where it came in several packets, when the one came that made
-    /// it whole.
-    pub at: Nanos,
-    /// Its sender.
-    pub from: SocketAddr,
-    /// Its receiver.
-    pub to: SocketAddr,
-    /// Over TCP: its connection's number, from 0 in the order of their first packets.
-    pub tcp: Option<u64>,
-    /// Over TCP: how long after the server's SYN the client's answer to it was captured, in nanoseconds; where the capture
-    /// was made at the server, the time that a packet takes to the client and back.
-    pub handshake: Option<Nanos>,
-    /// The IPv4 header's "don't fragment" bit; false over TCP.
-    pub df: bool,
-    /// Time to live, or hop limit; over TCP, of the segment that made it whole.
-    pub ttl: u8,
-    /// Of how many IP fragments it was put together; 1 where it came in one packet.
-    pub fragments: u64,
-    /// The UDP checksum.
-    pub checksum: ChecksumState,
-    /// The message from its header on, at least 12 octets; not all of it where [`Self::len`] is more.
-    pub bytes: &'a [u8],
-    /// Its length in octets: more than there are in `bytes` where the capture cut the packet short.
-    pub len: usize,
-    /// The packet that holds it; `None` over TCP, and where it was put together.
-    pub frame: Option<Frame<'a>>,
-}
-
-/// A packet as captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
-    /// The link type's number as tcpdump.org registers it.
-    pub link: u16,
-    /// What was captured of it.
-    pub bytes: &'a [u8],
-    /// How long it was.
-    pub len: usize,
-}
-
-/// An ICMP error that quotes a packet from or to a server's port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quote<'a> {
-    /// When it was captured, in nanoseconds since 1970.
-    pub at: Nanos,
-    /// Who sent the error.
-    pub from: IpAddr,
-    /// To whom.
-    pub to: IpAddr,
-    /// ICMP's type (RFC 792), or ICMPv6's (RFC 4443) where `from` is of IPv6.
-    pub kind: u8,
-    /// Its code.
-    pub code: u8,
-    /// Who sent the packet that is quoted.
-    pub quoted_from: SocketAddr,
-    /// To whom.
-    pub quoted_to: SocketAddr,
-    /// The packet was of TCP.
-    pub tcp: bool,
-    /// What was quoted of the DNS message; none over TCP.
-    pub message: &'a [u8],
-}
-
-impl<'a> Message<'a> {
-    /// Its header.
-    pub fn header(&self) -> Header<'a> {
-        Header::new(self.bytes).expect("a message has a header")
-    }
-
-    /// All of it was captured.
-    pub fn is_whole(&self) -> bool {
-        self.bytes.len() == self.len
-    }
-}
-
-/// What there was, apart from what was skipped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Packets in the files.
-    pub packets: u64,
-    /// Messages with QR clear.
-    pub queries: u64,
-    /// Messages with QR set.
-    pub responses: u64,
-    /// Of these messages, those over TCP.
-    pub over_tcp: u64,
-    /// Of these messages, those that the capture cut short.
-    pub cut_short: u64,
-    /// Of the packets, IP fragments.
-    pub fragments: u64,
-    /// TCP connections of which a SYN or data were seen.
-    pub connections: u64,
-    /// Of them, those of which there was a message.
-    pub connections_with_dns: u64,
-    /// TCP segments whose data were there before.
-    pub retransmitted: u64,
-    /// TCP segments from or to the ports.
-    pub tcp_packets: u64,
-    /// ICMP errors that quote a packet from or to the ports.
-    pub quotes: u64,
-    /// Packets that pcapng keeps without a time: they have the time of the packet before them.
-    pub untimed: u64,
 }
 
 /// Reads captures as one trace.
@@ -574,92 +416,4 @@ impl Reader {
             _ => Err(Skip::Protocol),
         }
     }
-}
-
-impl Counts {
-    /// Counts a message of `length` octets, of which these were captured.
-    fn add(&mut self, bytes: &[u8], length: usize, tcp: bool) {
-        let response = Header::new(bytes).expect("a message has a header").qr();
-        *(if response { &mut self.responses } else { &mut self.queries }) += 1;
-        self.over_tcp += u64::from(tcp);
-        self.cut_short += u64::from(bytes.len() < length);
-    }
-
-    /// Adds what another part of the same trace counted.
-    pub fn merge(&mut self, other: &Self) {
-        let Self {
-            packets,
-            queries,
-            responses,
-            over_tcp,
-            cut_short,
-            fragments,
-            connections,
-            connections_with_dns,
-            retransmitted,
-            tcp_packets,
-            quotes,
-            untimed,
-        } = other;
-        self.packets += packets;
-        self.queries += queries;
-        self.responses += responses;
-        self.over_tcp += over_tcp;
-        self.cut_short += cut_short;
-        self.fragments += fragments;
-        self.connections += connections;
-        self.connections_with_dns += connections_with_dns;
-        self.retransmitted += retransmitted;
-        self.tcp_packets += tcp_packets;
-        self.quotes += quotes;
-        self.untimed += untimed;
-    }
-}
-
-/// Fuzz entry point: any octets as a capture file, compressed or not.
-///
-/// # Panics
-/// Where what is read contradicts itself: a bug.
-pub fn fuzz_capture(bytes: &[u8]) {
-    let input = Cursor::new(bytes.to_vec());
-    let Ok(mut reader) = Reader::from_read(Path::new("fuzz"), input, &Options::default()) else { return };
-    let mut messages = 0;
-    let (mut quotes, mut connections) = (0, 0);
-    while let Ok(Some(event)) = reader.next_event() {
-        match event {
-            Event::Message(message) => {
-                assert!(message.bytes.len() >= LEN && message.bytes.len() <= message.len);
-                messages += 1;
-            }
-            Event::Quote(_) => quotes += 1,
-            Event::Connection(connection) => {
-                assert!(connection.first <= connection.last || connection.established);
-                connections += 1;
-            }
-        }
-    }
-    let counts = reader.counts();
-    assert_eq!(counts.queries + counts.responses, messages);
-    // A file that cannot be read further leaves connections in sight.
-    assert!(counts.quotes == quotes && counts.connections >= connections);
-    let skipped: u64 = reader.skipped().iter().map(|(_, count)| count).sum();
-    assert!(counts.packets > 0 || skipped <= 1, "{counts:?} {:?}", reader.skipped());
-}
-
-/// Fuzz entry point: any octets as packets of raw IP, so that fragments and streams are reached. Each packet is
-/// preceded by an octet of which its length is a multiple of 8, cut at the end.
-pub fn fuzz_packets(bytes: &[u8]) {
-    let mut file = [&0xa1b2_3c4du32.to_be_bytes()[..], &[0; 16], &101u32.to_be_bytes()].concat();
-    let mut rest = bytes;
-    let mut at = 0u32;
-    while let Some((&length, after)) = rest.split_first() {
-        let (packet, after) = after.split_at((usize::from(length) * 8).min(after.len()));
-        at += 1;
-        file.extend_from_slice(
-            &[at, 0, packet.len() as u32, packet.len() as u32].map(u32::to_be_bytes).concat(),
-        );
-        file.extend_from_slice(packet);
-        rest = after;
-    }
-    fuzz_capture(&file);
 }
