@@ -3,7 +3,7 @@
 use super::retries::Retries;
 use super::{Answered, Asked, Facts, Line};
 use crate::pair::Pairs;
-use crate::read::{Connection, End, Event, Message, Quote, Reader};
+use crate::read::{ChecksumState, Connection, End, Event, Message, Quote, Reader};
 use measure::Nanos;
 use std::collections::BTreeMap;
 use wire::{class, opt, question};
@@ -23,8 +23,21 @@ pub struct Collector {
     retries: Retries,
     /// [`Facts::types`] of class IN below 256, where most are.
     usual: Box<[Answered; 256]>,
+    /// [`super::Queries::labels`].
+    labels: [u64; 256],
+    /// Checksums of queries and of responses, in the order of [`STATES`].
+    checksums: [[u64; STATES.len()]; 2],
     name: Vec<u8>,
 }
+
+/// Every state of a checksum, in the order of its declaration.
+const STATES: [ChecksumState; 5] = [
+    ChecksumState::Right,
+    ChecksumState::Absent,
+    ChecksumState::Bad,
+    ChecksumState::Offloaded,
+    ChecksumState::Unknown,
+];
 
 /// Adds one to a count that is looked up. Few different keys make this short.
 fn count<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
@@ -40,6 +53,8 @@ impl Collector {
             pairs: Pairs::default(),
             retries: Retries::default(),
             usual: Box::new([Answered::default(); 256]),
+            labels: [0; 256],
+            checksums: [[0; STATES.len()]; 2],
             name: Vec::new(),
         }
     }
@@ -68,7 +83,7 @@ impl Collector {
         queries.from_server_port += u64::from(message.from.port() == message.to.port());
         if message.tcp.is_none() {
             queries.df += u64::from(message.df);
-            count(&mut queries.checksums, message.checksum);
+            self.checksums[0][message.checksum as usize] += 1;
         }
         if let Some(opt) = opt {
             queries.edns += 1;
@@ -78,7 +93,7 @@ impl Collector {
         }
         if let Some(question) = question {
             queries.name_octets.add(question.qname.len());
-            count(&mut queries.labels, wire::name::label_count(question.qname) as u8);
+            self.labels[wire::name::label_count(question.qname) & 255] += 1;
             self.name.clear();
             self.name.extend_from_slice(question.qname);
             wire::name::lowercase(&mut self.name);
@@ -127,7 +142,7 @@ impl Collector {
         responses.edns += u64::from(opt.is_some());
         responses.fragmented += u64::from(message.fragments > 1);
         if message.tcp.is_none() {
-            count(&mut responses.checksums, message.checksum);
+            self.checksums[1][message.checksum as usize] += 1;
         }
         self.facts.series.add(Line::Responses, message.at);
         if rcode == 3 {
@@ -200,6 +215,12 @@ impl Collector {
         for (rtype, answered) in self.usual.iter().enumerate().filter(|(_, answered)| answered.count > 0) {
             self.facts.types.insert(Some((class::IN, rtype as u16)), *answered);
         }
+        let labels = (0..).zip(self.labels).filter(|&(_, n)| n > 0);
+        self.facts.queries.labels = labels.collect();
+        let [queries, responses] = self
+            .checksums
+            .map(|counts| STATES.into_iter().zip(counts).filter(|&(_, n)| n > 0).collect::<BTreeMap<_, _>>());
+        (self.facts.queries.checksums, self.facts.responses.checksums) = (queries, responses);
         self.facts.clients.settle();
         self.facts.counts = *reader.counts();
         self.facts.skipped = reader.skipped().clone();

@@ -201,7 +201,10 @@ impl Reader {
     /// # Errors
     /// As [`Self::next`].
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, Error> {
-        Ok(self.find()?.map(|found| self.show(found)))
+        match self.find()? {
+            Some(found) => Ok(Some(self.show(found))),
+            None => Ok(None),
+        }
     }
 
     /// Goes on to the next event, and counts it.
