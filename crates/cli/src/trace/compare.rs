@@ -43,7 +43,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// `trace compare --json`.
 #[derive(Serialize)]
-struct Result1<'a> {
+struct Compared<'a> {
     a: &'a Path,
     b: &'a Path,
     #[serde(flatten)]
@@ -65,7 +65,7 @@ pub fn run(args: &Compare, common: &Common) -> output::Result {
     };
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let comparison = compare(&a, &b, args.threshold, Seed(args.seed));
-    let result = Result1 { a: &args.a, b: &args.b, comparison: &comparison };
+    let result = Compared { a: &args.a, b: &args.b, comparison: &comparison };
     common.tell("trace.compare", &result, || text(args, [&a, &b], &comparison))?;
     Ok(if comparison.different.is_empty() { Status::Done } else { Status::Differs })
 }

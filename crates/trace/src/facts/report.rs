@@ -172,10 +172,10 @@ pub struct Tcp {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "each is what its name says")]
 pub struct Truncation {
-    pub without_edns: Truncated1,
-    pub edns: Truncated1,
+    pub without_edns: TruncatedOf,
+    pub edns: TruncatedOf,
     #[serde(rename = "do")]
-    pub with_do: Truncated1,
+    pub with_do: TruncatedOf,
     /// Within how many seconds a query over TCP counts as a retry.
     pub window_s: f64,
 }
@@ -183,7 +183,7 @@ pub struct Truncation {
 /// Truncated answers over UDP.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[allow(missing_docs, reason = "each is what its name says")]
-pub struct Truncated1 {
+pub struct TruncatedOf {
     pub answers: u64,
     pub truncated: u64,
     pub retried: u64,
@@ -306,7 +306,7 @@ impl From<&Histogram> for Quantiles {
     }
 }
 
-impl From<&Truncated> for Truncated1 {
+impl From<&Truncated> for TruncatedOf {
     fn from(t: &Truncated) -> Self {
         let Truncated { answers, count, retried, retried_with_do } = *t;
         Self { answers, truncated: count, retried, retried_with_do }

@@ -3,7 +3,7 @@
 use super::seconds;
 use measure::units::{date, grouped};
 use std::fmt::Write;
-use trace::facts::report::{Outcome, Quantiles, Report, Summary, Truncated1};
+use trace::facts::report::{Outcome, Quantiles, Report, Summary, TruncatedOf};
 
 /// Rows of a table that are shown at most.
 const ROWS: usize = 24;
@@ -214,7 +214,7 @@ fn responses(out: &mut String, r: &Report) {
         .collect();
     line!(out, "  Over UDP: {}", above.join(", "));
     line!(out, "  Truncated: {} ({} of all)", grouped(r.truncated), share(r.truncated, r.responses));
-    let mut kind = |name: &str, t: &Truncated1| {
+    let mut kind = |name: &str, t: &TruncatedOf| {
         if t.truncated > 0 {
             line!(
                 out,
