@@ -3,6 +3,7 @@
 use crate::read::{ChecksumState, Counts, Error, Options, Reader, Skipped};
 use measure::Nanos;
 use measure::clock::SECOND;
+use measure::distinct::mix;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -284,12 +285,6 @@ fn client(from: SocketAddr) -> u32 {
     let (high, low) = match from.ip() {
         IpAddr::V4(address) => (0, u64::from(address.to_bits())),
         IpAddr::V6(address) => ((address.to_bits() >> 64) as u64, address.to_bits() as u64),
-    };
-    // Stafford's variant 13 of MurmurHash3's finaliser, as in SplitMix64.
-    let mix = |mut x: u64| {
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
     };
     let step = 0x9e37_79b9_7f4a_7c15u64;
     (mix(mix(mix(high.wrapping_add(step)) ^ low).wrapping_add(u64::from(from.port())).wrapping_add(step))

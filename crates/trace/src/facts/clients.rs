@@ -26,17 +26,23 @@ pub struct Clients {
     all: Option<Distinct>,
 }
 
-fn number(address: u128) -> u64 {
+/// An address as a number, those of IPv4 as mapped ones (RFC 4291, section 2.5.5.2).
+pub(crate) fn key(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(a) => a.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(a) => a.to_bits(),
+    }
+}
+
+/// A number of an address for sketches.
+pub(crate) fn number(address: u128) -> u64 {
     mix((address >> 64) as u64) ^ address as u64
 }
 
 impl Clients {
     /// A query from `client`.
     pub fn add(&mut self, client: IpAddr) {
-        let key = match client {
-            IpAddr::V4(a) => a.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(a) => a.to_bits(),
-        };
+        let key = key(client);
         self.queries += 1;
         self.fresh.push(key);
         if self.fresh.len() == FRESH {

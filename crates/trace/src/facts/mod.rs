@@ -14,6 +14,7 @@ mod series;
 mod sizes;
 
 pub use clients::{CLIENTS_MAX, Clients};
+pub(crate) use clients::{key, number};
 pub use collector::Collector;
 pub use read::{collect, collect_rssac002};
 pub use report::Report;

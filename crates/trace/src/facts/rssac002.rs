@@ -10,11 +10,12 @@
 //! - unique-sources: addresses that queries came from, those of IPv6 also as /64 networks: exact up to
 //!   [`SOURCES_MAX`], a sketch with a stated error beyond.
 
+use super::clients::number;
 use super::read::Collect;
 use crate::read::{Event, Message, Reader};
 use hashbrown::HashSet;
 use measure::clock::SECOND;
-use measure::distinct::{Distinct, mix};
+use measure::distinct::Distinct;
 use measure::{Nanos, units};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -95,10 +96,6 @@ impl Sources {
     fn count(&self) -> u64 {
         self.all.as_ref().map_or(self.known.len() as u64, Distinct::count)
     }
-}
-
-fn number(source: u128) -> u64 {
-    mix((source >> 64) as u64) ^ source as u64
 }
 
 impl Day {

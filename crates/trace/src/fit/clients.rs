@@ -1,10 +1,10 @@
 //! Clients and what each of them does, in bounded memory.
 
 use super::crowd::Seen;
+use crate::facts::number;
 use hashbrown::HashMap;
-use measure::distinct::{Distinct, mix};
+use measure::distinct::Distinct;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// Clients that are known one by one; beyond, the half that asked least is added up by what they do.
 pub(super) const CLIENTS_MAX: usize = 1 << 20;
@@ -76,18 +76,6 @@ pub(super) struct Crowd {
     pools: BTreeMap<Kind, Group>,
     ports: Ports,
     all: Option<Distinct>,
-}
-
-/// An address as a number; IPv4 ones as mapped.
-pub(super) fn key(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(a) => a.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(a) => a.to_bits(),
-    }
-}
-
-fn number(key: u128) -> u64 {
-    mix((key >> 64) as u64) ^ key as u64
 }
 
 fn is_v6(key: u128) -> bool {

@@ -1,11 +1,12 @@
 //! From events to a profile.
 
 use super::classes::{classes, ports, rounded};
-use super::clients::{Crowd, Manner, key};
+use super::clients::{Crowd, Manner};
 use super::counts::NameCounts;
 use super::intervals::Intervals;
 use super::judge::{Place, Verdict, of_answer, of_zone};
 use super::{Fitted, LeftOut, POPULAR, Sample, warnings};
+use crate::facts::key;
 use crate::pair::Pairs;
 use crate::read::{ChecksumState, Event, Message, Reader};
 use std::collections::BTreeMap;
