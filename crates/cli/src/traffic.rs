@@ -189,7 +189,7 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
                     if drawn && at >= duration || !advance(&mut tally, &mut query)? {
                         break;
                     }
-                    let (from, id) = clients.get(query.index);
+                    let (from, id) = clients.get(&query);
                     let server: IpAddr = if from.is_ipv4() { SERVER_V4.into() } else { SERVER_V6.into() };
                     let route = Route { from, to: (server, 53).into(), id };
                     capture.write(start + at, route, &query)?;

@@ -1,11 +1,11 @@
 //! How a load is spread over workers, flows, ids and time: derived from its specification, which is checked by it.
 
 use crate::schedule::Span;
+use crate::source::Nature;
 use crate::{Backend, Error, LONGEST, LoadSpec, Transport};
 use measure::clock::SECOND;
 use measure::{Nanos, Pace};
 use std::net::{IpAddr, SocketAddr};
-use trace::Survey;
 
 /// The most workers, and the most flows of one worker.
 const MOST_WORKERS: u32 = 256;
@@ -23,7 +23,7 @@ const CONNECTIONS: u32 = 64;
 
 /// Flows and connections of all workers where clients were recorded, each of which keeps to one of them.
 const RECORDED_FLOWS: u32 = 1024;
-const RECORDED_CONNECTIONS: u32 = 4096;
+const OWN_CONNECTIONS: u32 = 4096;
 
 /// Queries in one flood batch over sockets: those of one size and flow go in one system call (UDP GSO).
 const FLOOD_BURST: u32 = net::udp::FLOOD_BATCH as u32;
@@ -46,7 +46,8 @@ pub(crate) struct Plan {
 impl LoadSpec {
     /// Checks all that can be checked without touching the world, and derives the plan. `recorded` is what the source
     /// says of itself where it was recorded.
-    pub(crate) fn plan(&self, recorded: Option<&Survey>) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, nature: &Nature) -> Result<Plan, Error> {
+        let recorded = nature.recorded.as_ref();
         let refuse = |text: String| Err(Error::Spec(text));
         self.check_numbers()?;
         let workers = match self.workers {
@@ -69,13 +70,12 @@ impl LoadSpec {
         };
         let slots =
             |flows: u32| ((ids / f64::from(flows)).ceil().min(65_536.0) as usize).next_power_of_two().max(64);
-        // Each client of a capture has connections of its own, as far as there are that many.
-        let recorded_tcp =
-            recorded.map_or(0, |survey| survey.tcp.min(u64::from(RECORDED_CONNECTIONS)) as u32);
-        let beside = self.transport.retries() || self.transport == Transport::Udp && recorded_tcp > 0;
+        // Each client that asks over TCP has connections of its own, as far as there are that many.
+        let own_tcp = nature.tcp.min(u64::from(OWN_CONNECTIONS)) as u32;
+        let beside = self.transport.retries() || self.transport == Transport::Udp && own_tcp > 0;
         let connections = beside.then(|| {
             let most = match self.connections.most {
-                0 => CONNECTIONS.max(recorded_tcp.div_ceil(workers)),
+                0 => CONNECTIONS.max(own_tcp.div_ceil(workers)),
                 most => most,
             };
             (most, slots(most))
@@ -96,7 +96,7 @@ impl LoadSpec {
     }
 
     /// What each worker must be able to send, in queries per second.
-    fn worker_rate(&self, recorded: Option<&Survey>, workers: u32) -> Result<f64, Error> {
+    fn worker_rate(&self, recorded: Option<&trace::Survey>, workers: u32) -> Result<f64, Error> {
         let refuse = |text: String| Err(Error::Spec(text));
         Ok(match &self.pace {
             Pace::Open(arrivals) => {
@@ -171,11 +171,8 @@ impl LoadSpec {
                 secs(self.deadline)
             ));
         }
-        if !(0.0..=1.0).contains(&self.retry) {
-            return refuse(format!(
-                "{} of the truncated answers asked again: give a share from 0 to 1",
-                self.retry
-            ));
+        if let Some(retry) = self.retry.filter(|retry| !(0.0..=1.0).contains(retry)) {
+            return refuse(format!("{retry} of the truncated answers asked again: give a share from 0 to 1"));
         }
         if self.transport == Transport::Tcp && self.backend == Backend::Xdp {
             return refuse("TCP goes over sockets only: leave --backend out".into());
@@ -229,21 +226,23 @@ mod tests {
     fn ids_suffice_for_any_rate() {
         for rate in [1.0, 5000.0, 100_000.0, 1_000_000.0] {
             for workers in [1, 3] {
-                let plan = LoadSpec { workers, ..spec(rate) }.plan(None).unwrap();
+                let plan = LoadSpec { workers, ..spec(rate) }.plan(&Nature::default()).unwrap();
                 let ids = plan.slots as f64 * f64::from(plan.flows_per_worker * plan.workers);
                 assert!(ids >= 2.0 * rate * 4.0, "{rate}: {plan:?}");
                 assert!(plan.flows_per_worker >= 16 && plan.slots <= 65_536);
             }
         }
-        assert_eq!(spec(5000.0).plan(None).unwrap().burst, 5);
-        assert_eq!(spec(5.0).plan(None).unwrap().burst, 1);
+        assert_eq!(spec(5000.0).plan(&Nature::default()).unwrap().burst, 5);
+        assert_eq!(spec(5.0).plan(&Nature::default()).unwrap().burst, 1);
     }
 
     #[test]
     fn the_warm_up_comes_before_the_duration() {
-        let plan = LoadSpec { warmup: SECOND, ..spec(100.0) }.plan(None).unwrap();
+        let plan = LoadSpec { warmup: SECOND, ..spec(100.0) }.plan(&Nature::default()).unwrap();
         assert_eq!(plan.span, Span { warmup: SECOND, until: 61 * SECOND, most: u64::MAX });
-        let plan = LoadSpec { duration: None, count: Some(u64::MAX), ..spec(100.0) }.plan(None).unwrap();
+        let plan = LoadSpec { duration: None, count: Some(u64::MAX), ..spec(100.0) }
+            .plan(&Nature::default())
+            .unwrap();
         assert_eq!(plan.span.until, LONGEST, "the hard cap");
     }
 
@@ -275,10 +274,10 @@ mod tests {
             (LoadSpec { pace: Pace::Recorded { speed: 1.0 }, ..spec(1.0) }, "--rate"),
             (LoadSpec { pace: Pace::Recorded { speed: 0.0 }, ..spec(1.0) }, "speed"),
             (LoadSpec { group: 9, burst: 8, ..spec(1.0) }, "--burst"),
-            (LoadSpec { retry: 1.5, ..spec(1.0) }, "share"),
+            (LoadSpec { retry: Some(1.5), ..spec(1.0) }, "share"),
             (LoadSpec { deadline: 3600 * SECOND, ..spec(1e6) }, "--deadline"),
         ] {
-            let error = bad.plan(None).unwrap_err().to_string();
+            let error = bad.plan(&Nature::default()).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

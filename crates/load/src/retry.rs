@@ -33,7 +33,7 @@ pub(crate) struct Retries {
 
 impl Retries {
     pub(crate) fn new(spec: &LoadSpec, worker: u32) -> Self {
-        let share = if spec.transport.retries() { spec.retry } else { 0.0 };
+        let share = if spec.transport.retries() { spec.retry.unwrap_or(1.0) } else { 0.0 };
         let draw = Seed(spec.seed.0).draw("load/retry", worker.into());
         Self { share, draw, waiting: VecDeque::new(), spare: Vec::new(), overflow: 0 }
     }

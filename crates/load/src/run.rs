@@ -7,6 +7,7 @@ use crate::plan::Plan;
 use crate::recorder::{Class, Recorder, Tally};
 use crate::result::{Part, TcpResult};
 use crate::second::Second;
+use crate::source::Nature;
 use crate::verdict::{self, Evidence};
 use crate::worker::{Report, Stall, Worker, settle};
 use crate::{Backend, Error, LoadResult, LoadSpec};
@@ -50,8 +51,9 @@ pub fn run(
         check.check()?;
     }
     crate::targets::check(spec)?;
-    let recorded = spec.source.check()?;
-    let plan = spec.plan(recorded.as_ref())?;
+    let nature = spec.source.check()?;
+    let plan = spec.plan(&nature)?;
+    let spec = &LoadSpec { retry: spec.retry.or(nature.retry), ..spec.clone() };
     go(spec, plan, spec.source.open_all(plan.workers)?, start, stop, events)
 }
 
@@ -63,7 +65,7 @@ pub(crate) fn run_from(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
-    let plan = spec.plan(None)?;
+    let plan = spec.plan(&Nature::default())?;
     crate::targets::check(spec)?;
     go(spec, plan, sources, start, stop, events)
 }

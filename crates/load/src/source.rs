@@ -28,17 +28,36 @@ impl From<ReplaySpec> for Source {
     }
 }
 
+/// What queries say of themselves before they are sent.
+#[derive(Clone, Debug, Default)]
+pub struct Nature {
+    /// What a capture holds.
+    pub recorded: Option<Survey>,
+    /// Clients that ask over TCP, at most; 0: none does.
+    pub tcp: u64,
+    /// The share of truncated answers that is asked again, where it is said.
+    pub retry: Option<f64>,
+}
+
 impl Source {
-    /// Reads through what is read while it runs, so that nothing is wrong with it later; what a capture holds.
+    /// Reads through what is read while it runs, so that nothing is wrong with it later; what it says of itself.
     ///
     /// # Errors
     /// The first thing that is wrong: file, line and column.
-    pub fn check(&self) -> Result<Option<Survey>, Error> {
+    pub fn check(&self) -> Result<Nature, Error> {
         match self {
-            // A profile and its names are read when the source is opened.
-            Self::Traffic(SourceSpec::Profile(_)) => Ok(None),
-            Self::Traffic(spec) => Ok(spec.check().map(|()| None)?),
-            Self::Trace(spec) => Ok(spec.check().map(Some)?),
+            // The names are read when the source is opened.
+            Self::Traffic(SourceSpec::Profile(spec)) => {
+                let profile = spec.profile()?;
+                let over_tcp = profile.classes.iter().filter(|class| class.tcp > 0.0);
+                let tcp = over_tcp.map(|class| u64::from(class.clients)).sum();
+                Ok(Nature { tcp, retry: profile.retry, ..Nature::default() })
+            }
+            Self::Traffic(spec) => Ok(spec.check().map(|()| Nature::default())?),
+            Self::Trace(spec) => {
+                let survey = spec.check()?;
+                Ok(Nature { tcp: survey.tcp, recorded: Some(survey), ..Nature::default() })
+            }
         }
     }
 

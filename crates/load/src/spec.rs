@@ -137,9 +137,10 @@ pub struct LoadSpec {
     /// How queries travel.
     #[serde(default)]
     pub transport: Transport,
-    /// The share (0 to 1) of truncated answers that is asked again, with [`Transport::UdpTcp`].
-    #[serde(default = "one")]
-    pub retry: f64,
+    /// The share (0 to 1) of truncated answers that is asked again, with [`Transport::UdpTcp`]; `None`: what the
+    /// queries' profile says, otherwise 1.
+    #[serde(default)]
+    pub retry: Option<f64>,
     /// How packets are sent.
     #[serde(default)]
     pub backend: Backend,
@@ -169,10 +170,6 @@ pub struct LoadSpec {
 
 fn four_seconds() -> Nanos {
     4 * SECOND
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 fn spin() -> Nanos {
@@ -208,7 +205,7 @@ impl LoadSpec {
             group: 0,
             spin,
             transport: Transport::default(),
-            retry: 1.0,
+            retry: None,
             backend: Backend::default(),
             connections: Connections::default(),
             check: None,

@@ -33,7 +33,8 @@ fn write(out: impl Write, clients: &mut Clients) {
     let mut query = Query::default();
     wire::query::write(&mut query.bytes, 0, b"\x0adomain0000\x07example\0", 1, None);
     for n in 0..PACKETS {
-        let (from, id) = clients.get(n);
+        query.index = n;
+        let (from, id) = clients.get(&query);
         let to = if from.is_ipv4() { (SERVER_V4, 53).into() } else { (SERVER_V6, 53).into() };
         writer.write(n * 20_000, Route { from, to, id }, &query).expect("space");
     }

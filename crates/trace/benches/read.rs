@@ -20,7 +20,8 @@ fn main() {
     let mut writer = Writer::new(BufWriter::new(File::create(&path).expect("a new file"))).expect("space");
     let mut query = Query::default();
     for n in 0..PACKETS {
-        let (from, id) = clients.get(n);
+        query.index = n;
+        let (from, id) = clients.get(&query);
         let to = if from.is_ipv4() { (SERVER_V4, 53).into() } else { (SERVER_V6, 53).into() };
         let name = format!("\x0adomain{:04}\x07example\0", n % 10_000);
         wire::query::write(&mut query.bytes, 0, name.as_bytes(), 1, None);

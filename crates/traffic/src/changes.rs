@@ -110,6 +110,7 @@ impl Changes {
                 )));
             }
             profile.below.clone_from(below);
+            profile.shapes.clear();
         }
         profile.order = self.order.unwrap_or(profile.order);
         if self.types.is_some() {

@@ -10,7 +10,7 @@
 
 use crate::addresses::Addresses;
 use crate::random::{Keys, Table, mix, threshold};
-use crate::{Class, Error, Profile};
+use crate::{Class, Error, Profile, Query};
 use measure::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -81,6 +81,8 @@ pub struct Clients {
     ports: Option<Table<Port>>,
     /// Turns a client into the bits of what is its own.
     own: u64,
+    /// Some send over TCP.
+    tcp: bool,
 }
 
 /// The clients of a class.
@@ -161,12 +163,17 @@ impl Clients {
             classes,
             ports: fixed.then(|| Table::new(profile.ports.iter().map(|(&p, &w)| (p, w)))),
             own: seed.draw("ports", 0).bits(),
+            tcp: profile.has_tcp(),
         })
     }
 
-    /// The address and port of query `index` in a capture, and the ID that it has there.
-    pub fn get(&mut self, index: u64) -> (SocketAddr, u16) {
-        let sender = self.sender(index);
+    /// The address and port of a query in a capture, and the ID that it has there. Over TCP ports are random: no
+    /// system opens two connections from one.
+    pub fn get(&mut self, query: &Query) -> (SocketAddr, u16) {
+        let mut sender = self.sender(query.index);
+        if query.tcp && sender.one_port {
+            sender.port = random_port(mix(self.own ^ query.index));
+        }
         (self.address(&sender), sender.id)
     }
 
@@ -190,14 +197,13 @@ impl Clients {
         let client = crew.before + client;
         let own = mix(self.own ^ u64::from(client));
         let kind = self.ports.as_ref().map_or(Port::Random, |ports| ports.get(own as u32));
-        let port = |bits: u64| 1024 + (((bits >> 32) * 64_512) >> 32) as u16;
         Sender {
             class,
             client,
             ipv6,
             port: match kind {
-                Port::Random => port(how),
-                Port::Own => port(own),
+                Port::Random => random_port(how),
+                Port::Own => random_port(own),
                 Port::Number(number) => number,
             },
             one_port: kind != Port::Random,
@@ -230,8 +236,13 @@ impl Clients {
 
     /// It matters to senders, and to the queries' bytes, who sends.
     pub(crate) fn matters(&self) -> bool {
-        self.classes.len() > 1 || self.ports.is_some() || self.says_families()
+        self.tcp || self.classes.len() > 1 || self.ports.is_some() || self.says_families()
     }
+}
+
+/// A port above those of services.
+fn random_port(bits: u64) -> u16 {
+    1024 + (((bits >> 32) * 64_512) >> 32) as u16
 }
 
 /// Clients that send about alike: how many, and the weight of all of them together.

@@ -7,11 +7,13 @@
 
 mod addresses;
 mod background;
+mod below;
 mod changes;
 mod cut;
 mod error;
 mod lines;
 mod lists;
+mod misses;
 mod names;
 mod pool;
 mod popular;
@@ -35,7 +37,8 @@ pub use names::{Found, Kind, NAMES_MAX, Names, Want, fuzz_names};
 pub use pool::{List, Lists};
 pub use popular::LeftOut;
 pub use profile::{
-    AddressFile, BELOW_MAX, BUILT_IN, CLASSES_MAX, Class, Law, Order, POPULAR_MAX, Profile, fuzz_profile,
+    AddressFile, BELOW_MAX, BUILT_IN, CLASSES_MAX, Class, Law, Order, POPULAR_MAX, Profile, SHAPES_MAX,
+    Shape, fuzz_profile,
 };
 pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
 pub use query::{Query, QuerySource};

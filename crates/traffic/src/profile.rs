@@ -7,6 +7,7 @@ mod class;
 mod file;
 mod law;
 mod parts;
+mod shape;
 mod values;
 mod write;
 
@@ -20,6 +21,7 @@ use wire::name::Name;
 pub use class::{AddressFile, Class};
 pub use file::fuzz_profile;
 pub use law::Law;
+pub use shape::Shape;
 
 /// The built-in profiles: name and text.
 pub const BUILT_IN: [(&str, &str); 3] = [
@@ -33,6 +35,9 @@ pub const BELOW_MAX: usize = 40;
 
 /// The most classes of clients.
 pub const CLASSES_MAX: usize = 256;
+
+/// The most shapes of names, of those that exist and of those that do not.
+pub const SHAPES_MAX: usize = 10_000;
 
 /// The most popular names, of those that exist and of those that do not.
 pub const POPULAR_MAX: usize = 10_000;
@@ -78,14 +83,16 @@ pub struct Profile {
     pub popular_nonexistent: BTreeMap<Name, f64>,
     /// Lengths of made labels, in octets, with their weights; empty: as seen at a root server.
     pub lengths: BTreeMap<u8, f64>,
-    /// Lengths of labels below delegations with their weights; empty: a host's usual name and labels of 3 to 15 octets.
-    pub lengths_below: BTreeMap<u8, f64>,
-    /// The same below names that do not exist.
-    pub lengths_below_nonexistent: BTreeMap<u8, f64>,
     /// Weights of 0, 1, 2, … labels below a delegation that exists; not used for other owners.
     pub below: Vec<f64>,
     /// The same for names that do not exist.
     pub below_nonexistent: Vec<f64>,
+    /// Lengths of the labels below a delegation that exists, with their weights, instead of [`Self::below`]; empty: as that
+    /// says.
+    pub shapes: BTreeMap<Shape, f64>,
+    /// The same of names that do not exist, instead of [`Self::below_nonexistent`] and [`Self::lengths`]: the last length
+    /// is that of the label that would have to exist first. A popular name is only asked for where that is as long as it.
+    pub shapes_nonexistent: BTreeMap<Shape, f64>,
     /// Records of the zone are asked for, each name with the type that it has there ([`Want::Records`]).
     pub types_of_zone: bool,
     /// Types with their weights; where [`Self::types_of_zone`], only used over a file of names, which has none.
@@ -95,6 +102,8 @@ pub struct Profile {
     pub types_itself: BTreeMap<u16, f64>,
     /// The same of queries for names that do not exist; empty: as those for names that do.
     pub types_nonexistent: BTreeMap<u16, f64>,
+    /// Share of truncated answers that are asked again over TCP, where nobody asks for another; `None`: it is not said.
+    pub retry: Option<f64>,
     /// Share of queries without a UDP checksum; where we write the packets (captures, AF_XDP).
     pub no_checksum: f64,
     /// Share of queries with a wrong UDP checksum; where we write the packets.
@@ -137,6 +146,11 @@ impl Profile {
     pub fn mean(&self, of: impl Fn(&Class) -> f64) -> f64 {
         let total: f64 = self.classes.iter().map(|class| class.share).sum();
         self.classes.iter().map(|class| class.share * of(class)).sum::<f64>() / total
+    }
+
+    /// Queries go over TCP, as those of some class do.
+    pub fn has_tcp(&self) -> bool {
+        self.classes.iter().any(|class| class.tcp > 0.0)
     }
 
     /// Names that do not exist are asked for.

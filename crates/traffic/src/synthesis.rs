@@ -3,7 +3,9 @@
 //! Everything about query `n` is drawn from (seed, `n`) alone, so any worker can make any query.
 
 use crate::background::Flood;
+use crate::below::Below;
 use crate::clients::Clients;
+use crate::misses::Misses;
 use crate::names::Kind;
 use crate::pool::Pick;
 use crate::popular::{LeftOut, Popular, Way};
@@ -16,42 +18,6 @@ use std::sync::Arc;
 use wire::Checksum;
 use wire::name::{MAX_LABEL, MAX_NAME};
 use wire::query::Edns;
-
-/// First labels of names with two or more labels below a delegation (assumed: hosts' usual names), of one size in
-/// memory: copying that is an instruction.
-const HOSTS: [&[u8; 5]; 8] = [
-    b"\x03www\0",
-    b"\x03ns1\0",
-    b"\x03ns2\0",
-    b"\x04mail",
-    b"\x03dns\0",
-    b"\x04smtp",
-    b"\x03ftp\0",
-    b"\x03mx1\0",
-];
-
-/// Lengths of labels that are made not to exist, in octets, with weights in per cent: as seen in one
-/// minute at a root-like server (shared data, nsd-live.pcap.xz, last labels of NXDOMAIN answers).
-const LENGTHS: [(u8, f64); 18] = [
-    (1, 1.0),
-    (2, 3.0),
-    (3, 11.0),
-    (4, 12.0),
-    (5, 14.0),
-    (6, 4.0),
-    (7, 7.0),
-    (8, 6.0),
-    (9, 7.0),
-    (10, 5.0),
-    (11, 6.0),
-    (12, 4.0),
-    (13, 5.0),
-    (14, 5.0),
-    (15, 5.0),
-    (19, 2.0),
-    (24, 2.0),
-    (34, 1.0),
-];
 
 /// Queries whose names are brought near together: with a million names each is a miss of all caches,
 /// and misses that do not wait for each other cost little more than one.
@@ -70,6 +36,7 @@ struct Manner {
     nonexistent: u64,
     rd: u64,
     df: u64,
+    tcp: u64,
 }
 
 impl Manner {
@@ -83,6 +50,7 @@ impl Manner {
             nonexistent: threshold(class.nonexistent),
             rd: threshold(class.rd),
             df: threshold(class.df),
+            tcp: threshold(class.tcp),
         }
     }
 }
@@ -97,12 +65,11 @@ pub struct Synthesis {
     order: Order,
     /// By class of clients.
     manners: Vec<Manner>,
-    /// Some class sets RD.
-    has_rd: bool,
+    /// Some class sets RD, or asks over TCP.
+    has_more: bool,
     below: Below,
-    below_nonexistent: Below,
     popular: Option<Popular>,
-    popular_nonexistent: Option<Popular>,
+    misses: Misses,
     left_out: Vec<LeftOut>,
     /// A name's own type goes before a drawn one.
     types_of_zone: bool,
@@ -112,7 +79,6 @@ pub struct Synthesis {
     types_itself: Option<Table<u16>>,
     /// Of names that do not exist, where they have others.
     types_nonexistent: Option<Table<u16>>,
-    lengths: Table<u8>,
     no_checksum: u64,
     bad_checksum: u64,
     /// Draws who sends, where it matters to a sender.
@@ -160,7 +126,8 @@ impl Synthesis {
         };
         let clients = Clients::new(profile, seed)?;
         let mut left_out = Vec::new();
-        let mut popular = |popular, exist| Popular::new(popular, &names, exist, &mut left_out);
+        let popular = Popular::new(&profile.popular, &names, true, &mut left_out);
+        let misses = Misses::new(profile, &names, &mut left_out);
         let others = |types: &BTreeMap<u16, f64>| {
             (!types.is_empty()).then(|| Table::new(types.iter().map(|(&t, &w)| (t, w))))
         };
@@ -173,20 +140,15 @@ impl Synthesis {
             step: u64::from(workers.max(1)),
             order: profile.order,
             manners: profile.classes.iter().map(Manner::new).collect(),
-            has_rd: profile.classes.iter().any(|class| class.rd > 0.0),
-            popular: popular(&profile.popular, true),
-            popular_nonexistent: popular(&profile.popular_nonexistent, false),
+            has_more: profile.has_tcp() || profile.classes.iter().any(|class| class.rd > 0.0),
+            popular,
             left_out,
-            below: Below::new(&profile.below, &profile.lengths_below),
-            below_nonexistent: Below::new(&profile.below_nonexistent, &profile.lengths_below_nonexistent),
+            below: Below::new(&profile.below, &profile.shapes),
+            misses,
             types_of_zone: profile.types_of_zone,
             types,
             types_itself: others(&profile.types_itself),
             types_nonexistent: others(&profile.types_nonexistent),
-            lengths: match profile.lengths.is_empty() {
-                true => Table::new(LENGTHS),
-                false => Table::new(profile.lengths.iter().map(|(&length, &weight)| (length, weight))),
-            },
             no_checksum: threshold(profile.no_checksum),
             bad_checksum: threshold(profile.no_checksum + profile.bad_checksum),
             ahead: [Default::default(); AHEAD],
@@ -214,74 +176,6 @@ impl Synthesis {
         }
         self.names.bring_near(self.ahead.map(|(_, pick)| pick));
         self.at = 0;
-    }
-
-    /// A name that does not exist: a made label before the zone's name.
-    ///
-    /// Where all names are known it is looked up, and made longer until it is not among them. Where
-    /// only a sample is known it cannot be there by construction (but for a wildcard): its third and
-    /// fourth characters are hyphens, as in no name that a registry hands out but those that begin
-    /// with "xn" (RFC 5890, section 2.3.1), and as in no delegation that `zone generate` makes.
-    fn push_nonexistent(&self, draws: &mut Draws, pick: Pick, out: &mut Vec<u8>) {
-        let start = out.len();
-        for attempt in 0u8.. {
-            let len = self.lengths.get(draws.bits() as u32) + attempt;
-            // More attempts than a label has room cannot be, but this ends even so: as in a sample.
-            if !self.names.is_complete() || usize::from(len) > MAX_LABEL {
-                push_label(out, draws, (usize::from(len) + 4).min(MAX_LABEL));
-                // The first letter must not make "xn--" of it.
-                out[start + 1] = b'q';
-                out[start + 3..start + 5].copy_from_slice(b"--");
-                out.extend_from_slice(self.names.origin(pick));
-                return;
-            }
-            push_label(out, draws, usize::from(len));
-            out.extend_from_slice(self.names.origin(pick));
-            if !self.names.contains(&out[start..]) {
-                return;
-            }
-            out.truncate(start);
-        }
-    }
-}
-
-/// Labels to go before a name.
-#[derive(Clone)]
-struct Below {
-    counts: Table<u8>,
-    /// `None`: a host's name first where there are two or more, labels of 3 to 15 octets otherwise.
-    lengths: Option<Table<u8>>,
-}
-
-impl Below {
-    fn new(counts: &[f64], lengths: &BTreeMap<u8, f64>) -> Self {
-        Self {
-            counts: Table::new(counts.iter().enumerate().map(|(n, &w)| (n as u8, w))),
-            lengths: (!lengths.is_empty()).then(|| Table::new(lengths.iter().map(|(&l, &w)| (l, w)))),
-        }
-    }
-
-    /// Appends as many as `bits` draw.
-    fn push(&self, out: &mut Vec<u8>, draws: &mut Draws, bits: u32) {
-        let count = self.counts.get(bits);
-        if let Some(lengths) = &self.lengths {
-            for _ in 0..count {
-                let len = lengths.get(draws.bits() as u32);
-                push_label(out, draws, len.into());
-            }
-            return;
-        }
-        for n in 0..count {
-            if n == 0 && count > 1 {
-                let host = HOSTS[draws.below(HOSTS.len() as u64) as usize];
-                let end = out.len() + 1 + usize::from(host[0]);
-                out.extend_from_slice(host);
-                out.truncate(end);
-            } else {
-                let len = 3 + draws.below(13) as usize;
-                push_label(out, draws, len);
-            }
-        }
     }
 }
 
@@ -332,19 +226,22 @@ impl QuerySource for Synthesis {
         let (qtype, size) = pair();
         let (nonexistent, checksum) = pair();
         let (below, popular) = pair();
-        let rd = if self.has_rd { pair().0 } else { 0 };
+        let (rd, tcp) = if self.has_more { pair() } else { (0, 0) };
 
         let sender = self.clients.as_mut().map(|clients| clients.sender(index));
         let manner = &self.manners[sender.map_or(0, |sender| usize::from(sender.class))];
         query.index = index;
-        query.df = df < manner.df;
+        query.tcp = tcp < manner.tcp;
+        query.df = df < manner.df && !query.tcp;
         let mut flood = self.flood.as_mut().and_then(|flood| flood.draw(index));
         query.background = flood.is_some();
         query.nonexistent = nonexistent < manner.nonexistent && !query.background;
-        (query.at, query.tcp) = (None, false);
-        query.client = sender.and_then(|sender| sender.flow());
+        query.at = None;
+        // Over TCP each client has connections of its own.
+        query.client = sender.and_then(|sender| if query.tcp { Some(sender.client) } else { sender.flow() });
         query.ipv6 = sender.filter(|_| self.families).map(|sender| sender.ipv6);
         query.checksum = match checksum {
+            _ if query.tcp => Checksum::Right,
             c if c < self.no_checksum => Checksum::Absent,
             c if c < self.bad_checksum => Checksum::Bad,
             _ => Checksum::Right,
@@ -360,9 +257,8 @@ impl QuerySource for Synthesis {
             query.list = None;
             flood.push_name(draws, &self.names, pick, out);
         } else if query.nonexistent {
-            self.below_nonexistent.push(out, &mut draws, below as u32);
-            let way = self.popular_nonexistent.as_ref().and_then(|names| names.draw(popular as u32));
-            if let Some(Way::Literal { name, .. }) = way {
+            let length = self.misses.below.push_before(out, &mut draws, below as u32);
+            if let Some(Way::Literal { name, .. }) = self.misses.popular(length, popular as u32) {
                 query.list = None;
                 out.extend_from_slice(name.as_wire());
             } else {
@@ -370,7 +266,7 @@ impl QuerySource for Synthesis {
                 query.list = absent.map(|pick| pick.list);
                 match absent {
                     Some(pick) => out.extend_from_slice(self.names.name(pick)),
-                    None => self.push_nonexistent(&mut draws, pick, out),
+                    None => self.misses.push(&mut draws, &self.names, (pick, length), out),
                 }
             }
         } else {

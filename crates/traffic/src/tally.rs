@@ -24,6 +24,8 @@ pub struct Tally {
     pub rd: u64,
     /// With DF.
     pub df: u64,
+    /// Over TCP.
+    pub tcp: u64,
     /// Without a checksum.
     pub no_checksum: u64,
     /// With a wrong checksum.
@@ -56,6 +58,7 @@ impl Tally {
             self.lists[list] += 1;
         }
         self.df += u64::from(query.df);
+        self.tcp += u64::from(query.tcp);
         self.no_checksum += u64::from(query.checksum == Checksum::Absent);
         self.bad_checksum += u64::from(query.checksum == Checksum::Bad);
         self.rd += u64::from(wire::header::Header::new(&query.bytes).is_some_and(|header| header.rd()));

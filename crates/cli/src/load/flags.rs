@@ -86,9 +86,9 @@ pub struct Sending {
     /// How queries travel
     #[arg(long, value_enum, default_value_t = Transport::Udp)]
     transport: Transport,
-    /// The share of truncated answers that is asked again over TCP [with udp+tcp]
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
-    retry: f64,
+    /// The share of truncated answers that is asked again over TCP, with udp+tcp [default: the profile's, or 1]
+    #[arg(long, value_name = "SHARE")]
+    retry: Option<f64>,
     /// How packets are sent: auto takes AF_XDP for rates that sockets do not reach, where it can
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     backend: Backend,

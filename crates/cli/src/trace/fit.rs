@@ -96,13 +96,22 @@ fn sentences(output: &Path, fitted: &Fitted) -> String {
             profile.popular_nonexistent.len()
         ),
     };
+    let retry = match profile.retry {
+        Some(_) => format!(
+            "; {} of {} truncated answers were asked again over TCP",
+            grouped(sample.left_out.retries),
+            grouped(sample.truncated)
+        ),
+        None => String::new(),
+    };
     let rate = sample.rate.map_or_else(String::new, |rate| format!(", {rate:.1} a second"));
     format!(
-        "{}: profile of {} queries{rate} (± {:.2} % of a share near a half)\n{} clients in {} classes; {hits}\n",
+        "{}: profile of {} queries{rate} (± {:.2} % of a share near a half)\n{} clients in {} classes; {hits}\n{} over TCP{retry}\n",
         output.display(),
         grouped(sample.queries),
         sample.error() * 100.0,
         grouped(sample.clients),
         sample.classes,
+        share(sample.tcp, sample.queries),
     )
 }

@@ -296,7 +296,7 @@ fn truncated_answers_are_asked_again_with_their_probability() {
     for (retry, share) in [(1.0, 1.0..=1.0), (0.3, 0.2..=0.4), (0.0, 0.0..=0.0)] {
         let s = LoadSpec { deadline: SECOND, ..spec(&dir, udp.addr, 1.0, SECOND) };
         let few = Connections { most: 4, ..Connections::default() };
-        let s = LoadSpec { transport: Transport::UdpTcp, retry, connections: few, ..s };
+        let s = LoadSpec { transport: Transport::UdpTcp, retry: Some(retry), connections: few, ..s };
         let r = run(&closed(s, 8, 1000));
         assert_eq!((r.counts.answered, r.counts.truncated), (1000, 1000), "{}", brief(&r));
         assert_eq!(r.counts.rcodes.get("NXDOMAIN"), None, "retries are counted by themselves");

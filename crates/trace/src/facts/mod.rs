@@ -19,6 +19,7 @@ pub use collector::Collector;
 pub use read::{collect, collect_rssac002};
 pub use report::Report;
 pub use retries::RETRY_WINDOW;
+pub(crate) use retries::Retries;
 pub use rssac002::Rssac002;
 pub use series::{Line, Series};
 pub use sizes::Sizes;

@@ -82,7 +82,8 @@ fn class(v6: bool, group: &Group, total: u64, misses: f64, most: u32) -> Class {
         edns_sizes_do: sizes(true),
         nonexistent: share(group.misses, group.judged, misses),
         rd: share(group.rd, queries, 0.0),
-        df: if v6 { 0.0 } else { share(group.df, queries, 0.0) },
+        df: if v6 { 0.0 } else { share(group.df, queries - group.tcp, 0.0) },
+        tcp: share(group.tcp, queries, 0.0),
     };
     if class.edns_sizes.is_empty() {
         // All have DO: a profile says their sizes as those of all.

@@ -32,13 +32,21 @@ struct Client {
     misses: u64,
     rd: u64,
     df: u64,
-    /// The source port, while it is always the same.
+    tcp: u64,
+    /// The source port over UDP, while it is always the same.
     port: Option<u16>,
 }
 
-/// What goes together: the family, how most queries of a client use EDNS, and whether its misses are like those of its
-/// like.
-pub(super) type Kind = (bool, Manner, Misses);
+/// How a query travelled.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum How {
+    Udp { port: u16, df: bool },
+    Tcp,
+}
+
+/// What goes together: the family, how most queries of a client use EDNS, whether its misses are like those of its like,
+/// and whether most of its queries go over TCP.
+pub(super) type Kind = (bool, Manner, Misses, bool);
 
 /// A client's misses, against those of its like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +65,7 @@ pub(super) struct Group {
     pub misses: u64,
     pub rd: u64,
     pub df: u64,
+    pub tcp: u64,
     pub manners: BTreeMap<Manner, u64>,
 }
 
@@ -83,6 +92,11 @@ fn is_v6(key: u128) -> bool {
 }
 
 impl Client {
+    /// Most of its queries go over TCP.
+    fn is_tcp(&self) -> bool {
+        2 * self.tcp > self.queries
+    }
+
     /// How most of its queries use EDNS.
     fn manner(&self) -> Manner {
         self.manners.iter().max_by_key(|(manner, count)| (*count, *manner)).and_then(|m| m.0)
@@ -113,6 +127,7 @@ impl Group {
         self.misses += client.misses;
         self.rd += client.rd;
         self.df += client.df;
+        self.tcp += client.tcp;
         for &(manner, count) in &client.manners {
             *self.manners.entry(manner).or_default() += count;
         }
@@ -126,6 +141,7 @@ impl Group {
         self.misses += other.misses;
         self.rd += other.rd;
         self.df += other.df;
+        self.tcp += other.tcp;
         for (&manner, count) in &other.manners {
             *self.manners.entry(manner).or_default() += count;
         }
@@ -135,7 +151,7 @@ impl Group {
 impl Ports {
     fn add(&mut self, client: &Client) {
         match client.port {
-            _ if client.queries < 2 => {}
+            _ if client.queries - client.tcp < 2 => {}
             Some(port) => *self.fixed.entry(port).or_default() += 1,
             None => self.random += 1,
         }
@@ -144,18 +160,23 @@ impl Ports {
 
 impl Crowd {
     /// A query.
-    pub fn asked(&mut self, key: u128, port: u16, manner: Manner, rd: bool, df: bool) {
+    pub fn asked(&mut self, key: u128, how: How, manner: Manner, rd: bool) {
         if let Some(all) = &mut self.all {
             all.add(number(key));
         }
         let client = self.clients.entry(key).or_default();
-        if client.queries == 0 {
-            client.port = Some(port);
+        match how {
+            How::Udp { port, df } => {
+                if client.queries == client.tcp {
+                    client.port = Some(port);
+                }
+                client.port = client.port.filter(|&first| first == port);
+                client.df += u64::from(df);
+            }
+            How::Tcp => client.tcp += 1,
         }
-        client.port = client.port.filter(|&first| first == port);
         client.queries += 1;
         client.rd += u64::from(rd);
-        client.df += u64::from(df);
         client.add_manner(manner);
         if self.clients.len() > CLIENTS_MAX {
             self.give_up_half();
@@ -181,7 +202,10 @@ impl Crowd {
         let (_, &mut middle, _) = counts.select_nth_unstable(CLIENTS_MAX / 2);
         for (key, client) in self.clients.extract_if(|_, client| client.queries <= middle) {
             self.ports.add(&client);
-            self.pools.entry((is_v6(key), client.manner(), Misses::Usual)).or_default().add(&client);
+            self.pools
+                .entry((is_v6(key), client.manner(), Misses::Usual, client.is_tcp()))
+                .or_default()
+                .add(&client);
         }
     }
 
@@ -212,10 +236,8 @@ impl Crowd {
         for (key, client) in &clients {
             let (v6, manner) = (is_v6(*key), client.manner());
             let (judged, misses) = usual[&(v6, manner)];
-            pools
-                .entry((v6, manner, client.misses(misses as f64 / judged.max(1) as f64)))
-                .or_default()
-                .add(client);
+            let off = client.misses(misses as f64 / judged.max(1) as f64);
+            pools.entry((v6, manner, off, client.is_tcp())).or_default().add(client);
             ports.add(client);
         }
         (pools, ports)

@@ -1,21 +1,18 @@
 //! From events to a profile.
 
 use super::classes::{classes, ports, rounded};
-use super::clients::{Crowd, Manner};
+use super::clients::{Crowd, How, Manner};
 use super::counts::NameCounts;
 use super::intervals::Intervals;
 use super::judge::{Place, Verdict, of_answer, of_zone};
-use super::{Fitted, LeftOut, POPULAR, Sample, warnings};
-use crate::facts::key;
+use super::{Fitted, LeftOut, POPULAR, SHAPES, Sample, warnings};
+use crate::facts::{Retries, key};
 use crate::pair::Pairs;
 use crate::read::{ChecksumState, Event, Message, Reader};
 use std::collections::BTreeMap;
-use traffic::{Background, Names, Order, Profile};
+use traffic::{Background, Names, Order, Profile, Shape};
 use wire::name::Name;
 use wire::{class, name, opt, question};
-
-/// Numbers of labels below a name that are told apart.
-const BELOW: usize = traffic::BELOW_MAX + 1;
 
 /// Collects what a profile is made of.
 pub(super) struct Collector<'a> {
@@ -26,15 +23,14 @@ pub(super) struct Collector<'a> {
     pub(super) intervals: Intervals,
     /// Of names that exist, and of others.
     names: [NameCounts; 2],
-    /// Labels below these.
-    below: [[u64; BELOW]; 2],
+    /// The lengths of labels, as octets: of those below delegations that exist; of names that do not, down to the label
+    /// that would have to.
+    shapes: [NameCounts; 2],
     /// Of queries for names that exist with labels below, for others, for those of which nothing is known, and for names
     /// that exist without labels below.
     types: [BTreeMap<u16, u64>; 4],
-    /// By the length of the label that does not exist.
-    lengths: BTreeMap<u8, u64>,
-    /// The lengths of labels below names that exist, and below others.
-    lengths_below: [[u64; 64]; 2],
+    /// Truncated answers that nobody asked again for.
+    retries: Retries,
     pub(super) checksums: BTreeMap<ChecksumState, u64>,
     pub(super) sample: Sample,
     /// Source ports that were seen: one, or several.
@@ -52,10 +48,9 @@ impl<'a> Collector<'a> {
             crowd: Crowd::default(),
             intervals: Intervals::default(),
             names: Default::default(),
-            below: [[0; BELOW]; 2],
+            shapes: Default::default(),
             types: Default::default(),
-            lengths: BTreeMap::new(),
-            lengths_below: [[0; 64]; 2],
+            retries: Retries::default(),
             checksums: BTreeMap::new(),
             sample: Sample::default(),
             ports: None,
@@ -88,9 +83,6 @@ impl<'a> Collector<'a> {
     /// A query that is of no profile, and why.
     fn left_out(&mut self, message: &Message<'_>) -> Option<&mut u64> {
         let out = &mut self.sample.left_out;
-        if message.tcp.is_some() {
-            return Some(&mut out.tcp);
-        }
         if !message.is_whole() {
             return Some(&mut out.cut_short);
         }
@@ -100,6 +92,9 @@ impl<'a> Collector<'a> {
         match question::parse(message.bytes) {
             None => Some(&mut out.damaged),
             Some(question) if question.qclass != class::IN => Some(&mut out.classes),
+            Some(_) if message.tcp.is_some() && self.retries.over_tcp(message).is_some() => {
+                Some(&mut out.retries)
+            }
             Some(_) => None,
         }
     }
@@ -113,14 +108,22 @@ impl<'a> Collector<'a> {
         let manner: Manner = opt::find(message.bytes).map(|opt| (opt.udp_size, opt.do_bit()));
         let client = key(message.from.ip());
         let port = message.from.port();
+        let tcp = message.tcp.is_some();
         if self.sample.queries == 0 {
             self.ports = Some(port);
         }
         self.ports = self.ports.filter(|&first| first == port);
         self.sample.queries += 1;
+        self.sample.tcp += u64::from(tcp);
         self.intervals.add(message.at);
-        *self.checksums.entry(message.checksum).or_default() += 1;
-        self.crowd.asked(client, port, manner, message.header().rd(), message.df);
+        if !tcp {
+            *self.checksums.entry(message.checksum).or_default() += 1;
+        }
+        let how = match tcp {
+            true => How::Tcp,
+            false => How::Udp { port, df: message.df },
+        };
+        self.crowd.asked(client, how, manner, message.header().rd());
         match self.zone {
             Some(zone) => {
                 let verdict = of_zone(zone, &self.qname);
@@ -137,7 +140,11 @@ impl<'a> Collector<'a> {
 
     fn response(&mut self, message: &Message<'_>) {
         self.sample.responses += 1;
-        if self.zone.is_some() || message.tcp.is_some() {
+        if message.tcp.is_none() && message.header().tc() {
+            self.sample.truncated += 1;
+            self.retries.truncated(message, 0);
+        }
+        if self.zone.is_some() {
             return;
         }
         let Some((client, _)) = self.pairs.answer(message) else { return };
@@ -172,16 +179,15 @@ impl<'a> Collector<'a> {
         let (labels, part) = self.qname.split_at(self.qname.len() - octets);
         self.names[which].add(part);
         if cut {
-            let (mut count, mut labels) = (0, labels);
+            let (mut shape, mut len, mut labels) = ([0; 128], 0, labels);
             while let Some((&length, rest)) = labels.split_first() {
                 labels = rest.get(usize::from(length)..).unwrap_or_default();
-                self.lengths_below[which][usize::from(length & 63)] += 1;
-                count += 1;
+                (shape[len], len) = (length, len + 1);
             }
-            self.below[which][count.min(BELOW - 1)] += 1;
-        }
-        if miss {
-            *self.lengths.entry(part[0]).or_default() += 1;
+            if miss {
+                (shape[len], len) = (part[0], len + 1);
+            }
+            self.shapes[which].add(&shape[..len]);
         }
     }
 
@@ -191,7 +197,9 @@ impl<'a> Collector<'a> {
         self.pairs.finish(|_| *given_up += 1);
         let rate = self.intervals.rate();
         let (law, law_rate) = self.intervals.law();
-        let Sample { queries, hits, misses, .. } = self.sample;
+        let Sample { queries, hits, misses, truncated, left_out, .. } = &self.sample;
+        let (queries, hits, misses, truncated) = (*queries, *hits, *misses, *truncated);
+        let retries = left_out.retries;
         let judged = hits + misses;
         let warnings = warnings::of(&self, &self.crowd, reader);
         self.sample.rate = rate.map(rounded);
@@ -211,15 +219,6 @@ impl<'a> Collector<'a> {
         let types = types.unwrap_or(of_hits);
         let weights = |counts: &BTreeMap<u16, u64>| counts.iter().map(|(&t, &n)| (t, n as f64)).collect();
         let [exist, absent_names] = &self.names;
-        let popular_exist = popular(exist, &mut |_, _| {});
-        let mut lengths = self.lengths.clone();
-        let popular_nonexistent = popular(absent_names, &mut |name, count| {
-            // What is popular is asked for as it is; the lengths are of the others.
-            if let Some(of_length) = lengths.get_mut(&name[0]) {
-                *of_length = of_length.saturating_sub(count);
-            }
-        });
-        lengths.retain(|_, count| *count > 0);
         let (groups, fixed) = self.crowd.groups();
         let classes = classes(groups, if nowhere { 0.0 } else { misses as f64 / judged as f64 });
         self.sample.classes = classes.len();
@@ -228,17 +227,18 @@ impl<'a> Collector<'a> {
             about: format!("Fitted from {about}: {} queries{rate}", measure::units::grouped(queries)),
             order: Order::Uniform,
             lists: Vec::new(),
-            popular: popular_exist,
-            lengths: lengths.into_iter().map(|(length, count)| (length, count as f64)).collect(),
-            lengths_below: by_length(&self.lengths_below[0]),
-            lengths_below_nonexistent: by_length(&self.lengths_below[1]),
-            below: below(&self.below[0]),
-            below_nonexistent: below(&self.below[1]),
+            popular: popular(exist),
+            lengths: BTreeMap::new(),
+            below: vec![1.0],
+            below_nonexistent: vec![1.0],
+            shapes: shapes(&self.shapes[0]),
+            shapes_nonexistent: shapes(&self.shapes[1]),
             types_of_zone: false,
             types: weights(types),
             types_itself: if of_hits.is_empty() { BTreeMap::new() } else { weights(of_itself) },
             types_nonexistent: if misses > 0 { weights(of_misses) } else { BTreeMap::new() },
-            popular_nonexistent,
+            popular_nonexistent: popular(absent_names),
+            retry: (truncated > 0).then(|| rounded(retries as f64 / truncated as f64).min(1.0)),
             no_checksum: rounded(absent as f64 / known),
             bad_checksum: rounded(believed as f64 / known),
             ports: ports(&fixed),
@@ -251,10 +251,9 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// The popular names with their shares; `each` hears them with their counts.
-fn popular(names: &NameCounts, each: &mut dyn FnMut(&[u8], u64)) -> BTreeMap<Name, f64> {
+/// The popular names with their shares.
+fn popular(names: &NameCounts) -> BTreeMap<Name, f64> {
     let share = |(name, count): (&[u8], u64)| {
-        each(name, count);
         // Rounded down, so that all together are not more than 1.
         let share = (count as f64 / names.total as f64 * 1e6).floor() / 1e6;
         Name::from_wire(name).ok().map(|name| (name, share))
@@ -262,24 +261,15 @@ fn popular(names: &NameCounts, each: &mut dyn FnMut(&[u8], u64)) -> BTreeMap<Nam
     names.popular(POPULAR).into_iter().filter_map(share).filter(|(_, share)| *share > 0.0).collect()
 }
 
-/// Weights of lengths.
-fn by_length(counts: &[u64; 64]) -> BTreeMap<u8, f64> {
-    (0..)
-        .zip(counts)
-        .filter(|(_, count)| **count > 0)
-        .map(|(length, &count)| (length, count as f64))
-        .collect()
-}
-
-/// Weights of labels below, without zeros at the end.
-fn below(counts: &[u64; BELOW]) -> Vec<f64> {
-    let last = counts.iter().rposition(|&count| count > 0);
-    last.map_or_else(|| vec![1.0], |last| counts[..=last].iter().map(|&count| count as f64).collect())
+/// Shapes with their weights.
+fn shapes(counts: &NameCounts) -> BTreeMap<Shape, f64> {
+    let shape = |(lengths, weight): (&[u8], f64)| Some((Shape::new(lengths)?, rounded(weight)));
+    counts.thinned(SHAPES).into_iter().filter_map(shape).collect()
 }
 
 impl LeftOut {
     /// All together.
     pub fn sum(&self) -> u64 {
-        self.tcp + self.cut_short + self.opcodes + self.classes + self.damaged
+        self.retries + self.cut_short + self.opcodes + self.classes + self.damaged
     }
 }

@@ -34,6 +34,29 @@ impl NameCounts {
         }
     }
 
+    /// Everything with its weight, where that is no more than `most` things. Otherwise the more frequent half of so many;
+    /// for all others stands a sample of them, in the order of their octets: each as often as its count.
+    pub fn thinned(&self, most: usize) -> Vec<(&[u8], f64)> {
+        let mut all: Vec<(&[u8], u64)> = self.counts.iter().map(|(name, &count)| (&**name, count)).collect();
+        all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        let kept = if all.len() <= most { all.len() } else { most / 2 };
+        let rest = &mut all[kept..];
+        rest.sort_unstable();
+        let (total, sample) = (rest.iter().map(|r| r.1).sum::<u64>() as f64, (most - most / 2) as f64);
+        let step = total / sample;
+        let (mut sum, mut next, mut drawn) = (0.0, step / 2.0, Vec::new());
+        for &mut (name, count) in rest {
+            sum += count as f64;
+            let times = if next < sum { ((sum - next) / step).ceil() } else { 0.0 };
+            if times > 0.0 {
+                next += times * step;
+                drawn.push((name, times * step));
+            }
+        }
+        all.truncate(kept);
+        all.into_iter().map(|(name, count)| (name, count as f64)).chain(drawn).collect()
+    }
+
     /// Names that came more often than others by no accident, the most frequent first, at most `most`: ten times at
     /// least, and more than six standard deviations above the mean of all that come after.
     pub fn popular(&self, most: usize) -> Vec<(&[u8], u64)> {
@@ -76,6 +99,27 @@ mod tests {
         assert!(few.popular(200).is_empty());
         few.add(b"few");
         assert_eq!(few.popular(200), [(&b"few"[..], 10)]);
+    }
+
+    #[test]
+    fn a_sample_stands_for_what_is_rare() {
+        let mut counts = NameCounts::default();
+        for n in 0u32..10_000 {
+            counts.add(&(n % 1000).to_be_bytes());
+            counts.add(b"often");
+        }
+        assert_eq!(counts.thinned(1001).len(), 1001);
+        let few = counts.thinned(100);
+        assert!(few.len() <= 100 && few[0] == (b"often", 10_000.0));
+        let weight = |low: u32| {
+            let of = few.iter().filter(|(name, _)| **name >= low.to_be_bytes()[..] && **name < b"o"[..]);
+            of.map(|w| w.1).sum::<f64>()
+        };
+        assert!(
+            (weight(0) - 10_000.0).abs() < 1e-6 && (weight(500) - 5_000.0).abs() < 250.0,
+            "{}",
+            weight(500)
+        );
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! and misses, family, RD and DF. Of more than a million clients those that ask least, and of more than 131,072 names
 //! those that are asked for least, are not known one by one; [`Sample`] and the warnings say so.
 //!
-//! A profile has queries over UDP, of opcode 0 and class IN; what else there was is counted.
+//! A profile has queries of opcode 0 and class IN; what else there was is counted. A query over TCP that follows a truncated
+//! answer is none of its clients' choice: it is counted in [`Profile::retry`], and in nothing else.
 
 mod classes;
 mod clients;
@@ -27,6 +28,9 @@ use traffic::{Names, Profile};
 /// The most popular names of a profile, of those that exist and of those that do not.
 pub const POPULAR: usize = 200;
 
+/// The most shapes of a profile, of names that exist and of others.
+pub const SHAPES: usize = 500;
+
 /// Packets after which is told how far it is.
 const STEP: u64 = 1 << 16;
 
@@ -38,8 +42,8 @@ pub enum Error {
     Read(#[from] read::Error),
     /// There is nothing to fit to.
     #[error(
-        "no query over UDP to fit a profile to: {messages} messages, of them {responses} responses; {left_out} queries are \
-         left out (TCP, other opcodes and classes, cut short, damaged). Is it a capture of a server's port?"
+        "no query to fit a profile to: {messages} messages, of them {responses} responses; {left_out} queries are left out \
+         (retries over TCP, other opcodes and classes, cut short, damaged). Is it a capture of a server's port?"
     )]
     Nothing {
         /// Messages in the captures.
@@ -67,8 +71,12 @@ pub struct Fitted {
 pub struct Sample {
     /// Queries that the profile is made of.
     pub queries: u64,
+    /// Of them, over TCP.
+    pub tcp: u64,
     /// Responses in the captures.
     pub responses: u64,
+    /// Of them, truncated.
+    pub truncated: u64,
     /// Of the queries, those with an answer.
     pub answered: u64,
     /// Of the queries, those without.
@@ -98,8 +106,8 @@ pub struct Sample {
 /// Queries that are of no profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// Over TCP.
-    pub tcp: u64,
+    /// Asked again over TCP, as the answer over UDP was truncated: they are the server's doing.
+    pub retries: u64,
     /// Not captured in full.
     pub cut_short: u64,
     /// Of another opcode than 0.

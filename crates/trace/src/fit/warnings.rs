@@ -102,13 +102,23 @@ pub(super) fn of(collector: &Collector<'_>, crowd: &Crowd, reader: &Reader) -> V
         warn(
             "left_out",
             format!(
-                "{} queries are of no profile and left out: {} over TCP, {} of other opcodes, {} of other classes than IN, \
-                 {} damaged",
+                "{} queries are of no profile and left out: {} asked again over TCP, as the answer was truncated, {} of other \
+                 opcodes, {} of other classes than IN, {} damaged",
                 grouped(left),
-                grouped(sample.left_out.tcp),
+                grouped(sample.left_out.retries),
                 grouped(sample.left_out.opcodes),
                 grouped(sample.left_out.classes),
                 grouped(sample.left_out.damaged)
+            ),
+        );
+    }
+    if sample.tcp > 0 && sample.responses == 0 {
+        warn(
+            "tcp_without_answers",
+            format!(
+                "{} queries over TCP, and no answer in the capture: which of them asked again after a truncated one cannot \
+                 be told, and all count as asked over TCP at once (set packets.retry, and tcp lower, if you know better)",
+                grouped(sample.tcp)
             ),
         );
     }

@@ -1,10 +1,11 @@
 //! Writing captures, streamed: [`Layout`] puts packets into a file, [`Writer`] makes a packet of a query.
 //!
-//! What is made is Ethernet, IPv4 or IPv6, UDP. Both addresses of a packet must be of one family. Addresses of Ethernet
+//! What is made is Ethernet, IPv4 or IPv6, UDP or TCP. Both addresses of a packet must be of one family. Addresses of Ethernet
 //! are locally administered ones.
 
 pub(crate) mod build;
 mod file;
+pub(crate) mod tcp;
 
 use crate::read::Frame;
 use build::IpFields;
@@ -94,26 +95,56 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, layout, frame: Vec::with_capacity(1024) })
     }
 
-    /// Adds a query at a time, in nanoseconds since 1970. DF counts over IPv4 only; a checksum is absent
+    /// Adds a query at a time: a packet, or a TCP connection of its own with both ends' segments, all at that time, in nanoseconds since 1970. DF counts over IPv4 only; a checksum is absent
     /// over IPv4 only, since IPv6 demands one (RFC 8200, section 8.1): there it is right.
     ///
     /// # Errors
     /// The writer's; a time or a packet that cannot be.
     pub fn write(&mut self, at: Nanos, route: Route, query: &Query) -> Result<(), Error> {
+        if query.tcp {
+            return self.connection(at, route, query);
+        }
         let packet = self.packets() + 1;
         self.build(route, query, packet).map_err(|what| Error::Packet { packet, what })?;
+        self.add(at)
+    }
+
+    fn add(&mut self, at: Nanos) -> Result<(), Error> {
         let frame = Frame { link: ETHERNET, bytes: &self.frame, len: self.frame.len() };
         self.layout.add(at, frame, &mut self.out)
+    }
+
+    /// A connection with one query.
+    fn connection(&mut self, at: Nanos, route: Route, query: &Query) -> Result<(), Error> {
+        let mut data = tcp::framed(&query.bytes);
+        wire::header::set_id(&mut data[2..], route.id);
+        let mut numbers = tcp::Numbers::new(self.packets());
+        for part in tcp::HANDSHAKE.into_iter().chain(tcp::parts(false, &data)).chain(tcp::GOODBYE) {
+            let packet = self.packets() + 1;
+            let (from, to) = if part.0 { (route.to, route.from) } else { (route.from, route.to) };
+            self.ethernet(part.0, from);
+            let fields = IpFields { id: packet as u16, df: true, ttl: build::HOPS };
+            build::tcp(&mut self.frame, numbers.segment(part, (from, to)), fields)
+                .map_err(|what| Error::Packet { packet, what })?;
+            self.add(at)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a frame; `back`: from the server.
+    fn ethernet(&mut self, back: bool, from: SocketAddr) {
+        let (to_mac, from_mac) = if back { (CLIENT_MAC, SERVER_MAC) } else { (SERVER_MAC, CLIENT_MAC) };
+        self.frame.clear();
+        self.frame.extend_from_slice(&to_mac);
+        self.frame.extend_from_slice(&from_mac);
+        self.frame.extend_from_slice(&build::ether_type(from.ip()));
     }
 
     /// Builds the frame from Ethernet to the end of the message.
     fn build(&mut self, route: Route, query: &Query, packet: u64) -> Result<(), String> {
         let Route { from, to, id } = route;
+        self.ethernet(false, from);
         let frame = &mut self.frame;
-        frame.clear();
-        frame.extend_from_slice(&SERVER_MAC);
-        frame.extend_from_slice(&CLIENT_MAC);
-        frame.extend_from_slice(&build::ether_type(from.ip()));
         let fields = IpFields { id: packet as u16, df: query.df, ttl: build::HOPS };
         let message = build::udp(frame, (from, to), fields, &query.bytes)?;
         // The ID is set before the checksum is computed.

@@ -32,9 +32,9 @@ fn generate(path: &Path, profile: &Profile, zone: &Path, count: u64, seed: u64, 
     let mut writer = Writer::new(BufWriter::new(File::create(path).unwrap())).unwrap();
     let mut query = Query::default();
     let times = profile.law.arrivals(profile.rate().unwrap_or(5000.0), Seed(seed)).times();
-    for (n, at) in (0..count).zip(times) {
+    for (_, at) in (0..count).zip(times) {
         assert!(source.next(&mut query).unwrap());
-        let (from, id) = clients.get(n);
+        let (from, id) = clients.get(&query);
         let to = if from.is_ipv4() { (SERVER_V4, 53).into() } else { (SERVER_V6, 53).into() };
         let at: Nanos = 1_000_000_000 * SECOND + at;
         writer.write(at, Route { from, to, id }, &query).unwrap();
@@ -126,6 +126,27 @@ fn assert_shares<K: Ord + std::fmt::Debug>(
     }
 }
 
+/// Weights of the numbers of labels before those of the zone, nine and more together.
+fn by_count(profile: &Profile, misses: bool) -> BTreeMap<usize, f64> {
+    let shapes = if misses { &profile.shapes_nonexistent } else { &profile.shapes };
+    let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
+    for (shape, weight) in shapes {
+        *sums.entry(shape.lengths().len().min(9)).or_default() += weight;
+    }
+    normal(&sums)
+}
+
+/// Weights of the lengths of the last of these labels, 16 and more octets together.
+fn by_length(profile: &Profile, misses: bool) -> BTreeMap<usize, f64> {
+    let shapes = if misses { &profile.shapes_nonexistent } else { &profile.shapes };
+    let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
+    for (shape, weight) in shapes {
+        *sums.entry(shape.lengths().last().map_or(0, |&length| usize::from(length.min(16)))).or_default() +=
+            weight;
+    }
+    normal(&sums)
+}
+
 fn mean(profile: &Profile, of: impl Fn(&traffic::Class) -> f64) -> BTreeMap<(), f64> {
     [((), profile.mean(of))].into()
 }
@@ -139,13 +160,14 @@ fn assert_same(expected: &Profile, found: &Fitted, zone: &Names, n: f64, within:
     assert_shares("misses", &by(&cells, |c| c.2), &by(&other, |c| c.2), n, 0.0);
     assert_shares("cells", &cells, &other, n, within);
     assert_shares("RD", &mean(expected, |c| c.rd), &mean(got, |c| c.rd), n, 0.0);
+    assert_shares("TCP", &mean(expected, |c| c.tcp), &mean(got, |c| c.tcp), n, 0.0);
     let df = |c: &traffic::Class| c.df * (1.0 - c.ipv6);
     assert_shares("DF", &mean(expected, df), &mean(got, df), n, 0.0);
     let misses = expected.mean(|c| c.nonexistent);
     let (of_hits, of_misses) = (n * (1.0 - misses), n * misses);
     // Labels go below delegations, not below the apex.
     let apex = expected.popular.get(&Name::root()).copied().unwrap_or(0.0);
-    let bare = expected.below[0] / expected.below.iter().sum::<f64>();
+    let bare = by_count(expected, false).get(&0).copied().unwrap_or(0.0);
     let itself = apex + (1.0 - apex) * bare;
     let below = if itself < 1.0 { 1.0 - itself } else { 1.0 };
     assert_shares("types", &normal(&expected.types), &normal(&got.types), of_hits * below, 0.0);
@@ -156,33 +178,14 @@ fn assert_same(expected: &Profile, found: &Fitted, zone: &Names, n: f64, within:
     let types =
         if expected.types_nonexistent.is_empty() { &expected.types } else { &expected.types_nonexistent };
     assert_shares("types of misses", &normal(types), &normal(&got.types_nonexistent), of_misses, 0.0);
-    // Of many long labels a name loses some, as it has no room: nine and more are taken together.
-    let labels = |weights: &[f64]| {
-        let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
-        weights.iter().enumerate().for_each(|(count, w)| *sums.entry(count.min(9)).or_default() += w);
-        normal(&sums)
-    };
-    assert_shares("below", &labels(&expected.below), &labels(&got.below), of_hits * (1.0 - apex), 0.0);
-    assert_shares(
-        "below misses",
-        &labels(&expected.below_nonexistent),
-        &labels(&got.below_nonexistent),
-        of_misses,
-        0.0,
-    );
+    // What a name has no room for it loses from the left, and what is rare is known from a sample.
     for (what, was, is, of) in [
-        ("lengths below", &expected.lengths_below, &got.lengths_below, of_hits * (1.0 - apex)),
-        (
-            "lengths below misses",
-            &expected.lengths_below_nonexistent,
-            &got.lengths_below_nonexistent,
-            of_misses,
-        ),
+        ("shapes", by_count(expected, false), by_count(got, false), of_hits * (1.0 - apex)),
+        ("shapes of misses", by_count(expected, true), by_count(got, true), of_misses),
+        ("lengths", by_length(expected, false), by_length(got, false), of_hits * (1.0 - apex)),
+        ("lengths of misses", by_length(expected, true), by_length(got, true), of_misses),
     ] {
-        if !was.is_empty() {
-            // The longest names lose labels, where they have no room; a label at most of each, as a bound of chance.
-            assert_shares(what, &normal(was), &normal(is), of, 0.002);
-        }
+        assert_shares(what, &was, &is, of, if expected.shapes.len() > 400 { 0.01 } else { 0.0 });
     }
     // The other names are drawn among all of the zone, and hit popular ones too.
     let rest = 1.0 - expected.popular.values().sum::<f64>();
@@ -218,21 +221,25 @@ fn zone(folder: &Path, count: usize) -> PathBuf {
 
 const PROFILE: &str = r#"about = "three kinds of clients"
 [names]
-below = [1, 4, 2]
-below-nonexistent = [3, 1]
+[names.shapes]
+none = 1
+3 = 2
+12 = 2
+3-12 = 1
+12-3-3 = 1
+[names.shapes-nonexistent]
+8 = 2
+9 = 4
+20 = 2
+5 = 1
+3-5 = 2
+12-9 = 1
 [names.popular]
 "d1x." = 0.3
 "." = 0.05
 "d2x." = 0.1
 [names.popular-nonexistent]
 "local." = 0.25
-[names.lengths]
-8 = 1
-9 = 2
-20 = 1
-[names.lengths-below]
-3 = 1
-12 = 2
 [types]
 A = 5
 NS = 1
@@ -259,6 +266,7 @@ do = 1
 sizes = { 4096 = 1 }
 nonexistent = 0.2
 df = 0.25
+tcp = 0.01
 [[class]]
 share = 3
 count = 60
@@ -273,6 +281,7 @@ ipv6 = 1
 edns = 1
 sizes = { 1232 = 1 }
 nonexistent = 0.5
+tcp = 1
 "#;
 
 #[test]
@@ -296,9 +305,8 @@ fn a_generated_trace_gives_its_profile_back() {
     }
     // ... the lengths and checksums, ...
     let n = COUNT as f64;
-    let of_made = n * profile.mean(|c| c.nonexistent) * 0.75;
-    assert_shares("lengths", &normal(&profile.lengths), &normal(&once.profile.lengths), of_made, 0.0);
-    let sums = |p: &Profile| [(false, p.no_checksum * 0.8), (true, p.bad_checksum)].into();
+    assert_eq!(once.profile.shapes.len(), profile.shapes.len());
+    let sums = |p: &Profile| [(false, p.no_checksum), (true, p.bad_checksum)].into();
     assert_shares("checksums", &sums(&profile), &sums(&once.profile), n, 0.0);
     // ... and the ports, of clients.
     let clients: f64 = once.profile.ports.values().sum();
@@ -324,7 +332,9 @@ fn answers_say_what_the_zone_says() {
     let file = zone(folder.path(), 400);
     let known = names(&file);
     let capture = folder.path().join("answered.pcap");
-    let profile = Profile::parse(PROFILE, "p").unwrap();
+    let mut profile = Profile::parse(PROFILE, "p").unwrap();
+    // Here an answer would be a connection of its own.
+    profile.classes.iter_mut().for_each(|class| class.tcp = 0.0);
     // Responses have their queries' checksums here, and servers drop what has a wrong one; not of interest here.
     generate(&capture, &profile, &file, 20_000, 3, true);
     let (by_answers, by_zone) = (fitted(&capture, None), fitted(&capture, Some(&known)));
@@ -417,20 +427,5 @@ fn a_real_trace_gives_its_profile_back() {
     generate(&again, &profile, &root, COUNT, 2, false);
     let found = fitted(&again, Some(&known));
     assert_same(&profile, &found, &known, COUNT as f64, 0.01);
-    // Labels that exist are made longer, so the shortest lengths are taken together. Of one letter there are so few that
-    // each is popular by now: what the profile did not have as a popular name was made.
-    let lengths = |p: &Profile| {
-        let rest = 1.0 - p.popular_nonexistent.values().sum::<f64>();
-        let made = normal(&p.lengths).into_iter().map(|(length, share)| (length, share * rest));
-        let new =
-            p.popular_nonexistent.iter().filter(|(name, _)| !profile.popular_nonexistent.contains_key(name));
-        let mut sums: BTreeMap<u8, f64> = BTreeMap::new();
-        for (length, share) in made.chain(new.map(|(name, &share)| (name.as_wire()[0], share))) {
-            *sums.entry(length.max(5)).or_default() += share;
-        }
-        sums
-    };
-    let of_misses = COUNT as f64 * profile.mean(|c| c.nonexistent);
-    assert_shares("lengths", &lengths(&profile), &lengths(&found.profile), of_misses, 0.001);
     assert!(found.profile.popular_nonexistent[&"local.".parse().unwrap()] > 0.1, "as in the trace: .local");
 }

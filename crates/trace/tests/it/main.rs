@@ -54,10 +54,10 @@ fn capture(path: &Path, profile: &Profile) -> Tally {
     let mut writer = Writer::new(BufWriter::new(File::create(path).unwrap())).unwrap();
     let (mut query, mut tally) = (Query::default(), Tally::default());
     let mut times = Arrivals::Fixed { rate: 5000.0 }.times();
-    for n in 0..COUNT {
+    for _ in 0..COUNT {
         assert!(source.next(&mut query).unwrap());
         tally.add(&query);
-        let (from, id) = clients.get(n);
+        let (from, id) = clients.get(&query);
         let to = if from.is_ipv4() { (SERVER_V4, 53).into() } else { (SERVER_V6, 53).into() };
         writer.write(1_000_000_000 * SECOND + times.next().unwrap(), Route { from, to, id }, &query).unwrap();
     }

@@ -22,7 +22,7 @@ fn capture(folder: &Path) -> (PathBuf, Vec<Query>) {
     let mut writer = Writer::new(File::create(&path).unwrap()).unwrap();
     let mut written = Vec::new();
     for n in 0..COUNT {
-        let (from, id) = clients.get(n);
+        let (from, id) = clients.get(&Query { index: n, ..Query::default() });
         let to = if from.is_ipv4() { (SERVER_V4, 53).into() } else { (SERVER_V6, 53).into() };
         let mut query = Query { df: n % 3 == 0 && from.is_ipv4(), ..Query::default() };
         if n % 7 == 0 && from.is_ipv4() {

@@ -29,8 +29,10 @@ pub struct Class {
     pub nonexistent: f64,
     /// Share of queries with RD (recursion desired).
     pub rd: f64,
-    /// Share of queries with the IPv4 header's "don't fragment" bit.
+    /// Share of queries over UDP with the IPv4 header's "don't fragment" bit.
     pub df: f64,
+    /// Share of queries over TCP that no truncated answer made ask so.
+    pub tcp: f64,
 }
 
 /// A file of clients' addresses: `ADDRESS WEIGHT` a line, IPv4 or IPv6; the weight is 1 where none is given.
@@ -58,6 +60,7 @@ impl Default for Class {
             nonexistent: 0.0,
             rd: 0.0,
             df: 0.0,
+            tcp: 0.0,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::parts::{ClassPart, Place, classes};
 use super::values::{self, Fault, Weighted, first, labels, number, share, types, weights};
-use super::{Law, Order, POPULAR_MAX, Profile};
+use super::{Law, Order, POPULAR_MAX, Profile, SHAPES_MAX, Shape};
 use crate::background::{Background, Under};
 use crate::{Error, NameList};
 use measure::{Seed, line_column};
@@ -64,9 +64,9 @@ struct NamesPart {
     #[serde(default)]
     lengths: Weighted,
     #[serde(default)]
-    lengths_below: Weighted,
+    shapes: Weighted,
     #[serde(default)]
-    lengths_below_nonexistent: Weighted,
+    shapes_nonexistent: Weighted,
     #[serde(default)]
     list: Vec<Spanned<ListPart>>,
 }
@@ -92,6 +92,8 @@ enum TypesFrom {
 struct Packets {
     rd: Option<Spanned<f64>>,
     df: Option<Spanned<f64>>,
+    tcp: Option<Spanned<f64>>,
+    retry: Option<Spanned<f64>>,
     no_checksum: Option<Spanned<f64>>,
     bad_checksum: Option<Spanned<f64>>,
 }
@@ -149,6 +151,7 @@ impl File {
             nonexistent: self.names.nonexistent.clone(),
             rd: self.packets.rd.take(),
             df: self.packets.df.take(),
+            tcp: self.packets.tcp.take(),
         }
     }
 }
@@ -188,14 +191,15 @@ impl Profile {
             popular: popular(&raw.names.popular)?,
             popular_nonexistent: popular(&raw.names.popular_nonexistent)?,
             lengths: lengths(&raw.names.lengths)?,
-            lengths_below: lengths(&raw.names.lengths_below)?,
-            lengths_below_nonexistent: lengths(&raw.names.lengths_below_nonexistent)?,
+            shapes: shapes(&raw.names.shapes)?,
+            shapes_nonexistent: shapes(&raw.names.shapes_nonexistent)?,
             below: labels(raw.names.below.as_ref())?,
             below_nonexistent: labels(raw.names.below_nonexistent.as_ref())?,
             types_of_zone: raw.names.types.is_some(),
             types: types(&raw.types)?,
             types_itself: types(&raw.types_itself)?,
             types_nonexistent: types(&raw.types_nonexistent)?,
+            retry: raw.packets.retry.as_ref().map(|retry| share(Some(retry))).transpose()?,
             no_checksum: share(raw.packets.no_checksum.as_ref())?,
             bad_checksum: share(raw.packets.bad_checksum.as_ref())?,
             ports: weights(&raw.clients.ports, |t| t.parse().ok(), "random, own or a port's number")?,
@@ -210,12 +214,14 @@ impl Profile {
         for (weights, what) in [
             (&raw.types_nonexistent, "types of queries for names that do not exist"),
             (&raw.names.popular_nonexistent, "popular names that do not exist"),
+            (&raw.names.shapes_nonexistent, "shapes of names that do not exist"),
         ] {
             if !misses && !weights.is_empty() {
                 let what = format!("{what}, but 'nonexistent' is 0: they would not be asked for");
                 return Err((first(weights), what));
             }
         }
+        said_once(&raw.names, &profile)?;
         if profile.no_checksum + profile.bad_checksum > 1.0 {
             let at = raw.packets.bad_checksum.as_ref().map_or(0, |s| s.span().start);
             return Err((at, "'no-checksum' and 'bad-checksum' are more than 1".into()));
@@ -247,6 +253,36 @@ fn lists(raw: &NamesPart, misses: bool, place: &Place<'_>) -> Result<Vec<NameLis
         })
     };
     raw.list.iter().map(list).collect()
+}
+
+/// Lengths of labels with their weights.
+fn shapes(raw: &Weighted) -> Result<BTreeMap<Shape, f64>, Fault> {
+    if raw.len() > SHAPES_MAX {
+        return Err((first(raw), format!("{} shapes: give at most {SHAPES_MAX}", raw.len())));
+    }
+    let expected =
+        "none, or the lengths of labels, such as 3-8: each 1 to 63 octets, all within a name's 255";
+    weights(raw, |text| text.parse().ok(), expected)
+}
+
+/// What shapes say is not said otherwise too.
+fn said_once(raw: &NamesPart, profile: &Profile) -> Result<(), Fault> {
+    let start = |value: &Option<Spanned<Vec<f64>>>| value.as_ref().map(|value| value.span().start);
+    let lengths = (!raw.lengths.is_empty()).then(|| first(&raw.lengths));
+    for (shapes, key, other) in [
+        (&profile.shapes, "below", start(&raw.below)),
+        (&profile.shapes_nonexistent, "below-nonexistent", start(&raw.below_nonexistent)),
+        (&profile.shapes_nonexistent, "lengths", lengths),
+    ] {
+        if let Some(at) = other.filter(|_| !shapes.is_empty()) {
+            return Err((at, format!("'{key}' and shapes of the same names: leave one of them out")));
+        }
+    }
+    if profile.shapes_nonexistent.contains_key(&Shape::default()) {
+        let what = "a name that does not exist has a label at least: 'none' is no shape of it";
+        return Err((first(&raw.shapes_nonexistent), what.into()));
+    }
+    Ok(())
 }
 
 /// Names with their shares.

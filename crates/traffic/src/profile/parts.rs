@@ -26,6 +26,7 @@ pub(super) struct ClassPart {
     pub(super) nonexistent: Option<Spanned<f64>>,
     pub(super) rd: Option<Spanned<f64>>,
     pub(super) df: Option<Spanned<f64>>,
+    pub(super) tcp: Option<Spanned<f64>>,
 }
 
 /// The file's name and text: places in it are said with line and column.
@@ -91,6 +92,7 @@ impl ClassPart {
             nonexistent: share(own!(nonexistent))?,
             rd: share(own!(rd))?,
             df: share(own!(df))?,
+            tcp: share(own!(tcp))?,
         };
         if class.addresses.is_some() {
             let Class { clients, zipf, ipv6, .. } = Class::default();

@@ -125,22 +125,20 @@ impl Toml {
         if let Some(class) = class {
             self.value("nonexistent", class.nonexistent, "share of queries for names that do not exist");
         }
-        self.numbers("below", &profile.below, "weights of 0, 1, 2, … labels below a delegation");
-        self.numbers("below-nonexistent", &profile.below_nonexistent, "below names that do not exist");
-        for (key, lengths, about) in [
-            ("lengths", &profile.lengths, "of made labels, in octets, weights"),
-            ("lengths-below", &profile.lengths_below, "of labels below delegations"),
-            (
-                "lengths-below-nonexistent",
-                &profile.lengths_below_nonexistent,
-                "below names that do not exist",
-            ),
-        ] {
-            if !lengths.is_empty() {
-                let all: Vec<String> =
-                    lengths.iter().map(|(length, weight)| format!("{length} = {weight}")).collect();
-                self.value(key, format_args!("{{ {} }}", all.join(", ")), about);
-            }
+        if profile.shapes.is_empty() {
+            self.numbers("below", &profile.below, "weights of 0, 1, 2, … labels below a delegation");
+        }
+        if profile.shapes_nonexistent.is_empty() {
+            self.numbers("below-nonexistent", &profile.below_nonexistent, "below names that do not exist");
+        }
+        if !profile.lengths.is_empty() {
+            let all: Vec<String> =
+                profile.lengths.iter().map(|(length, weight)| format!("{length} = {weight}")).collect();
+            self.value(
+                "lengths",
+                format_args!("{{ {} }}", all.join(", ")),
+                "of made labels, in octets, weights",
+            );
         }
         if profile.types_of_zone {
             self.value("types", text("zone"), "each name with the type that it has in the zone");
@@ -155,6 +153,21 @@ impl Toml {
         ] {
             let names = names.iter().filter(|_| misses || name == "names.popular");
             self.weights(name, about, names.map(|(name, &share)| (text(&name.to_string()), share)));
+        }
+        for (name, shapes, about) in [
+            (
+                "names.shapes",
+                &profile.shapes,
+                "lengths of the labels below a delegation, from the left; weights",
+            ),
+            (
+                "names.shapes-nonexistent",
+                &profile.shapes_nonexistent,
+                "the same of names that do not exist; the last is the label that would have to exist first",
+            ),
+        ] {
+            let shapes = shapes.iter().filter(|_| misses || name == "names.shapes");
+            self.weights(name, about, shapes.map(|(shape, &weight)| (shape, weight)));
         }
         for list in profile.lists.iter().filter(|list| misses || list.exist) {
             self.line("\n[[names.list]]");
@@ -179,6 +192,10 @@ impl Toml {
         if let Some(class) = class {
             self.value("rd", class.rd, "recursion desired");
             self.value("df", class.df, "the IPv4 header's \"don't fragment\"");
+            self.unless(0.0, "tcp", class.tcp, "over TCP, though no truncated answer came before");
+        }
+        if let Some(retry) = profile.retry {
+            self.value("retry", retry, "of the truncated answers, asked again over TCP");
         }
         self.value("no-checksum", profile.no_checksum, "without a UDP checksum");
         self.value("bad-checksum", profile.bad_checksum, "with a wrong one");
@@ -210,7 +227,13 @@ impl Toml {
         self.value("share", class.share, "weight among all queries");
         self.crowd(class);
         self.value("nonexistent", class.nonexistent, "shares of its queries, from here on");
-        for (key, value) in [("edns", class.edns), ("do", class.do_bit), ("rd", class.rd), ("df", class.df)] {
+        for (key, value) in [
+            ("edns", class.edns),
+            ("do", class.do_bit),
+            ("rd", class.rd),
+            ("df", class.df),
+            ("tcp", class.tcp),
+        ] {
             self.unless(0.0, key, value, "");
         }
         for (key, sizes) in [("sizes", &class.edns_sizes), ("sizes-do", class.used_sizes_do())] {

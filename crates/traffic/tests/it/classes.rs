@@ -281,26 +281,52 @@ A = 1
 }
 
 #[test]
-fn labels_below_have_their_lengths() {
+fn names_have_their_shapes() {
     let folder = tempfile::tempdir().unwrap();
-    let text = "about = \"b\"\n[types]\nA = 1\n[names]\nnonexistent = 0.5\nbelow = [0, 0, 1]\nbelow-nonexistent = [1, 1]\n\
-                lengths-below = { 1 = 3, 63 = 1 }\nlengths-below-nonexistent = { 40 = 1 }\n";
-    let queries = take(&mut synthesis(&Profile::parse(text, "p").unwrap(), folder.path()), 20_000);
-    let (mut of_hits, mut below_misses, mut misses) = (Vec::new(), 0, 0);
+    let text = "about = \"b\"\n[types]\nA = 1\n[names]\nnonexistent = 0.5\n[names.shapes]\nnone = 2\n1-40 = 1\n3 = 1\n\
+                [names.shapes-nonexistent]\n9 = 5\n2-5 = 4\n5 = 1\n[names.popular-nonexistent]\n\"local.\" = 0.25\n\"six666.\" = 0.1\n";
+    let queries = take(&mut synthesis(&Profile::parse(text, "p").unwrap(), folder.path()), 40_000);
+    let (mut hits, mut misses, mut local) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for query in &queries {
         let asked = question::parse(&query.bytes).unwrap();
-        let lengths: Vec<usize> = name::labels(asked.qname).map(<[u8]>::len).collect();
+        let labels: Vec<&[u8]> = name::labels(asked.qname).collect();
+        let mut lengths: Vec<usize> = labels.iter().map(|label| label.len()).collect();
         if query.nonexistent {
-            misses += 1;
-            below_misses += usize::from(lengths.len() == 2);
-            assert!(lengths.len() == 1 || lengths.len() == 2 && lengths[0] == 40, "{lengths:?}");
+            if labels.last().unwrap().eq_ignore_ascii_case(b"local") {
+                *local.entry(lengths.clone()).or_insert(0) += 1;
+            }
+            *misses.entry(lengths).or_insert(0) += 1;
         } else {
-            assert_eq!(lengths.len(), 3);
-            of_hits.extend_from_slice(&lengths[..2]);
+            // The delegation itself.
+            lengths.pop();
+            *hits.entry(lengths).or_insert(0) += 1;
         }
     }
-    assert!(near(below_misses, misses, 0.5) && of_hits.iter().all(|n| [1, 63].contains(n)));
-    assert!(near(of_hits.iter().filter(|n| **n == 1).count(), of_hits.len(), 0.75));
+    let sum = |counts: &BTreeMap<Vec<usize>, usize>| counts.values().sum::<usize>();
+    let (n, m) = (sum(&hits), sum(&misses));
+    for (lengths, share) in [(vec![], 0.5), (vec![1, 40], 0.25), (vec![3], 0.25)] {
+        assert!(near(hits[&lengths], n, share), "{lengths:?}");
+    }
+    // The popular one of six octets has a shape of its own: a tenth of all.
+    for (lengths, share) in [(vec![9], 0.45), (vec![2, 5], 0.36), (vec![5], 0.09), (vec![6], 0.1)] {
+        assert!(near(misses[&lengths], m, share), "{lengths:?}: {misses:?}");
+    }
+    // Labels go before the popular one as before others of its length.
+    assert!(near(sum(&local), m, 0.25) && near(local[&vec![2, 5]], sum(&local), 0.8), "{local:?}");
+    assert_eq!(local.len(), 2);
+}
+
+#[test]
+fn classes_ask_over_tcp() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "about = \"b\"\n[types]\nA = 1\n[packets]\ndf = 1\n[[class]]\nshare = 3\ncount = 50\ntcp = 0.1\n\
+                [[class]]\nshare = 1\ncount = 50\nedns = 1\nsizes = { 512 = 1 }\ntcp = 0.9\n";
+    let queries = take(&mut synthesis(&Profile::parse(text, "p").unwrap(), folder.path()), 20_000);
+    let with_opt = |query: &&Query| query.bytes[11] == 1;
+    let tcp = |queries: &[&Query]| queries.iter().filter(|q| q.tcp).count();
+    let (with, without): (Vec<&Query>, Vec<&Query>) = queries.iter().partition(with_opt);
+    assert!(near(tcp(&with), with.len(), 0.9) && near(tcp(&without), without.len(), 0.1));
+    assert!(queries.iter().all(|q| q.tcp != q.df && q.client.is_some() == q.tcp));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use traffic::clients::Port;
-use traffic::{AddressFile, BUILT_IN, Background, Class, Law, NameList, Order, Profile};
+use traffic::{AddressFile, BUILT_IN, Background, Class, Law, NameList, Order, Profile, Shape};
 use wire::name::Name;
 
 const GOOD: &str = r#"about = "a test"
@@ -67,7 +67,11 @@ fn faults_are_named_with_line_and_column() {
         ("[types]", "[names.popular]\n\"com.\" = 0.1\n\"COM\" = 0.1\n[types]"),
         ("[types]", "[names.popular]\n\"com.\" = 0.7\n\"net.\" = 0.4\n[types]"),
         ("[types]", "[names.lengths]\n0 = 1\n[types]"),
-        ("[types]", "[names.lengths-below]\n64 = 1\n[types]"),
+        ("[types]", "[names.shapes-nonexistent]\n3-64 = 1\n[types]"),
+        ("[types]", "[names.shapes-nonexistent]\nnone = 1\n3 = 1\n[types]"),
+        ("[types]", "[names.shapes]\nnone = 1\n[types]"),
+        ("nonexistent = 0.1\nbelow = [1, 2]", "[names.shapes-nonexistent]\n3 = 1"),
+        ("[types]", "[packets]\ntcp = 2\n[types]"),
         ("[types]", "[packets]\nrd = -0.5\n[types]"),
         ("[types]", "[[class]]\ncount = 5\n[types]"),
         ("[types]", "[[class]]\nshare = 0\n[types]"),
@@ -119,7 +123,8 @@ prop_compose! {
         share in 0.1..9.0f64,
         (clients, zipf, ipv6) in (1u32..100_000, 0.0..10.0f64, 0.0..1.0f64),
         file in prop::option::weighted(0.3, "[a-z\"\\\\é/ ]{1,9}"),
-        (edns, of_edns, nonexistent, rd, df) in (0.01..1.0f64, 0.0..1.0f64, 0.01..1.0f64, 0.0..1.0f64, 0.0..1.0f64),
+        (edns, of_edns, nonexistent) in (0.01..1.0f64, 0.0..1.0f64, 0.01..1.0f64),
+        (rd, df, tcp) in (0.0..1.0f64, 0.0..1.0f64, 0.0..1.0f64),
         size in any::<u16>(),
         edns_sizes in weights(vec![512u16, 1232, 4096]),
         edns_sizes_do in weights(vec![0u16, 1400, 65535]),
@@ -132,9 +137,15 @@ prop_compose! {
             share: if alone { 1.0 } else { share },
             clients: clients.0, zipf: clients.1, ipv6: clients.2,
             addresses: file.map(|file| AddressFile { file: file.into(), said: String::new() }),
-            edns, do_bit, edns_sizes, edns_sizes_do, nonexistent, rd, df,
+            edns, do_bit, edns_sizes, edns_sizes_do, nonexistent, rd, df, tcp,
         }
     }
+}
+
+/// Shapes of so many labels at least.
+fn any_shapes(least: usize) -> impl Strategy<Value = BTreeMap<Shape, f64>> {
+    let shape = prop::collection::vec(1u8..=20, least..5).prop_map(|lengths| Shape::new(&lengths).unwrap());
+    prop::collection::btree_map(shape, 0.001..1e9f64, 0..6)
 }
 
 prop_compose! {
@@ -147,8 +158,8 @@ prop_compose! {
         (sequential, types_of_zone) in any::<(bool, bool)>(),
         lists in prop::collection::vec(("[a-z=#\"]{1,9}", 0.001..1e15f64, any::<bool>()), 0..3),
         (popular, popular_nonexistent) in (popular(), popular()),
-        (lengths, lengths_below, lengths_below_nonexistent) in
-            (weights((1u8..=63).collect()), weights((1u8..=63).collect()), weights((1u8..=63).collect())),
+        lengths in weights((1u8..=63).collect()),
+        (shapes, shapes_nonexistent) in (any_shapes(0), any_shapes(1)),
         (below, below_nonexistent) in (prop::collection::vec(0.1..9.0f64, 1..9), prop::collection::vec(0.1..9.0f64, 1..20)),
         (types, types_itself, types_nonexistent, flood) in
             (weights(vec![1u16, 2, 28, 65280]), weights(vec![2u16, 48]), weights(vec![12u16, 99]), weights(vec![16u16, 255])),
@@ -162,19 +173,24 @@ prop_compose! {
                 Law::Intervals(q)
             }),
         ],
-        rate in prop::option::of(0.001..1e9f64),
+        (rate, retry) in (prop::option::of(0.001..1e9f64), prop::option::of(0.0..1.0f64)),
         (under, label) in (prop::sample::select(vec!["apex", "names", "a.b."]), 1u8..64),
     ) -> Profile {
         let list = |(file, weight, exist): (String, f64, bool)| NameList { weight, exist, ..NameList::new(file) };
         let mut types = types;
         types.insert(1, 3.0);
         let flood = if flood.is_empty() { [(1, 1.0)].into() } else { flood };
+        let said = (!shapes.is_empty(), !shapes_nonexistent.is_empty());
         Profile {
-            about, classes, popular, popular_nonexistent, lengths, lengths_below, lengths_below_nonexistent, below, types_of_zone, types, types_itself, types_nonexistent,
-            no_checksum, bad_checksum, ports, law, rate,
+            about, classes, popular, popular_nonexistent, shapes, types_of_zone, types, types_itself, types_nonexistent,
+            no_checksum, bad_checksum, ports, law, rate, retry,
             order: if sequential { Order::Sequential } else { Order::Uniform },
             lists: lists.into_iter().map(list).collect(),
-            below_nonexistent: below_nonexistent.into_iter().take(9).collect(),
+            // What shapes say is not said otherwise too.
+            below: if said.0 { vec![1.0] } else { below },
+            below_nonexistent: if said.1 { vec![1.0] } else { below_nonexistent.into_iter().take(9).collect() },
+            lengths: if said.1 { Default::default() } else { lengths },
+            shapes_nonexistent,
             background: Background { share: flooded, under: under.parse().unwrap(), label, types: flood },
         }
     }
