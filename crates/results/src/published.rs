@@ -13,11 +13,11 @@ use std::sync::LazyLock;
 pub enum Relation {
     /// The number itself.
     Exactly,
-    /// Above the number: `>4000`.
+    /// Above the number: `>4000`, `more than 80`.
     Above,
-    /// Below the number: `<1`.
+    /// Below the number: `<1`, `fewer than 45`, `around 0.001 or less`.
     Below,
-    /// A round number: `about 5400`.
+    /// A round number: `about 5400`, `nearly 30`.
     About,
     /// Not measured: `N/A`, `*`, `-`, or nothing printed.
     Missing,
@@ -36,6 +36,22 @@ pub struct Cell {
     pub mark: Option<String>,
 }
 
+/// What may stand before a number, in a table or in the running text that figures were taken from.
+const RELATIONS: &[(&str, Relation)] = &[
+    (">", Relation::Above),
+    ("over ", Relation::Above),
+    ("more than ", Relation::Above),
+    ("a little over ", Relation::Above),
+    ("<", Relation::Below),
+    ("fewer than ", Relation::Below),
+    ("about ", Relation::About),
+    ("around ", Relation::About),
+    ("close to ", Relation::About),
+    ("closer to ", Relation::About),
+    ("near ", Relation::About),
+    ("nearly ", Relation::About),
+];
+
 impl Cell {
     /// Reads a printed cell; none where it is neither a number, perhaps with relation and footnote
     /// mark, nor a known sign for a missing value.
@@ -47,15 +63,12 @@ impl Cell {
         }
         let body = all.trim_end_matches(['†', '*']);
         let mark = (body.len() < all.len()).then(|| all[body.len()..].to_owned());
-        let (relation, digits) = if let Some(rest) = body.strip_prefix('>') {
-            (Relation::Above, rest)
-        } else if let Some(rest) = body.strip_prefix('<') {
-            (Relation::Below, rest)
-        } else if let Some(rest) = body.strip_prefix("about ") {
-            (Relation::About, rest)
-        } else {
-            (Relation::Exactly, body)
-        };
+        let (body, or_less) = body.strip_suffix(" or less").map_or((body, false), |rest| (rest, true));
+        let (relation, digits) = RELATIONS
+            .iter()
+            .find_map(|(words, relation)| Some((*relation, body.strip_prefix(words)?)))
+            .unwrap_or((Relation::Exactly, body));
+        let relation = if or_less { Relation::Below } else { relation };
         let value = number(digits)?;
         Some(Self { text: text.to_owned(), relation, value: Some(value), mark })
     }
@@ -89,7 +102,8 @@ pub struct Row {
 /// A published table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// `rzaia-3.1`; a variant's ends in `-talk`.
+    /// `rzaia-3.1` by the number of a table, `isc-6.3.1` by that of a section, `rzaia-text-lost` for figures
+    /// that the running text prints; a variant's ends in `-talk`.
     pub id: String,
     /// The seed document's number: `003`.
     pub seed: String,
@@ -99,7 +113,7 @@ pub struct Table {
     pub place: String,
     /// What it shows.
     pub title: String,
-    /// `ms`, `%`, `GB`, `s`, `1/s`, `1`.
+    /// `ms`, `%`, `GB`, `MB`, `B`, `s`, `1/s`, `Mbit/s`, `1`.
     pub unit: String,
     /// What it was measured on.
     pub hardware: String,
@@ -228,14 +242,33 @@ const DATA: &[&str] = data![
     "rzaia-1.1",
     "rzaia-2.1",
     "rzaia-2.2",
+    "rzaia-text-stream",
     "rzaia-3.1",
     "rzaia-3.2",
+    "rzaia-text-within",
+    "rzaia-text-lost",
+    "rzaia-text-referrals",
     "rzaia-4.1",
     "rzaia-4.2",
     "rzaia-4.3",
     "rzaia-4.4",
+    "rzaia-5.1",
+    "rzaia-5.2",
+    "rzaia-5.3",
+    "rzaia-5.4",
+    "rzaia-5.5",
+    "rzaia-text-axfr",
+    "rzaia-text-ixfr",
+    "rzaia-text-path",
+    "rzaia-text-loss",
+    "rzaia-text-tcp",
+    "rzaia-text-truncated",
+    "rzaia-text-sizes",
+    "rzaia-text-retries",
     "isc-3.3",
     "isc-3.3-talk",
+    "isc-3.3-bytes",
+    "isc-3.3-packets",
     "isc-6.3.1",
     "isc-6.3.1-talk",
     "isc-6.3.2",
@@ -273,10 +306,19 @@ mod tests {
         assert_eq!(parts("<1"), Some((Relation::Below, Some(1.0), None)));
         assert_eq!(parts("0.3†"), Some((Relation::Exactly, Some(0.3), mark("†"))));
         assert_eq!(parts("55,208,694"), Some((Relation::Exactly, Some(55_208_694.0), None)));
+        assert_eq!(parts("more than 2*"), Some((Relation::Above, Some(2.0), mark("*"))));
+        assert_eq!(parts("a little over 3"), Some((Relation::Above, Some(3.0), None)));
+        assert_eq!(parts("fewer than 45"), Some((Relation::Below, Some(45.0), None)));
+        assert_eq!(parts("around 0.001 or less"), Some((Relation::Below, Some(0.001), None)));
+        assert_eq!(parts("nearly 30"), Some((Relation::About, Some(30.0), None)));
+        assert_eq!(parts("closer to 80"), Some((Relation::About, Some(80.0), None)));
         assert_eq!(parts("about 5400"), Some((Relation::About, Some(5400.0), None)));
         assert_eq!(parts("N/A"), Some((Relation::Missing, None, None)));
         assert_eq!(parts("*"), Some((Relation::Missing, None, mark("*"))));
-        for bad in ["1,23", "1.2.3", "x", "1e3", ">", "5,1234", "inf", "-3"] {
+        for bad in [
+            "1,23", "1.2.3", "x", "1e3", ">", "5,1234", "inf", "-3", "nearly", "over >3", "or less",
+            "nearly30",
+        ] {
             assert_eq!(parts(bad), None, "{bad}");
         }
     }
