@@ -1,4 +1,5 @@
 //! The results room from outside: run directories on disk, published tables against themselves.
 
+mod compare;
 mod published;
 mod rundir;

@@ -1,0 +1,136 @@
+//! The figures that two runs are compared by, and what a trial says of each.
+
+use crate::TrialRecord;
+use measure::{Nanos, units};
+
+/// One figure that a server can be better or worse in.
+#[derive(Debug)]
+pub struct Figure {
+    /// In snake case, a metric's name where it is one.
+    pub name: &'static str,
+    /// For people: `peak query rate`.
+    pub title: &'static str,
+    /// As in [`measure::Metric`].
+    pub unit: &'static str,
+    /// Which direction is worse.
+    pub more_is_worse: bool,
+    /// What a server that is worse in it does, and one that is better: `is slower`, `is faster`.
+    pub words: [&'static str; 2],
+    /// The relative standard deviation that the way of measuring adds to a trial's value, unseen where repeats agree by
+    /// accident: rounding, pages, ticks.
+    pub tolerance: f64,
+    /// Where the threshold for a regression is this multiple of that for others.
+    pub weight: f64,
+    of: fn(&TrialRecord) -> Option<f64>,
+}
+
+const SPEED: [&str; 2] = ["is slower", "is faster"];
+const MEMORY: [&str; 2] = ["takes more memory", "takes less memory"];
+
+/// Every figure, in the order of tables. A trial that does not have one does not take part in it.
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        name: "peak_qps",
+        title: "peak query rate",
+        unit: "1/s",
+        more_is_worse: false,
+        words: SPEED,
+        // And the search's own width, see `noise`.
+        tolerance: 0.002,
+        weight: 1.0,
+        of: |t| t.outcome.metric("peak_qps"),
+    },
+    latency("latency_p50", "median latency", |t| quantile(t, 0.5)),
+    latency("latency_p90", "latency of 90 %", |t| quantile(t, 0.9)),
+    latency("latency_p99", "latency of 99 %", |t| quantile(t, 0.99)),
+    Figure {
+        name: "answered_in_deadline_share",
+        title: "answered in time",
+        unit: "%",
+        more_is_worse: false,
+        words: ["loses more queries", "loses fewer queries"],
+        tolerance: 0.000_05,
+        // At a threshold of 5 %: one query in a thousand.
+        weight: 0.02,
+        // Nothing answered is taken for one query in a million: nothing has no logarithm.
+        of: |t| Some(fixed_rate(t)?.outcome.metric("answered_in_deadline_share")?.max(1e-4)),
+    },
+    Figure {
+        name: "server_cpu_per_query",
+        title: "CPU time a query",
+        unit: "us",
+        more_is_worse: true,
+        words: ["takes more CPU time", "takes less CPU time"],
+        tolerance: 0.01,
+        weight: 1.0,
+        of: cpu_per_query,
+    },
+    memory("server_pss", "memory (PSS)", |t| t.outcome.metric("server_pss")),
+    memory("server_rss", "memory (RSS)", |t| t.outcome.metric("server_rss")),
+    duration("server_ready", "start to right answer", |t| t.outcome.metric("server_ready")),
+    duration("reload_seconds", "reload", |t| t.outcome.metric("reload_seconds")),
+];
+
+type Of = fn(&TrialRecord) -> Option<f64>;
+
+const fn latency(name: &'static str, title: &'static str, of: Of) -> Figure {
+    Figure { name, title, unit: "us", more_is_worse: true, words: SPEED, tolerance: 0.005, weight: 1.0, of }
+}
+
+const fn memory(name: &'static str, title: &'static str, of: Of) -> Figure {
+    Figure { name, title, unit: "B", more_is_worse: true, words: MEMORY, tolerance: 0.002, weight: 1.0, of }
+}
+
+const fn duration(name: &'static str, title: &'static str, of: Of) -> Figure {
+    Figure { name, title, unit: "s", more_is_worse: true, words: SPEED, tolerance: 0.01, weight: 1.0, of }
+}
+
+impl Figure {
+    /// What a trial says, in the figure's unit.
+    pub fn of(&self, trial: &TrialRecord) -> Option<f64> {
+        (self.of)(trial).filter(|v| v.is_finite())
+    }
+
+    /// The least noise of these trials, as [`crate::ratio::Ratio`] takes it: the tolerance, and of a peak that it lies
+    /// anywhere between the bounds of its search.
+    pub(crate) fn noise(&self, trials: &[&TrialRecord]) -> f64 {
+        if self.name != "peak_qps" {
+            return self.tolerance;
+        }
+        let width = |t: &&TrialRecord| {
+            let bounds = t.outcome.metric("peak_upper")? / t.outcome.metric("peak_lower")?;
+            Some(bounds.ln()).filter(|w| w.is_finite() && *w > 0.0)
+        };
+        let widths: Vec<f64> = trials.iter().filter_map(width).collect();
+        // The standard deviation of what is anywhere within a width is that width over √12.
+        self.tolerance.max(crate::stats::median(&widths).unwrap_or(0.0) / 12f64.sqrt())
+    }
+}
+
+/// The trial, where its load had a rate that was given: that of a search is the server's own.
+fn fixed_rate(trial: &TrialRecord) -> Option<&TrialRecord> {
+    let searched = trial.param("measure") == Some("peak") || trial.outcome.metric("peak_qps").is_some();
+    (!searched).then_some(trial)
+}
+
+/// The latency in µs, from the intended time, within which the share `q` of all queries *sent* was answered; the deadline
+/// where so many were not: a server must not gain by losing its slow queries.
+fn quantile(trial: &TrialRecord, q: f64) -> Option<f64> {
+    let histogram = fixed_rate(trial)?.outcome.histogram("latency")?;
+    let answered = histogram.count() as f64;
+    let sent = trial.outcome.metric("sent").unwrap_or(answered).max(answered);
+    let deadline = || trial.param("deadline").and_then(|d| units::duration(d).ok());
+    let rank = q * sent;
+    let within = answered > 0.0 && rank <= answered;
+    let nanos = if within { Some(histogram.quantile(rank / answered)) } else { deadline() };
+    nanos.map(|n: Nanos| n as f64 / 1e3)
+}
+
+/// The server's own CPU time for each query answered, in µs, over the seconds of the load: not that of its start, nor that of
+/// the kernel's receiving.
+fn cpu_per_query(trial: &TrialRecord) -> Option<f64> {
+    let trial = fixed_rate(trial)?;
+    let sum = |metric: &str| trial.series(metric).iter().map(|(_, value)| value).sum::<f64>();
+    let (percent, answered) = (sum("server_cpu"), sum("answered_qps"));
+    (percent > 0.0 && answered > 0.0).then_some(percent / 100.0 * 1e6 / answered)
+}

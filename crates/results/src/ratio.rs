@@ -1,0 +1,351 @@
+//! By which factor one sample of repeats is another, with an interval that holds its level for a handful of them.
+//!
+//! Repeats are few (three to twelve), so resampling them is far too sure of itself. What is compared are logarithms,
+//! by Student's t: of differences where repeats were made pair by pair (n − 1 degrees of freedom), otherwise by
+//! Welch's. With tails heavier than the normal distribution's the level is kept, at the price of wider intervals; the
+//! tests prove both.
+
+use crate::stats;
+
+/// Repeats on a side below which nothing is told.
+pub const MIN_REPEATS: usize = 3;
+
+/// By which factor the figures of B are those of A.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Its natural logarithm, from means of logarithms.
+    log: f64,
+    /// The standard error of that.
+    error: f64,
+    /// Degrees of freedom behind the error.
+    freedom: f64,
+}
+
+impl Ratio {
+    /// From repeats that were made pair by pair, each (A, B): what disturbs both of a pair cancels.
+    ///
+    /// `noise` is the relative standard deviation that the way of measuring (rounding, steps) adds to each value; few
+    /// repeats may agree by accident and not show it. None below [`MIN_REPEATS`] pairs, or where a value is not above zero.
+    pub fn of_pairs(pairs: &[(f64, f64)], noise: f64) -> Option<Self> {
+        let logs: Vec<f64> = pairs.iter().map(|(a, b)| (b / a).ln()).collect();
+        let positive = pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0);
+        if pairs.len() < MIN_REPEATS || !positive {
+            return None;
+        }
+        let n = logs.len() as f64;
+        let variance = stats::standard_deviation(&logs)?.powi(2) + 2.0 * noise * noise;
+        Some(Self { log: stats::mean(&logs)?, error: (variance / n).sqrt(), freedom: n - 1.0 })
+    }
+
+    /// From independent repeats of A and of B. `noise` and None as of [`Ratio::of_pairs`].
+    pub fn of(a: &[f64], b: &[f64], noise: f64) -> Option<Self> {
+        let side = |values: &[f64]| {
+            let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
+            if values.len() < MIN_REPEATS || values.iter().any(|v| *v <= 0.0) {
+                return None;
+            }
+            let n = logs.len() as f64;
+            let variance = stats::standard_deviation(&logs)?.powi(2) + noise * noise;
+            Some((stats::mean(&logs)?, variance / n, n - 1.0))
+        };
+        let ((mean_a, of_a, free_a), (mean_b, of_b, free_b)) = (side(a)?, side(b)?);
+        let variance = of_a + of_b;
+        // Welch and Satterthwaite; without any variance, as if it were equal.
+        let freedom = variance.powi(2) / (of_a.powi(2) / free_a + of_b.powi(2) / free_b);
+        let freedom = if freedom.is_finite() { freedom } else { free_a + free_b };
+        Some(Self { log: mean_b - mean_a, error: variance.sqrt(), freedom })
+    }
+
+    /// By which share B is above A (−0.1: 10 % below).
+    pub fn difference(&self) -> f64 {
+        self.log.exp_m1()
+    }
+
+    /// The interval of that at `level` (0 to 1): low, high.
+    pub fn interval(&self, level: f64) -> (f64, f64) {
+        let half = self.error * quantile(level, self.freedom);
+        ((self.log - half).exp_m1(), (self.log + half).exp_m1())
+    }
+
+    /// How often (0 to 1) chance alone makes such a difference or a greater one, where there is none.
+    pub fn by_chance(&self) -> f64 {
+        match (self.log == 0.0, self.error == 0.0) {
+            (true, _) => 1.0,
+            (false, true) => 0.0,
+            _ => tails(self.log / self.error, self.freedom),
+        }
+    }
+
+    /// The least true difference, as a share, that is shown at `level` four times in five.
+    pub fn detectable(&self, level: f64) -> f64 {
+        (self.error * (quantile(level, self.freedom) + quantile(0.6, self.freedom))).exp_m1()
+    }
+}
+
+/// What each probability of many comparisons is, the others being looked at too (Benjamini and Hochberg): of those that
+/// come out at `x` or below, a share of at most `x` is chance; and where nothing differs at all, one comes out there in at
+/// most a share `x` of all such comparisons.
+pub fn adjusted(by_chance: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..by_chance.len()).collect();
+    order.sort_by(|a, b| by_chance[*b].total_cmp(&by_chance[*a]));
+    let mut all = vec![1.0; by_chance.len()];
+    let mut least = 1.0f64;
+    for (greater, &i) in order.iter().enumerate() {
+        let rank = by_chance.len() - greater;
+        least = least.min(by_chance[i] * by_chance.len() as f64 / rank as f64);
+        all[i] = least;
+    }
+    all
+}
+
+/// P(|T| ≥ |t|) of Student's t.
+fn tails(t: f64, freedom: f64) -> f64 {
+    incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
+}
+
+/// The t within which (on both sides of zero) the share `level` of Student's distribution lies.
+fn quantile(level: f64, freedom: f64) -> f64 {
+    let outside = 1.0 - level;
+    let (mut low, mut high) = (0.0, 1.0);
+    while tails(high, freedom) > outside && high < 1e12 {
+        (low, high) = (high, high * 2.0);
+    }
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if tails(middle, freedom) > outside { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// The regularised incomplete beta function I_x(a, b), by its continued fraction (Abramowitz and Stegun 26.5.8).
+fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return x.clamp(0.0, 1.0);
+    }
+    // The fraction converges quickly on this side of the mean only.
+    if x > (a + 1.0) / (a + b + 2.0) {
+        return 1.0 - incomplete_beta(b, a, 1.0 - x);
+    }
+    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp() / a;
+    // Lentz's evaluation, as modified by Thompson and Barnett.
+    let away = |v: f64| if v.abs() < 1e-300 { 1e-300 } else { v };
+    let (mut c, mut d) = (1.0, 1.0 / away(1.0 - (a + b) * x / (a + 1.0)));
+    let mut fraction = d;
+    for m in (1..=500).map(f64::from) {
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        let mut step = 1.0;
+        for coefficient in [even, odd] {
+            d = 1.0 / away(1.0 + coefficient * d);
+            c = away(1.0 + coefficient / c);
+            step = c * d;
+            fraction *= step;
+        }
+        if (step - 1.0).abs() < 1e-15 {
+            break;
+        }
+    }
+    front * fraction
+}
+
+/// The logarithm of the gamma function for x > 0: Stirling's series, from where it is exact to 1e-14.
+fn ln_gamma(mut x: f64) -> f64 {
+    let mut below = 0.0;
+    while x < 15.0 {
+        below += x.ln();
+        x += 1.0;
+    }
+    let y = 1.0 / (x * x);
+    let series = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / x;
+    (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::{Draw, Seed};
+
+    const LEVEL: f64 = stats::LEVEL;
+
+    fn uniform(draw: &mut Draw) -> f64 {
+        ((draw.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    fn normal(draw: &mut Draw) -> f64 {
+        let (one, two) = (uniform(draw), uniform(draw));
+        (-2.0 * one.ln()).sqrt() * (2.0 * std::f64::consts::PI * two).cos()
+    }
+
+    /// How repeats scatter: the name, and a draw of the relative error of one.
+    type Noise = (&'static str, fn(&mut Draw) -> f64);
+
+    /// Scatter as machines have it, and worse.
+    const NOISES: [Noise; 5] = [
+        ("normal, 2 %", |d| 0.02 * normal(d)),
+        ("normal, 30 %", |d| 0.3 * normal(d)),
+        // Student's t with 2 degrees: its variance does not exist.
+        ("heavy tails", |d| 0.02 * normal(d) / (-uniform(d).ln()).sqrt()),
+        ("one in eight a fifth slower", |d| 0.02 * normal(d) + if d.chance(1, 8) { 0.2 } else { 0.0 }),
+        ("in steps of 2 %", |d| (normal(d) * 0.8).round() * 0.02),
+    ];
+
+    fn sample(n: usize, log: f64, noise: Noise, draw: &mut Draw) -> Vec<f64> {
+        (0..n).map(|_| 5e4 * (log + noise.1(draw)).exp()).collect()
+    }
+
+    #[test]
+    fn student_s_distribution_is_as_in_tables() {
+        for (level, freedom, want) in [
+            (0.95, 1.0, 12.7062),
+            (0.95, 2.0, 4.302_65),
+            (0.95, 5.0, 2.570_58),
+            (0.99, 10.0, 3.169_27),
+            (0.998, 4.0, 7.173_18),
+            (0.95, 1e6, 1.959_97),
+            (0.6, 5.0, 0.919_544),
+        ] {
+            let got = quantile(level, freedom);
+            assert!((got / want - 1.0).abs() < 1e-5, "{level} {freedom}: {got}, not {want}");
+            assert!((tails(got, freedom) - (1.0 - level)).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_ratio_by_hand() {
+        // ln(b/a): 0.1, 0.2, 0.3: mean 0.2, standard deviation 0.1, t(2) = 4.30265.
+        let pairs = [0.1f64, 0.2, 0.3].map(|x| (200.0, 200.0 * x.exp()));
+        let ratio = Ratio::of_pairs(&pairs, 0.0).unwrap();
+        let (low, high) = ratio.interval(LEVEL);
+        let half = 0.1 / 3f64.sqrt() * 4.302_65;
+        assert!((ratio.difference() - 0.2f64.exp_m1()).abs() < 1e-12);
+        assert!((low - (0.2 - half).exp_m1()).abs() < 1e-6 && (high - (0.2 + half).exp_m1()).abs() < 1e-6);
+        assert!((ratio.by_chance() - 0.074_18).abs() < 1e-5, "{}", ratio.by_chance());
+        // Welch: equal variances and sizes give 2(n − 1) degrees, t(4) = 2.77645.
+        let a = [1.0f64, 1.1, 1.2].map(f64::exp);
+        let b = [1.5f64, 1.6, 1.7].map(f64::exp);
+        let ratio = Ratio::of(&a, &b, 0.0).unwrap();
+        let half = 0.1 * (2.0f64 / 3.0).sqrt() * 2.776_45;
+        assert!((ratio.interval(LEVEL).0 - (0.5 - half).exp_m1()).abs() < 1e-5);
+    }
+
+    #[test]
+    fn too_few_or_no_figures_give_no_ratio() {
+        assert_eq!(Ratio::of(&[1.0, 2.0], &[1.0, 2.0, 3.0], 0.01), None);
+        assert_eq!(Ratio::of(&[1.0, 2.0, 0.0], &[1.0, 2.0, 3.0], 0.01), None);
+        assert_eq!(Ratio::of_pairs(&[(1.0, 1.0); 2], 0.01), None);
+        assert_eq!(Ratio::of_pairs(&[(1.0, f64::NAN); 3], 0.01), None);
+        assert_eq!(Ratio::of(&[1.0, 1.0, f64::INFINITY], &[1.0; 3], 0.01), None);
+    }
+
+    #[test]
+    fn repeats_that_agree_by_accident_prove_nothing() {
+        let same = Ratio::of_pairs(&[(100.0, 100.0); 3], 0.005).unwrap();
+        assert!(same.by_chance() == 1.0 && same.interval(LEVEL).0 < 0.0);
+        let near = Ratio::of(&[100.0; 3], &[100.5; 3], 0.005).unwrap();
+        assert!(near.by_chance() > 0.2, "{}", near.by_chance());
+        // Without a least noise, no interval at all: that is what it is for.
+        assert_eq!(Ratio::of(&[100.0; 3], &[100.5; 3], 0.0).unwrap().by_chance(), 0.0);
+    }
+
+    /// A against A: shown at 95 % in at most 5 % of cases (3 standard deviations of 3,000 rounds: 1.2 %), paired or not,
+    /// whatever the noise; paired with a drift of the machine that is far greater than the noise.
+    #[test]
+    fn intervals_hold_their_level_for_a_handful_of_repeats() {
+        let rounds = 3000;
+        for noise in NOISES {
+            for n in [3, 5, 8, 12] {
+                let mut shown = [0; 2];
+                for round in 0..rounds {
+                    let mut draw = Seed(5).draw(noise.0, round * 100 + n as u64);
+                    let (a, b) = (sample(n, 0.0, noise, &mut draw), sample(n, 0.0, noise, &mut draw));
+                    let drifting = |(a, b): (&f64, &f64)| {
+                        let drift = (0.3 * normal(&mut draw)).exp();
+                        (a * drift, b * drift)
+                    };
+                    let pairs: Vec<(f64, f64)> = a.iter().zip(&b).map(drifting).collect();
+                    let both = [Ratio::of(&a, &b, 0.005), Ratio::of_pairs(&pairs, 0.005)];
+                    for (shown, ratio) in shown.iter_mut().zip(both) {
+                        let (low, high) = ratio.unwrap().interval(LEVEL);
+                        *shown += u32::from(low > 0.0 || high < 0.0);
+                    }
+                }
+                let [apart, paired] = shown.map(|n| f64::from(n) / rounds as f64);
+                assert!(apart <= 0.062 && paired <= 0.062, "{}, n = {n}: {apart} {paired}", noise.0);
+                // Nor is the level kept by never saying anything.
+                assert!(noise.0 != "normal, 30 %" || (apart > 0.02 && paired > 0.037), "{apart} {paired}");
+            }
+        }
+    }
+
+    /// Many figures at once, A against A: any of them is shown in at most 5 % of all comparisons.
+    #[test]
+    fn of_many_figures_none_is_shown_by_chance() {
+        let rounds = 1500;
+        for noise in NOISES {
+            for (n, figures) in [(3, 24), (6, 24), (12, 8)] {
+                let mut shown = 0;
+                for round in 0..rounds {
+                    let mut draw = Seed(6).draw(noise.0, round * 100 + n as u64);
+                    let mut one = || {
+                        let (a, b) = (sample(n, 0.0, noise, &mut draw), sample(n, 0.0, noise, &mut draw));
+                        Ratio::of(&a, &b, 0.005).unwrap().by_chance()
+                    };
+                    let all: Vec<f64> = (0..figures).map(|_| one()).collect();
+                    shown += u32::from(adjusted(&all).iter().any(|p| *p <= 0.05));
+                }
+                let share = f64::from(shown) / rounds as f64;
+                assert!(share <= 0.067, "{}, n = {n}: {share} of {rounds}", noise.0);
+            }
+        }
+    }
+
+    /// One of 24 figures is 10 % lower, with a noise of 2 % and six repeats: it is shown, and as more than 5 %.
+    #[test]
+    fn a_slowdown_of_ten_percent_is_found() {
+        let (rounds, noise) = (400, NOISES[0]);
+        let (mut shown, mut certain) = ([0; 2], [0; 2]);
+        for round in 0..rounds {
+            let mut draw = Seed(7).draw("slow", round);
+            let mut ratios = [Vec::new(), Vec::new()];
+            for figure in 0..24 {
+                let log = if figure == 11 { 0.9f64.ln() } else { 0.0 };
+                let (a, b) = (sample(6, 0.0, noise, &mut draw), sample(6, log, noise, &mut draw));
+                let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).collect();
+                ratios[0].push(Ratio::of(&a, &b, 0.005).unwrap());
+                ratios[1].push(Ratio::of_pairs(&pairs, 0.005).unwrap());
+            }
+            for (i, ratios) in ratios.iter().enumerate() {
+                let adjusted = adjusted(&ratios.iter().map(Ratio::by_chance).collect::<Vec<_>>());
+                let found = adjusted[11] <= 0.05;
+                shown[i] += u32::from(found);
+                certain[i] += u32::from(found && ratios[11].interval(LEVEL).1 < -0.05);
+            }
+        }
+        assert!(
+            shown.iter().all(|n| *n >= 370) && certain.iter().all(|n| *n >= 350),
+            "{shown:?} {certain:?}"
+        );
+    }
+
+    #[test]
+    fn what_can_be_seen_is_seen_four_times_in_five() {
+        let (mut seen, rounds) = (0, 2000);
+        let know = Ratio { log: 0.0, error: 0.02 * (2.0f64 / 6.0).sqrt(), freedom: 10.0 };
+        let least = know.detectable(LEVEL).ln_1p();
+        for round in 0..rounds {
+            let mut draw = Seed(8).draw("detectable", round);
+            let (a, b) = (sample(6, 0.0, NOISES[0], &mut draw), sample(6, least, NOISES[0], &mut draw));
+            seen += u32::from(Ratio::of(&a, &b, 0.0).unwrap().interval(LEVEL).0 > 0.0);
+        }
+        let share = f64::from(seen) / rounds as f64;
+        assert!((0.74..0.86).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn adjusted_as_by_hand() {
+        let got = adjusted(&[0.01, 0.5, 0.02, 0.03, 0.9]);
+        let want = [0.05, 0.625, 0.05, 0.05, 0.9];
+        assert!(got.iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-12), "{got:?}");
+        assert_eq!(adjusted(&[]), Vec::<f64>::new());
+    }
+}
