@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+use traffic::Changes;
 
 /// An experiment: what to measure, of which servers, with which zones and traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,15 @@ pub struct Experiment {
     /// How often a trial is tried before it stands as invalid: another program may disturb the generator.
     #[serde(default = "three")]
     pub attempts: u32,
+    /// How long to wait before each trial for cores that are quiet; with none a trial begins at once.
+    #[serde(default = "ten_seconds")]
+    pub settle: String,
+    /// In which order trials are done.
+    #[serde(default)]
+    pub order: Order,
+    /// Further repeats until figures are known well enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
     /// Of the zones and of the traffic.
     #[serde(default = "one_seed")]
     pub seed: u64,
@@ -39,12 +49,24 @@ pub struct Experiment {
     /// The queries.
     #[serde(default)]
     pub traffic: Traffic,
+    /// The cap on UDP answers that servers are given, in octets.
+    #[serde(default = "default_udp_size")]
+    pub udp_size: u16,
+    /// Other traffic, or another cap: with any, trials with queries are done for each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variant: Vec<Variant>,
     /// Trials at a fixed rate.
     #[serde(default)]
     pub latency: Latency,
     /// Searches for the highest rate.
     #[serde(default)]
     pub peak: Peak,
+    /// How memory is looked at.
+    #[serde(default)]
+    pub memory: Memory,
+    /// How loading and reloading are watched.
+    #[serde(default)]
+    pub load: Load,
     /// Which cores serve whom.
     #[serde(default)]
     pub cpus: Cpus,
@@ -64,8 +86,16 @@ fn three() -> u32 {
     3
 }
 
+fn ten_seconds() -> String {
+    "10s".into()
+}
+
 fn one_seed() -> u64 {
     1
+}
+
+fn default_udp_size() -> u16 {
+    server::DEFAULT_UDP_SIZE
 }
 
 /// What a trial measures.
@@ -76,6 +106,11 @@ pub enum Measure {
     Latency,
     /// The highest rate within the loss goal (ISC 6.3.1), by RFC 9971.
     Peak,
+    /// What a server that really serves the zone takes of memory (RZAIA 2).
+    Memory,
+    /// Time from the start, and from a reload with a changed zone, to the right answer (RZAIA 4), and what queries are
+    /// answered meanwhile.
+    Load,
 }
 
 impl Measure {
@@ -84,7 +119,125 @@ impl Measure {
         match self {
             Self::Latency => "latency",
             Self::Peak => "peak",
+            Self::Memory => "memory",
+            Self::Load => "load",
         }
+    }
+
+    /// Whether it depends on the queries' kind, so that it is done for each variant.
+    pub fn has_variants(self) -> bool {
+        matches!(self, Self::Latency | Self::Peak)
+    }
+}
+
+/// In which order the trials are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// Repeat by repeat, zone by zone, servers fastest: a slow drift of the machine falls on all servers alike.
+    #[default]
+    Blocked,
+    /// Within each repeat, zones and the trials on each in an order drawn from the seed: no drift can pass for a
+    /// difference.
+    Random,
+    /// Cell by cell, its repeats one after the other, servers in turn and back (A B, B A, A B …): for the difference
+    /// between two servers.
+    Interleaved,
+}
+
+/// When there are enough repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Precision {
+    /// Half the width of the 95 % interval of a rate, a time or a size, relative to the median, at most.
+    pub rate: f64,
+    /// The same of a median latency.
+    pub latency: f64,
+    /// No more repeats than these.
+    pub repeats: u32,
+    /// No further repeat is begun after so long.
+    pub budget: String,
+}
+
+impl Default for Precision {
+    fn default() -> Self {
+        Self { rate: 0.05, latency: 0.15, repeats: 30, budget: "1h".into() }
+    }
+}
+
+/// Other traffic than the experiment's: what it does not say is as there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name in tables.
+    pub name: String,
+    /// As [`Traffic::profile`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// As [`Traffic::queries`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queries: Option<PathBuf>,
+    /// As [`Traffic::trace`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+    /// As [`Traffic::changes`], all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+    /// As [`Traffic::transport`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<load::Transport>,
+    /// As [`Experiment::udp_size`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_size: Option<u16>,
+    /// As [`Latency::rates`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<Vec<f64>>,
+    /// Of the experiment's sources, this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceKind>,
+}
+
+/// Where queries come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceKind {
+    /// [`Traffic::profile`].
+    Profile,
+    /// [`Traffic::queries`].
+    Queries,
+    /// [`Traffic::trace`].
+    Trace,
+}
+
+/// How memory is looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Memory {
+    /// It has settled when it changed by less than 1 % for so long after the first right answer.
+    pub settle: String,
+    /// It is waited for at most so long.
+    pub patience: String,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { settle: "2s".into(), patience: "60s".into() }
+    }
+}
+
+/// How loading and reloading are watched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Load {
+    /// Queries per second from before the start to after the reload.
+    pub rate: f64,
+    /// Change the zone (serial and last record) and have it reloaded.
+    pub reload: bool,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self { rate: 500.0, reload: true }
     }
 }
 
@@ -92,7 +245,8 @@ impl Measure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Zone {
-    /// RZAIA's families: `U-4-DS0` … `S-6-DS100`; S families are signed.
+    /// Families: RZAIA's `U-4-DS0` … `S-6-DS100`, of which S are signed, and others; `+nsec3`, `+opt-out`, `+signed`
+    /// say how one is signed, `#1/2` takes the first half of one.
     pub families: Vec<String>,
     /// Delegations of each.
     pub delegations: Vec<u64>,
@@ -132,11 +286,32 @@ pub struct Traffic {
     /// A query file (dnsperf's `name type` lines) instead of a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queries: Option<PathBuf>,
+    /// A capture instead of a profile: its queries at their times, over the transports that they had. Rates are of no
+    /// effect on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+    /// How much faster than captured.
+    pub speed: f64,
+    /// What is otherwise than the profile says.
+    pub changes: Changes,
+    /// `udp`; `udp+tcp`: truncated answers are asked again; `tcp`.
+    pub transport: load::Transport,
+    /// The share of truncated answers that is asked again; the profile's, or 1, where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<f64>,
 }
 
 impl Default for Traffic {
     fn default() -> Self {
-        Self { profile: "rzaia".into(), queries: None }
+        Self {
+            profile: "rzaia".into(),
+            queries: None,
+            trace: None,
+            speed: 1.0,
+            changes: Changes::default(),
+            transport: load::Transport::Udp,
+            retry: None,
+        }
     }
 }
 
@@ -233,6 +408,9 @@ pub struct Quick {
     zone: Option<Zone>,
     latency: Option<Latency>,
     peak: Option<Peak>,
+    precision: Option<Precision>,
+    traffic: Option<Traffic>,
+    variant: Option<Vec<Variant>>,
 }
 
 impl Experiment {
@@ -278,6 +456,35 @@ impl Experiment {
         Ok(external > 0)
     }
 
+    /// The traffic of a variant: the experiment's, with what the variant says; and the cap on UDP answers.
+    pub fn traffic_of(&self, variant: Option<&str>) -> (Traffic, u16) {
+        let mut traffic = self.traffic.clone();
+        let mut udp_size = self.udp_size;
+        if let Some(v) = self.variant.iter().find(|v| Some(v.name.as_str()) == variant) {
+            traffic.profile = v.profile.clone().unwrap_or(traffic.profile);
+            // One kind of source takes the place of the other.
+            if v.profile.is_some() || v.queries.is_some() || v.trace.is_some() {
+                (traffic.queries, traffic.trace) = (v.queries.clone(), v.trace.clone());
+            }
+            if let Some(source) = v.source {
+                traffic.queries = traffic.queries.filter(|_| source == SourceKind::Queries);
+                traffic.trace = traffic.trace.filter(|_| source == SourceKind::Trace);
+            }
+            traffic.changes = v.changes.clone().unwrap_or(traffic.changes);
+            traffic.transport = v.transport.unwrap_or(traffic.transport);
+            udp_size = v.udp_size.unwrap_or(udp_size);
+        }
+        (traffic, udp_size)
+    }
+
+    /// All traffics, the experiment's own where there is no variant.
+    pub fn traffics(&self) -> Vec<Traffic> {
+        match self.variant.as_slice() {
+            [] => vec![self.traffic.clone()],
+            all => all.iter().map(|v| self.traffic_of(Some(&v.name)).0).collect(),
+        }
+    }
+
     /// A duration field.
     pub(crate) fn duration(&self, key: &str, text: &str) -> Result<measure::Nanos, Error> {
         measure::units::duration(text).map_err(|m| self.refuse(format!("{key}: {m}")))
@@ -285,67 +492,5 @@ impl Experiment {
 
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::Plan { name: self.name.clone(), message: message.into() }
-    }
-
-    /// Whether it makes sense as a whole.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let named: [(&str, bool); 3] = [
-            ("measure", self.measure.is_empty()),
-            ("servers", self.servers.is_empty()),
-            ("repeats", self.repeats == 0),
-        ];
-        if let Some((key, _)) = named.iter().find(|(_, empty)| *empty) {
-            return Err(self.refuse(format!("{key}: at least one is needed")));
-        }
-        for (i, label) in self.servers.iter().enumerate() {
-            let server = self.server(label)?;
-            let kind = server::Kind::from_str(&server.kind).map_err(|_| {
-                self.refuse(format!("server.{label}.kind: '{}' is no kind of server", server.kind))
-            })?;
-            if self.servers[..i].contains(label) {
-                return Err(self.refuse(format!("servers: '{label}' stands there twice")));
-            }
-            if (kind == server::Kind::External) != server.address.is_some() {
-                return Err(self.refuse(format!(
-                    "server.{label}.address: an external server needs one (ADDR:PORT), and no other takes one"
-                )));
-            }
-        }
-        self.is_external()?;
-        for family in &self.zone.families {
-            zone::Family::from_str(family).map_err(|e| self.refuse(format!("zone.families: {e}")))?;
-        }
-        if self.zone.sign != "rzaia" {
-            let known: Result<zone::sign::Algorithm, String> = self.zone.sign.parse();
-            known.map_err(|m| self.refuse(format!("zone.sign: {m}, or 'rzaia' for the seed's keys")))?;
-        }
-        if self.zone.file.is_none() && (self.zone.families.is_empty() || self.zone.delegations.is_empty()) {
-            return Err(self.refuse("zone: give families and delegations, or a file"));
-        }
-        if self.zone.file.is_none() && self.zone.delegations.contains(&0) {
-            return Err(self.refuse("zone.delegations: a zone without delegations cannot be generated"));
-        }
-        for (key, text) in [
-            ("latency.duration", &self.latency.duration),
-            ("latency.warmup", &self.latency.warmup),
-            ("latency.deadline", &self.latency.deadline),
-            ("peak.trial", &self.peak.trial),
-            ("peak.duration_sum", &self.peak.duration_sum),
-            ("peak.budget", &self.peak.budget),
-            ("peak.deadline", &self.peak.deadline),
-        ] {
-            let zero = self.duration(key, text)? == 0;
-            if zero && key != "latency.warmup" {
-                return Err(self.refuse(format!("{key}: must be longer than nothing")));
-            }
-        }
-        if !self.latency.rates.iter().all(|r| r.is_finite() && *r > 0.0 && *r <= 1e8) {
-            return Err(self.refuse("latency.rates: queries per second, above 0 and at most 100M"));
-        }
-        let width = self.peak.width;
-        if !((0.0..1.0).contains(&self.peak.loss) && width > 0.0 && width < 1.0) {
-            return Err(self.refuse("peak: loss is a ratio from 0 to below 1, width one between 0 and 1"));
-        }
-        Ok(())
     }
 }

@@ -6,15 +6,24 @@
 //! the next begins, so that a run cut off goes on where it was.
 
 mod anchor;
+mod change;
+mod check;
 mod file;
+mod loading;
+mod memory;
 pub mod plan;
+mod queries;
 mod read;
+mod recipe;
+pub mod room;
 mod run;
 mod sampling;
+mod settle;
+mod stage;
 mod trial;
 mod zones;
 
-pub use file::{Experiment, Measure, Server};
+pub use file::{Experiment, Measure, Order, Server, Variant};
 pub use plan::{Trial, next_trial};
 pub use read::{CATALOGUE, Set, load, named};
 pub use run::{Happening, Options, Summary, run};

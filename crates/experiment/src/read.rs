@@ -25,11 +25,29 @@ impl FromStr for Set {
     }
 }
 
+/// The catalogue: name and file.
+macro_rules! catalogue {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../catalogue/", $name, ".toml")))),*]
+    };
+}
+
 /// The seeds' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 3] = [
-    ("demo", include_str!("../catalogue/demo.toml")),
-    ("rzaia-latency", include_str!("../catalogue/rzaia-latency.toml")),
-    ("isc-peak", include_str!("../catalogue/isc-peak.toml")),
+pub const CATALOGUE: [(&str, &str); 14] = catalogue![
+    "demo",
+    "rzaia-memory",
+    "rzaia-load",
+    "rzaia-latency",
+    "rzaia-glue",
+    "rzaia-dnssec",
+    "rzaia-ds",
+    "rzaia-nxdomain",
+    "rzaia-baseline",
+    "rzaia-attack",
+    "rzaia-truncation",
+    "isc-platform",
+    "isc-peak",
+    "capacity",
 ];
 
 /// The text of an experiment of the catalogue, or of a file, with the name to use in errors.

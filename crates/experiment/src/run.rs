@@ -1,15 +1,17 @@
 //! One execution of an experiment: zones, rack, trials, run directory.
 
+use crate::file::SourceKind;
 use crate::plan::{self, Trial};
 use crate::trial::{self, Bench};
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment};
+use crate::{Error, Experiment, settle};
 use measure::{Nanos, Reason};
 use rack::{Host, HostSpec, Local, Rack, RackSpec};
 use results::{RunDir, TrialRecord};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Where and how to run.
 #[derive(Clone, Debug)]
@@ -38,6 +40,15 @@ pub enum Happening {
         trial: Trial,
         /// Of how many.
         of: usize,
+        /// Seconds until the end of the plan, as those done before took; none at the first.
+        left: Option<f64>,
+    },
+    /// A trial is not tried.
+    Skipped {
+        /// Which.
+        trial: Trial,
+        /// Why.
+        reason: String,
     },
     /// A server answers right, this many seconds after its start.
     Ready {
@@ -70,6 +81,8 @@ pub struct Summary {
     pub invalid: usize,
     /// Trials that gave nothing.
     pub failed: usize,
+    /// Trials that could not fit.
+    pub skipped: usize,
     /// Trials left undone because the run was cut short.
     pub undone: usize,
 }
@@ -85,7 +98,7 @@ pub fn run(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Happening),
 ) -> Result<Summary, Error> {
-    let plan = plan::plan(e);
+    let mut plan = plan::plan(e);
     preflight(e, options, &plan)?;
     let cpus = Cores::of(e)?;
     let run_toml = e.to_toml()?;
@@ -116,15 +129,37 @@ pub fn run(
         stop,
     };
     let mut zone: Option<(plan::ZonePlan, Prepared)> = None;
-    while let Some(trial) = plan::next_trial(&plan, kept.trials()) {
+    let began = Instant::now();
+    let budget = e.precision.as_ref().map_or(Ok(0), |p| e.duration("precision.budget", &p.budget))?;
+    // Trials done here, and the time that they took: by these the rest is estimated.
+    let mut here = 0u32;
+    // A run that goes on had its added repeats too.
+    while plan.len() < kept.trials().len() && plan::add_repeat(e, &mut plan, kept.trials()) {}
+    loop {
         if stop.load(Ordering::Relaxed) {
             break;
+        }
+        let in_time = began.elapsed() < Duration::from_nanos(budget);
+        let Some(trial) = plan::next_trial(&plan, kept.trials()).cloned() else {
+            if in_time && plan::add_repeat(e, &mut plan, kept.trials()) {
+                continue;
+            }
+            break;
+        };
+        let trial = &trial;
+        if let Some(reason) = crate::room::refused(trial) {
+            tell(Happening::Skipped { trial: trial.clone(), reason: reason.clone() });
+            kept.append(trial::skipped(e, trial, reason))?;
+            continue;
         }
         if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
             zone = Some((trial.zone.clone(), zones::prepare(e, &trial.zone, &zones_dir, tell)?));
         }
         let (_, prepared) = zone.as_ref().expect("it was just prepared");
-        tell(Happening::Trial { trial: trial.clone(), of: plan.len() });
+        let todo = plan.len() - kept.trials().len();
+        let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
+        tell(Happening::Trial { trial: trial.clone(), of: plan.len(), left });
+        here += 1;
         let record = attempts(e, &bench, trial, prepared, &kept.servers_dir(trial.id), tell)?;
         if stop.load(Ordering::Relaxed) {
             break;
@@ -136,9 +171,10 @@ pub fn run(
     if undone == 0 && !e.zone.keep && zones_dir.exists() {
         std::fs::remove_dir_all(&zones_dir).map_err(Error::io(&zones_dir))?;
     }
-    let failed = kept.trials().iter().filter(|t| t.error.is_some()).count();
-    let valid = kept.trials().iter().filter(|t| t.is_valid()).count();
-    Ok(Summary { valid, failed, invalid: kept.trials().len() - valid - failed, undone })
+    let count = |of: fn(&TrialRecord) -> bool| kept.trials().iter().filter(|t| of(t)).count();
+    let failed = count(|t| t.error.is_some());
+    let (valid, skipped) = (count(TrialRecord::is_valid), count(|t| t.skipped.is_some()));
+    Ok(Summary { valid, failed, skipped, invalid: kept.trials().len() - valid - failed - skipped, undone })
 }
 
 /// Does a trial, again where the generator was disturbed: validity is about us, so a further attempt says nothing else
@@ -159,7 +195,12 @@ fn attempts(
             std::fs::remove_dir_all(dir).map_err(Error::io(dir))?;
         }
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
+        let cores = [bench.server_cpus, bench.generator_cpus].concat();
+        let unsettled = settle::wait(&cores, e.duration("settle", &e.settle)?, bench.stop);
         let mut record = trial::run(bench, trial, zone, dir, tell);
+        if let Some(reason) = unsettled {
+            record.outcome.validity.warn(reason);
+        }
         let again = record.error.is_none() && !record.is_valid() && attempt < e.attempts;
         if !again || bench.stop.load(Ordering::Relaxed) {
             for reason in before {
@@ -194,8 +235,27 @@ fn preflight(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Er
             return Err(Error::Machine(format!("server '{label}': {}: no such file", path.display())));
         }
     }
-    if let Some(queries) = &e.traffic.queries {
-        traffic::check_queries_file(queries)?;
+    for v in &e.variant {
+        let needed = match v.source {
+            Some(SourceKind::Trace) if e.traffic.trace.is_none() => "a capture: --set traffic.trace=FILE",
+            Some(SourceKind::Queries) if e.traffic.queries.is_none() => {
+                "a file of queries: --set traffic.queries=FILE"
+            }
+            _ => continue,
+        };
+        return Err(e.refuse(format!("its variant '{}' needs {needed}", v.name)));
+    }
+    for traffic in e.traffics() {
+        if let Some(queries) = &traffic.queries {
+            traffic::check_queries_file(queries)?;
+        }
+        if let Some(trace) = &traffic.trace {
+            trace::ReplaySpec { paths: vec![trace.clone()], ports: Vec::new(), to: Vec::new() }.check()?;
+        }
+        if traffic.queries.is_none() && traffic.trace.is_none() {
+            let mut profile = traffic::Profile::load(&traffic.profile)?;
+            traffic.changes.apply(&mut profile)?;
+        }
     }
     if let Some(file) = &e.zone.file {
         // A whole pass: a zone that does not parse is refused here, with its line, and not by four servers.
@@ -205,20 +265,16 @@ fn preflight(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Er
     Ok(())
 }
 
-/// Bytes of zone file for one delegation, rounded up: at 100K U-4-DS0 takes 360, signed S-6-DS100 1,300.
-const BYTES_UNSIGNED: u64 = 600;
-const BYTES_SIGNED: u64 = 1_500;
-
-/// All zones of a run are kept until it is done; they must fit.
+/// All zones of a run are kept until it is done; they must fit. Those of trials that do not fit into memory are not made.
 fn disk(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Error> {
-    let mut zones: Vec<&plan::ZonePlan> = plan.iter().map(|t| &t.zone).collect();
+    let tried = plan.iter().filter(|t| crate::room::refused(t).is_none());
+    let mut zones: Vec<&plan::ZonePlan> = tried.map(|t| &t.zone).collect();
     zones.dedup();
     let mut need = 0;
     for (i, zone) in zones.iter().enumerate() {
-        if let plan::ZonePlan::Family { family, delegations } = zone
-            && !zones[..i].contains(zone)
-        {
-            need += delegations * if family.starts_with('S') { BYTES_SIGNED } else { BYTES_UNSIGNED };
+        let made = matches!(zone, plan::ZonePlan::Family { .. });
+        if made && !zones[..i].contains(zone) {
+            need += plan::weight(zone);
         }
     }
     let place = options.dir.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("."));

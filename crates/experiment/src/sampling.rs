@@ -22,8 +22,20 @@ struct Reading {
     cores: Vec<Core>,
     server: Usage,
     generator: Usage,
+    own: Usage,
     hosts: Vec<Counters>,
 }
+
+/// A counter of processes.
+type Counter = fn(&Usage) -> u64;
+
+/// What processes did in a second beside computing.
+const SPENT: [(&str, &str, Counter); 4] = [
+    ("switches", "1/s", |usage| usage.voluntary_switches),
+    ("preemptions", "1/s", |usage| usage.involuntary_switches),
+    ("disk_read", "B/s", |usage| usage.disk_read),
+    ("disk_written", "B/s", |usage| usage.disk_written),
+];
 
 impl Sampling {
     /// From now on. What cannot be read here gives no rows: the trial's figures do not depend on it.
@@ -64,8 +76,17 @@ impl Sampling {
             |now: &Usage, last: &Usage| now.cpu().saturating_sub(last.cpu()).as_secs_f64() / wall * 100.0;
         row("server_cpu".into(), "%", percent(&now.server, &last.server));
         row("generator_cpu".into(), "%", percent(&now.generator, &last.generator));
+        // Ours: what this sampling costs, among little else.
+        row("coordinator_cpu".into(), "%", percent(&now.own, &last.own));
         row("server_rss".into(), "B", now.server.rss as f64);
         row("generator_rss".into(), "B", now.generator.rss as f64);
+        for (name, now, last) in
+            [("server", &now.server, &last.server), ("generator", &now.generator, &last.generator)]
+        {
+            for (what, unit, of) in SPENT {
+                row(format!("{name}_{what}"), unit, of(now).saturating_sub(of(last)) as f64 / wall);
+            }
+        }
         for (core, before) in now.cores.iter().zip(&last.cores) {
             let spent = core.since(before);
             for (word, part) in [
@@ -85,13 +106,14 @@ impl Sampling {
 }
 
 fn read(server: &[u32], generator: u32, hosts: &[(&'static str, HostCounters)]) -> Reading {
-    let (of_server, of_generator) =
-        Processes::now().map(|all| (all.usage(server), all.usage(&[generator]))).unwrap_or_default();
+    let all = Processes::now().ok();
+    let usage = |roots: &[u32]| all.as_ref().map(|all| all.usage(roots)).unwrap_or_default();
     Reading {
         at: Instant::now(),
         cores: sample::cores().unwrap_or_default(),
-        server: of_server,
-        generator: of_generator,
+        server: usage(server),
+        generator: usage(&[generator]),
+        own: all.as_ref().map(|all| all.usage_of_one(std::process::id())).unwrap_or_default(),
         hosts: hosts.iter().map(|(_, h)| h.read().unwrap_or_default()).collect(),
     }
 }
@@ -101,12 +123,18 @@ pub fn memory(pids: &[u32]) -> Vec<Metric> {
     let mut metrics = Vec::new();
     if let Ok(all) = Processes::now() {
         metrics.push(Metric::new("server_rss", "B", all.usage(pids).rss as f64));
+        metrics.push(Metric::new("server_virtual", "B", all.usage(pids).virtual_size as f64));
         metrics.push(Metric::new("server_cpu", "s", all.usage(pids).cpu().as_secs_f64()));
         if let Ok(pss) = sample::pss(&all.tree(pids)) {
             metrics.push(Metric::new("server_pss", "B", pss as f64));
         }
     }
     metrics
+}
+
+/// Seconds of CPU time that a server spent while a series went on.
+pub fn server_seconds(series: &[SeriesRow]) -> f64 {
+    series.iter().filter(|row| row.metric == "server_cpu").map(|row| row.value / 100.0).sum()
 }
 
 /// The unit of a figure, from the ending of its name.

@@ -1,7 +1,8 @@
 //! The zones of a run: generated (and signed), or the user's own; with what readiness and traffic need.
 
 use crate::plan::ZonePlan;
-use crate::{Error, Experiment, Happening};
+use crate::recipe::Recipe;
+use crate::{Error, Experiment, Happening, recipe};
 use measure::Seed;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -41,18 +42,22 @@ pub fn prepare(
     let [made, names, anchor] =
         ["zone", "names", "anchor"].map(|ending| dir.join(format!("{}.{ending}", plan.label())));
     let (signs, own) = match plan {
-        ZonePlan::Family { family, .. } => (family.starts_with('S'), None),
+        ZonePlan::Family { family, .. } => (recipe::is_signed(family), None),
         ZonePlan::File(file) => (e.zone.sign_file, Some(file)),
     };
     match plan {
         _ if made.exists() => {}
         ZonePlan::Family { family, delegations } => {
-            let family = zone::Family::from_str(family).map_err(|m| e.refuse(m.to_string()))?;
+            let recipe = Recipe::from_str(family).map_err(|m| e.refuse(m))?;
+            let family = recipe.family;
             let doing = if signs { "generating and signing" } else { "generating" };
             tell(Happening::Zone { label: plan.label(), doing });
+            if let Some((part, parts)) = recipe.slice {
+                return slice(e, (&recipe, *delegations), (part, parts), plan, dir, tell);
+            }
             write_aside(&made, |out| {
                 if signs {
-                    let options = signing(e)?;
+                    let options = recipe.sign(signing(e)?);
                     let make = |out: &mut dyn Write, heard: &mut dyn FnMut(u64)| {
                         zone::generate(family, *delegations, seed, out, heard)
                     };
@@ -79,12 +84,7 @@ pub fn prepare(
     tell(Happening::Zone { label: plan.label(), doing: "reading" });
     let probe = zone::probe(&file)?;
     if !names.exists() {
-        let sample = traffic::Names::from_zone(
-            &file,
-            seed,
-            traffic::Profile::load(&e.traffic.profile)?.want(),
-            &mut |_| {},
-        )?;
+        let sample = traffic::Names::from_zone(&file, seed, want(e)?, &mut |_| {})?;
         write_aside(&names, |out| sample.write(out).map_err(Error::io(&names)))?;
     }
     Ok(Prepared {
@@ -96,6 +96,53 @@ pub fn prepare(
         names,
         seed,
     })
+}
+
+/// Makes a whole zone and all of its slices, and takes one.
+fn slice(
+    e: &Experiment,
+    (recipe, delegations): (&Recipe, u64),
+    (_, parts): (u32, u32),
+    plan: &ZonePlan,
+    dir: &Path,
+    tell: &mut dyn FnMut(Happening),
+) -> Result<Prepared, Error> {
+    let named = |part: u32| ZonePlan::Family {
+        family: format!("{}#{part}/{parts}", recipe.family.name()),
+        delegations,
+    };
+    let file = |part: u32| dir.join(format!("{}.zone", named(part).label()));
+    let folder = tempfile::tempdir_in(dir).map_err(Error::io(dir))?;
+    let whole = folder.path().join("whole");
+    write_aside(&whole, |out| {
+        zone::generate(recipe.family, delegations, Seed(e.seed), out, &mut |_| {})?;
+        Ok(())
+    })?;
+    let cut = zone::slice::plan(&whole, zone::slice::Cut::Parts(parts as usize), false, &mut |_| {})?;
+    let aside: Vec<PathBuf> = (1..=parts).map(|part| folder.path().join(part.to_string())).collect();
+    let mut outs = Vec::new();
+    for path in &aside {
+        outs.push(BufWriter::new(std::fs::File::create(path).map_err(Error::io(path))?));
+    }
+    cut.write(&mut outs, &mut |_| {})?;
+    for (part, (mut out, path)) in (1..).zip(outs.into_iter().zip(&aside)) {
+        out.flush().map_err(Error::io(path))?;
+        let file = file(part);
+        std::fs::rename(path, &file).map_err(Error::io(&file))?;
+    }
+    // Now it is there.
+    prepare(e, plan, dir, tell)
+}
+
+/// What its traffics want of the zone: records for all where one wants them.
+fn want(e: &Experiment) -> Result<traffic::Want, Error> {
+    for traffic in e.traffics() {
+        let want = traffic::Profile::load(&traffic.profile)?.want();
+        if want == traffic::Want::Records {
+            return Ok(want);
+        }
+    }
+    Ok(traffic::Want::Names)
 }
 
 /// How the experiment signs: from now, as servers and validators look at the real date.

@@ -304,6 +304,14 @@ pub fn jitter(duration: Duration) -> Jitter {
     Jitter { median_us: at(0.5), p99_us: at(0.99), max_us: at(1.0), rounds: late.len() }
 }
 
+/// Memory in bytes that could be used now without swapping.
+pub fn memory_available() -> Result<u64, Error> {
+    use procfs::Current;
+    let error = |message: String| Error::Sample { path: "/proc/meminfo".into(), message };
+    let info = procfs::Meminfo::current().map_err(|e| error(e.to_string()))?;
+    info.mem_available.ok_or_else(|| error("it does not say what is available".into()))
+}
+
 /// Bytes that we may still write on the file system of `path`.
 pub fn disk_available(path: &Path) -> Result<u64, Error> {
     let stat = rustix::fs::statvfs(path).map_err(|e| Error::Sample {

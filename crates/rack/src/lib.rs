@@ -17,6 +17,7 @@ pub mod error;
 pub mod host;
 pub mod kept;
 mod link;
+pub mod memory;
 pub mod process;
 mod role;
 pub mod sample;

@@ -100,6 +100,12 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// Times a thread's core was taken.
     pub involuntary_switches: u64,
+    /// Bytes that had to be read from storage.
+    pub disk_read: u64,
+    /// Bytes that were given to storage, or will be.
+    pub disk_written: u64,
+    /// Addresses of all maps, in bytes.
+    pub virtual_size: u64,
 }
 
 impl Usage {
@@ -140,22 +146,36 @@ impl Processes {
     pub fn usage(&self, roots: &[u32]) -> Usage {
         let mut sum = Usage::default();
         for pid in self.tree(roots) {
-            let Some((process, stat)) = self.0.iter().find(|(_, stat)| stat.pid == pid as i32) else {
-                continue;
-            };
-            sum.processes += 1;
-            sum.threads += stat.num_threads.max(0) as u64;
-            sum.user += ticks(stat.utime + stat.cutime.max(0) as u64);
-            sum.system += ticks(stat.stime + stat.cstime.max(0) as u64);
-            sum.rss += stat.rss * procfs::page_size();
-            for task in process.tasks().into_iter().flatten().flatten() {
-                if let Ok(status) = task.status() {
-                    sum.voluntary_switches += status.voluntary_ctxt_switches.unwrap_or(0);
-                    sum.involuntary_switches += status.nonvoluntary_ctxt_switches.unwrap_or(0);
-                }
-            }
+            self.add(pid, &mut sum);
         }
         sum
+    }
+
+    /// What one process uses by itself.
+    pub fn usage_of_one(&self, pid: u32) -> Usage {
+        let mut sum = Usage::default();
+        self.add(pid, &mut sum);
+        sum
+    }
+
+    fn add(&self, pid: u32, sum: &mut Usage) {
+        let Some((process, stat)) = self.0.iter().find(|(_, stat)| stat.pid == pid as i32) else { return };
+        sum.processes += 1;
+        sum.threads += stat.num_threads.max(0) as u64;
+        sum.user += ticks(stat.utime + stat.cutime.max(0) as u64);
+        sum.system += ticks(stat.stime + stat.cstime.max(0) as u64);
+        sum.rss += stat.rss * procfs::page_size();
+        sum.virtual_size += stat.vsize;
+        if let Ok(io) = process.io() {
+            sum.disk_read += io.read_bytes;
+            sum.disk_written += io.write_bytes.saturating_sub(io.cancelled_write_bytes);
+        }
+        for task in process.tasks().into_iter().flatten().flatten() {
+            if let Ok(status) = task.status() {
+                sum.voluntary_switches += status.voluntary_ctxt_switches.unwrap_or(0);
+                sum.involuntary_switches += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+            }
+        }
     }
 }
 

@@ -20,16 +20,19 @@ pub(crate) struct Key {
     pub signed: bool,
     /// Queries per second, as written; none for a peak.
     pub rate: Option<String>,
-    /// `latency` or `peak`.
-    pub peak: bool,
+    /// `latency`, `peak`, `memory` or `load`.
+    pub measure: String,
+    /// The traffic, where the experiment has several.
+    pub variant: Option<String>,
 }
 
 impl Key {
     fn of(trial: &TrialRecord) -> Self {
         let param = |name: &str| trial.param(name).unwrap_or_default().to_owned();
-        let peak = match trial.param("measure") {
-            Some(measure) => measure == "peak",
-            None => trial.outcome.metric("peak_qps").is_some(),
+        let measure = match trial.param("measure") {
+            Some(measure) => measure,
+            None if trial.outcome.metric("peak_qps").is_some() => "peak",
+            None => "latency",
         };
         Self {
             server: param("server"),
@@ -38,17 +41,30 @@ impl Key {
             size: trial.param("zone_size").and_then(|s| units::count(s).ok()),
             // `no`, or how: `yes RSASHA256`, `rzaia`, an algorithm.
             signed: trial.param("signed").is_some_and(|s| !s.is_empty() && s != "no"),
-            rate: (!peak).then(|| param("rate")),
-            peak,
+            rate: (measure == "latency").then(|| param("rate")),
+            measure: measure.to_owned(),
+            variant: trial.param("variant").map(str::to_owned),
+        }
+    }
+
+    /// Whether it is of this measure.
+    pub fn is(&self, measure: &str) -> bool {
+        self.measure == measure
+    }
+
+    /// What stands beside the server in a table: the zone's type, and the traffic.
+    pub fn row(&self) -> String {
+        match &self.variant {
+            Some(variant) => format!("{}, {variant}", self.family),
+            None => self.family.clone(),
         }
     }
 
     /// The zone's type and size: `U-4-DS0, 10K`.
     pub fn zone(&self) -> String {
-        match self.size {
-            Some(size) => format!("{}, {}", self.family, units::short(size)),
-            None => self.family.clone(),
-        }
+        let size = self.size.map_or_else(String::new, |size| format!(", {}", units::short(size)));
+        let variant = self.variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
+        format!("{}{size}{variant}", self.family)
     }
 }
 
@@ -68,6 +84,8 @@ pub(crate) enum State {
     Invalid,
     /// Every trial failed.
     Failed,
+    /// No trial was tried, as none could fit.
+    Skipped,
     /// There was no trial.
     Absent,
 }
@@ -101,7 +119,8 @@ impl<'a> Cell<'a> {
         match self.trials.as_slice() {
             [] => State::Absent,
             all if all.iter().any(|t| t.is_valid()) => State::Valid,
-            all if all.iter().any(|t| t.error.is_none()) => State::Invalid,
+            all if all.iter().all(|t| t.skipped.is_some()) => State::Skipped,
+            all if all.iter().any(|t| t.error.is_none() && t.skipped.is_none()) => State::Invalid,
             _ => State::Failed,
         }
     }
@@ -109,7 +128,11 @@ impl<'a> Cell<'a> {
     /// The trials that figures come from: the valid ones; where there are none, the invalid ones.
     pub fn used(&self) -> Vec<&'a TrialRecord> {
         let valid = self.state() == State::Valid;
-        self.trials.iter().copied().filter(|t| if valid { t.is_valid() } else { t.error.is_none() }).collect()
+        self.trials
+            .iter()
+            .copied()
+            .filter(|t| if valid { t.is_valid() } else { t.error.is_none() && t.skipped.is_none() })
+            .collect()
     }
 
     /// A metric over the repeats.
@@ -141,8 +164,9 @@ impl<'a> Cell<'a> {
     pub fn remarks(&self) -> Vec<String> {
         let failed = self.trials.iter().filter(|t| t.error.is_some()).count();
         let invalid = self.trials.iter().filter(|t| t.error.is_none() && !t.outcome.validity.valid).count();
+        let skipped = self.trials.iter().find_map(|t| t.skipped.clone());
         let of = self.trials.len();
-        let mut all = Vec::new();
+        let mut all: Vec<String> = skipped.into_iter().collect();
         if self.state() == State::Invalid {
             all.push("INVALID".to_owned());
         } else if invalid > 0 {
@@ -260,9 +284,9 @@ impl<'a> Run<'a> {
     }
 
     /// Different values of `of` among cells, in order of appearance.
-    pub fn distinct<T: PartialEq>(&self, peak: bool, of: impl Fn(&Key) -> T) -> Vec<T> {
+    pub fn distinct<T: PartialEq>(&self, measure: &str, of: impl Fn(&Key) -> T) -> Vec<T> {
         let mut all = Vec::new();
-        for cell in self.cells.iter().filter(|c| c.key.peak == peak) {
+        for cell in self.cells.iter().filter(|c| c.key.is(measure)) {
             let value = of(&cell.key);
             if !all.contains(&value) {
                 all.push(value);
@@ -276,11 +300,12 @@ impl<'a> Run<'a> {
         self.servers.iter().position(|s| s == server).unwrap_or(0)
     }
 
-    /// Valid, invalid and failed trials.
-    pub fn counts(&self) -> (usize, usize, usize) {
+    /// Valid, invalid, failed and skipped trials.
+    pub fn counts(&self) -> (usize, usize, usize, usize) {
         let all = self.dir.trials();
         let valid = all.iter().filter(|t| t.is_valid()).count();
         let failed = all.iter().filter(|t| t.error.is_some()).count();
-        (valid, all.len() - valid - failed, failed)
+        let skipped = all.iter().filter(|t| t.skipped.is_some()).count();
+        (valid, all.len() - valid - failed - skipped, failed, skipped)
     }
 }

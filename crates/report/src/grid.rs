@@ -1,7 +1,7 @@
 //! The tables of a report: server × zone type down, zone size across, a cell each.
 
 use crate::cells::{self, Cell, Figure, Key, Run, State};
-use crate::format;
+use crate::{answers, capacity, costs, format};
 use measure::units;
 use results::published::{self, Relation, Table};
 
@@ -53,10 +53,10 @@ pub(crate) struct Beside {
 }
 
 /// What a grid shows of a cell: its text, its details, and the figure in the published table's unit.
-struct Shown {
-    text: String,
-    details: Vec<String>,
-    compare: Option<f64>,
+pub(crate) struct Shown {
+    pub text: String,
+    pub details: Vec<String>,
+    pub compare: Option<f64>,
 }
 
 /// The rows of RZAIA's tables by kind of server.
@@ -69,7 +69,7 @@ fn software(kind: &str) -> Option<&'static str> {
 }
 
 /// The published cell for a measurement, from `table`, at the row heading that `heading` gives.
-fn beside(
+pub(crate) fn beside(
     table: Option<&'static Table>,
     key: &Key,
     heading: impl Fn(&Key) -> Option<Vec<String>>,
@@ -87,7 +87,7 @@ fn beside(
 }
 
 /// One grid from the cells that `keep` keeps; none where there are none.
-fn grid(
+pub(crate) fn grid(
     run: &Run,
     (id, title, about): (&str, String, String),
     keep: impl Fn(&Cell) -> bool,
@@ -98,16 +98,16 @@ fn grid(
     let mut sizes: Vec<Option<u64>> = kept.iter().map(|c| c.key.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let mut zones: Vec<&str> = Vec::new();
+    let mut zones: Vec<String> = Vec::new();
     for cell in &kept {
-        if !zones.contains(&cell.key.family.as_str()) {
-            zones.push(&cell.key.family);
+        if !zones.contains(&cell.key.row()) {
+            zones.push(cell.key.row());
         }
     }
     let mut rows = Vec::new();
     for zone in zones {
         for server in &run.servers {
-            let of_row = |c: &&&Cell| c.key.family == zone && c.key.server == *server;
+            let of_row = |c: &&&Cell| c.key.row() == zone && c.key.server == *server;
             if kept.iter().filter(of_row).count() == 0 {
                 continue;
             }
@@ -116,7 +116,7 @@ fn grid(
                     kept.iter().filter(of_row).filter(|c| c.key.size == *size).copied().collect();
                 filled(&all, &published, &show)
             });
-            rows.push(Row { server: server.clone(), zone: zone.to_owned(), cells: cells.collect() });
+            rows.push(Row { server: server.clone(), zone: zone.clone(), cells: cells.collect() });
         }
     }
     let any = rows.iter().flat_map(|r| &r.cells).any(|c| c.state != State::Absent && c.text != "–");
@@ -150,10 +150,11 @@ fn filled(
     let cell =
         Cell { key: first.key.clone(), trials: all.iter().flat_map(|c| c.trials.iter().copied()).collect() };
     let trials = cell.trials.iter().map(|t| (t.id, t.is_valid())).collect();
-    let shown = if cell.state() == State::Failed { None } else { show(&cell) };
+    let shown = if matches!(cell.state(), State::Failed | State::Skipped) { None } else { show(&cell) };
     let (mut text, mut details, compare) = match shown {
         Some(s) => (s.text, s.details, s.compare),
         None if cell.state() == State::Failed => ("failed".into(), Vec::new(), None),
+        None if cell.state() == State::Skipped => ("skipped".into(), Vec::new(), None),
         None => ("–".into(), Vec::new(), None),
     };
     if cell.state() == State::Invalid && text != "–" {
@@ -168,17 +169,19 @@ fn filled(
 /// All grids of a run, in the order in which they are shown.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     let mut all = Vec::new();
-    for rate in run.distinct(false, |k| k.rate.clone()) {
+    for rate in run.distinct("latency", |k| k.rate.clone()) {
         all.extend(latency_grids(run, rate.as_deref().unwrap_or_default()));
     }
+    all.extend(answers::grids(run));
     all.extend(peak_grid(run));
-    all.extend(cost_grids(run));
+    all.extend(capacity::grid(run));
+    all.extend(costs::grids(run));
     all
 }
 
 /// How many repeats figures stand on, in words.
-fn repeats(run: &Run, peak: bool) -> String {
-    let most = run.cells.iter().filter(|c| c.key.peak == peak).map(|c| c.trials.len()).max().unwrap_or(0);
+fn repeats(run: &Run, measure: &str) -> String {
+    let most = run.cells.iter().filter(|c| c.key.is(measure)).map(|c| c.trials.len()).max().unwrap_or(0);
     match most {
         0 | 1 => "one trial each, so there is no interval".into(),
         2..=5 => format!(
@@ -198,11 +201,11 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
     let deadline = run.deadline;
     let limit = format::duration(deadline);
     let qps = rate.parse::<f64>().map_or_else(|_| rate.to_owned(), |r| units::grouped(r as u64));
-    let keep = |c: &Cell| !c.key.peak && c.key.rate.as_deref() == Some(rate);
+    let keep = |c: &Cell| c.key.is("latency") && c.key.rate.as_deref() == Some(rate);
     let of_rate = run.dir.trials().iter().filter(|t| t.param("rate") == Some(rate));
     let time = of_rate.filter_map(|t| cells::duration(t, "duration")).next();
     let time = time.map_or_else(String::new, |ns| format!(" for {}", format::duration(ns)));
-    let how = format!("{qps} queries/s{time}, open loop; {}", repeats(run, false));
+    let how = format!("{qps} queries/s{time}, open loop; {}", repeats(run, "latency"));
     // The seed's rate is the condition for its cells to stand beside.
     let same_rate = rate.parse::<f64>() == Ok(5000.0);
     let table = |id: &str| published::find(id).filter(|_| same_rate && run.wants(id));
@@ -282,12 +285,12 @@ fn peak_grid(run: &Run) -> Option<Grid> {
     let about = format!(
         "{}; {}. Bounds: the highest rate found within the goal and the lowest found beyond it, over all valid trials.",
         crate::peak::goal(run),
-        repeats(run, true)
+        repeats(run, "peak")
     );
     grid(
         run,
         ("peak", "Peak query rate".into(), about),
-        |c| c.key.peak,
+        |c| c.key.is("peak"),
         |_, _| None,
         |c| {
             let f = c.metric("peak_qps")?;
@@ -300,61 +303,4 @@ fn peak_grid(run: &Run) -> Option<Grid> {
             Some(Shown { text: format::rate(f.value), details, compare: None })
         },
     )
-}
-
-/// What a server costs: time until it answers, and memory.
-fn cost_grids(run: &Run) -> Vec<Grid> {
-    // BIND's and NSD's rows are tables of their own in the seed.
-    let pick = |bind: &str, nsd: &str, key: &Key| match key.kind.as_str() {
-        "bind" => published::find(bind),
-        "nsd" => published::find(nsd),
-        _ => None,
-    };
-    let heading = |k: &Key| Some(vec![k.family.clone()]);
-    let ready = grid(
-        run,
-        (
-            "ready",
-            "Time until a server answers".into(),
-            "From the start of the program to the first right answer for the record at the end of the zone."
-                .into(),
-        ),
-        |c| c.metric("server_ready").is_some(),
-        |k, m| beside(pick("rzaia-4.1", "rzaia-4.3", k), k, heading, m),
-        |c| {
-            let f = c.metric("server_ready")?;
-            let ends = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);
-            Some(Shown {
-                text: format::seconds(f.value),
-                details: f.interval_text(&format::seconds(f.value), ends).into_iter().collect(),
-                compare: Some(f.value),
-            })
-        },
-    );
-    let metric =
-        if run.cells.iter().any(|c| c.metric("server_pss").is_some()) { "server_pss" } else { "server_rss" };
-    let what = if metric == "server_pss" { "Proportional set size (PSS)" } else { "Resident set size (RSS)" };
-    let memory = grid(
-        run,
-        (
-            "memory",
-            "Memory of the server".into(),
-            format!(
-                "{what} of all its processes; the published figures are virtual sizes, shared libraries included, in GB of 2³⁰ bytes."
-            ),
-        ),
-        |c| c.metric(metric).is_some(),
-        |k, m| beside(pick("rzaia-2.1", "rzaia-2.2", k), k, heading, m),
-        |c| {
-            let f = c.metric(metric)?;
-            let ends = format::memory_range;
-            let compare = Some(f.value / f64::from(1 << 30));
-            Some(Shown {
-                text: format::memory(f.value),
-                details: f.interval_text(&format::memory(f.value), ends).into_iter().collect(),
-                compare,
-            })
-        },
-    );
-    [ready, memory].into_iter().flatten().collect()
 }

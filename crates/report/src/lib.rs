@@ -4,8 +4,11 @@
 //! it, and what speaks against it. Nothing is in a report that is not in the run directory or in the
 //! seeds' published tables, and no trial is left out: an invalid one is shown as invalid.
 
+mod answers;
+mod capacity;
 mod cells;
 mod churn;
+mod costs;
 mod format;
 mod grid;
 mod html;

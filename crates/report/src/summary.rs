@@ -10,10 +10,13 @@ use results::published::Relation;
 pub(crate) fn sentences(run: &Run, grids: &[Grid]) -> Vec<String> {
     let mut all = vec![what_was_done(run)];
     all.extend(machine(run));
-    for rate in run.distinct(false, |k| k.rate.clone()) {
+    for rate in run.distinct("latency", |k| k.rate.clone()) {
         all.extend(latencies(run, &rate.unwrap_or_default()));
     }
     all.extend(losses(run));
+    all.extend(memory(run));
+    all.extend(loading(run));
+    all.extend(truncation(run));
     all.extend(peaks(run));
     all.extend(against_published(grids));
     all
@@ -33,9 +36,10 @@ fn what_was_done(run: &Run) -> String {
     let sizes: Vec<String> = sizes.into_iter().map(units::short).collect();
     let size =
         if sizes.is_empty() { String::new() } else { format!(" with {} delegations", format::list(&sizes)) };
-    let (valid, invalid, failed) = run.counts();
+    let (valid, invalid, failed, skipped) = run.counts();
+    let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
     format!(
-        "{} ({}) served {}{size}. Of {}, {valid} valid, {invalid} invalid, {failed} failed.",
+        "{} ({}) served {}{size}. Of {}, {valid} valid, {invalid} invalid, {failed} failed{skipped}.",
         format::plural(run.servers.len(), "server"),
         format::list(&run.servers),
         format::list(&zones),
@@ -84,13 +88,16 @@ fn latencies(run: &Run, rate: &str) -> Option<String> {
     };
     let all: Vec<String> = run.servers.iter().filter_map(of).collect();
     let qps = rate.parse::<f64>().map_or_else(|_| rate.to_owned(), |r| units::grouped(r as u64));
-    let zones =
-        if run.distinct(false, |k| (k.family.clone(), k.size)).len() > 1 { " over the zones" } else { "" };
+    let zones = if run.distinct("latency", |k| (k.family.clone(), k.size)).len() > 1 {
+        " over the zones"
+    } else {
+        ""
+    };
     (!all.is_empty()).then(|| format!("Median latency at {qps} queries/s{zones}: {}.", all.join("; ")))
 }
 
 fn losses(run: &Run) -> Option<String> {
-    let valid = || run.cells.iter().filter(|c| !c.key.peak && c.state() == State::Valid);
+    let valid = || run.cells.iter().filter(|c| c.key.is("latency") && c.state() == State::Valid);
     let loss = |c: &Cell| Some(100.0 - c.metric("answered_in_deadline_share")?.value);
     let counted = valid().filter(|c| loss(c).is_some()).count();
     let mut worst: Vec<String> = Vec::new();
@@ -108,16 +115,88 @@ fn losses(run: &Run) -> Option<String> {
     }
 }
 
+/// What each server takes on the largest zones: how much more than for the unsigned zone with sparse glue.
+fn memory(run: &Run) -> Option<String> {
+    let cells = || run.cells.iter().filter(|c| c.key.is("memory") && c.state() == State::Valid);
+    let size = cells().map(|c| c.key.size).max()?;
+    let of = |server: &String| {
+        let mine: Vec<(&Cell, f64)> = cells()
+            .filter(|c| c.key.server == *server && c.key.size == size)
+            .filter_map(|c| Some((c, c.metric("server_pss")?.value)))
+            .collect();
+        let least = mine.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let most = mine.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(match least.0.key.family == most.0.key.family {
+            true => format!("{server} {}", format::memory(least.1)),
+            false => format!(
+                "{server} {} ({}) to {} ({}, {})",
+                format::memory(least.1),
+                least.0.key.family,
+                format::memory(most.1),
+                most.0.key.family,
+                format::factor(most.1 / least.1)
+            ),
+        })
+    };
+    let all: Vec<String> = run.servers.iter().filter_map(of).collect();
+    let zone = size.map_or_else(String::new, |n| format!(" with {} delegations", units::short(n)));
+    (!all.is_empty()).then(|| format!("Memory (PSS) of a server{zone}: {}.", all.join("; ")))
+}
+
+/// How long each server takes on the largest zones, and what its clients see of a reload.
+fn loading(run: &Run) -> Option<String> {
+    let cells = || run.cells.iter().filter(|c| c.key.is("load") && c.state() == State::Valid);
+    let size = cells().map(|c| c.key.size).max()?;
+    let of = |server: &String| {
+        let mine = || cells().filter(|c| c.key.server == *server && c.key.size == size);
+        let (_, start) = span(mine(), |c| Some(c.metric("server_ready")?.value))?;
+        let reload = match span(mine(), |c| Some(c.metric("reload_seconds")?.value)) {
+            Some((_, slowest)) => format!("reload {}", format::seconds(slowest)),
+            None => "no reload".into(),
+        };
+        let least = span(mine(), |c| Some(c.metric("reloading_answered_share")?.value));
+        let answered = least.map_or_else(String::new, |(least, _)| {
+            format!(", at least {} answered meanwhile", format::percent(least))
+        });
+        Some(format!("{server} start {}, {reload}{answered}", format::seconds(start)))
+    };
+    let all: Vec<String> = run.servers.iter().filter_map(of).collect();
+    let zone = size.map_or_else(String::new, |n| format!(" with {} delegations", units::short(n)));
+    (!all.is_empty()).then(|| format!("At most, on the zones{zone}: {}.", all.join("; ")))
+}
+
+/// How many answers are truncated, where that is what the run is about.
+fn truncation(run: &Run) -> Option<String> {
+    if !run.dir.trials().iter().any(|t| t.param("transport") == Some("udp+tcp")) {
+        return None;
+    }
+    let share = |c: &Cell| Some(100.0 * c.metric("truncated")?.value / c.metric("answered")?.value.max(1.0));
+    let mut rows: Vec<String> = run.cells.iter().map(|c| c.key.row()).collect();
+    rows.dedup();
+    let mut seen: Vec<String> = Vec::new();
+    let of = |row: String| {
+        if seen.contains(&row) {
+            return None;
+        }
+        seen.push(row.clone());
+        let (low, high) = span(run.cells.iter().filter(|c| c.key.row() == row), share)?;
+        let (low, high) = (format::percent(low), format::percent(high));
+        Some(if low == high { format!("{row} {low}") } else { format!("{row} {low} to {high}") })
+    };
+    let all: Vec<String> = rows.into_iter().filter_map(of).collect();
+    (!all.is_empty()).then(|| format!("Truncated answers over UDP, by zone and cap: {}.", all.join("; ")))
+}
+
 /// The ranking on each zone; for more than two zones, each server's span over all of them.
 fn peaks(run: &Run) -> Vec<String> {
     let zone = |k: &Key| (k.family.clone(), k.size);
-    let zones = run.distinct(true, zone);
+    let zones = run.distinct("peak", zone);
     if zones.len() > 2 {
         let mut all: Vec<(f64, String)> = run
             .servers
             .iter()
             .filter_map(|server| {
-                let mine = run.cells.iter().filter(|c| c.key.peak && c.key.server == *server);
+                let mine = run.cells.iter().filter(|c| c.key.is("peak") && c.key.server == *server);
                 let (low, high) = span(mine, |c| Some(c.metric("peak_qps")?.value))?;
                 Some((high, format!("{server} {}", format::rate_range(low, high))))
             })
@@ -136,7 +215,7 @@ fn peaks(run: &Run) -> Vec<String> {
 
 /// The servers by peak on one zone; those whose bounds overlap are not told apart.
 fn ranking(run: &Run, on_zone: impl Fn(&Key) -> bool) -> Option<String> {
-    let cells = run.cells.iter().filter(|c| c.key.peak && on_zone(&c.key) && c.state() == State::Valid);
+    let cells = run.cells.iter().filter(|c| c.key.is("peak") && on_zone(&c.key) && c.state() == State::Valid);
     let mut ranked: Vec<(f64, (f64, f64), &Cell)> = cells
         .filter_map(|c| {
             let value = c.metric("peak_qps")?.value;

@@ -75,12 +75,16 @@ fn problems(run: &Run) -> String {
     let mut out = String::new();
     let name = |id: u32| {
         let of = |c: &&crate::cells::Cell| c.trials.iter().any(|t| t.id == id);
-        run.cells.iter().find(of).map_or_else(String::new, |c| {
-            let what = if c.key.peak { "peak" } else { "latency" };
-            format!("{}, {}, {what}", c.key.server, c.key.zone())
-        })
+        run.cells
+            .iter()
+            .find(of)
+            .map_or_else(String::new, |c| format!("{}, {}, {}", c.key.server, c.key.zone(), c.key.measure))
     };
     for trial in run.dir.trials().iter().filter(|t| !t.is_valid()) {
+        if let Some(skipped) = &trial.skipped {
+            let _ = writeln!(out, "trial {} ({}) skipped: {skipped}", trial.id, name(trial.id));
+            continue;
+        }
         match &trial.error {
             Some(error) => {
                 let _ = writeln!(out, "trial {} ({}) FAILED: {error}", trial.id, name(trial.id));
@@ -122,6 +126,7 @@ pub(crate) fn word(state: State) -> &'static str {
         State::Valid => "valid",
         State::Invalid => "invalid",
         State::Failed => "failed",
+        State::Skipped => "skipped",
         State::Absent => "absent",
     }
 }

@@ -121,7 +121,7 @@ pub(crate) struct TrialView {
 /// Everything of a run, in words and pictures.
 pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
     let grids = grid::grids(run);
-    let (valid, invalid, failed) = run.counts();
+    let (valid, invalid, failed, _) = run.counts();
     let environment = run.dir.environment();
     let text = |key: &str| environment.get(key).map(plain).unwrap_or_default();
     let trials = run.dir.trials();
@@ -168,9 +168,7 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
 /// A trial in words: server, zone, measure.
 fn name(run: &Run, id: u32) -> String {
     let cell = run.cells.iter().find(|c| c.trials.iter().any(|t| t.id == id));
-    cell.map_or_else(String::new, |c| {
-        format!("{} on {}, {}", c.key.server, c.key.zone(), if c.key.peak { "peak" } else { "latency" })
-    })
+    cell.map_or_else(String::new, |c| format!("{} on {}, {}", c.key.server, c.key.zone(), c.key.measure))
 }
 
 fn grid_view(grid: &Grid) -> GridView {
@@ -239,9 +237,9 @@ fn published_tables(run: &Run, grids: &[Grid]) -> Vec<PublishedView> {
 
 /// The figures, a group for each zone: distributions, peaks, then second by second.
 fn groups(run: &Run) -> Vec<Group> {
-    let mut zones: Vec<(String, Option<u64>)> = Vec::new();
+    let mut zones: Vec<String> = Vec::new();
     for cell in &run.cells {
-        let zone = (cell.key.family.clone(), cell.key.size);
+        let zone = cell.key.zone();
         if !zones.contains(&zone) {
             zones.push(zone);
         }
@@ -251,13 +249,13 @@ fn groups(run: &Run) -> Vec<Group> {
         .enumerate()
         .map(|(n, zone)| {
             let id = format!("z{n}");
-            let of_zone = |c: &&Cell| c.key.family == zone.0 && c.key.size == zone.1;
+            let of_zone = |c: &&Cell| c.key.zone() == zone;
             let cells: Vec<&Cell> = run.cells.iter().filter(of_zone).collect();
             let title = cells[0].key.zone();
             let (mut main, mut seconds) = (Vec::new(), Vec::new());
-            for (i, rate) in run.distinct(false, |k| k.rate.clone()).into_iter().enumerate() {
+            for (i, rate) in run.distinct("latency", |k| k.rate.clone()).into_iter().enumerate() {
                 let of_rate: Vec<&Cell> =
-                    cells.iter().filter(|c| !c.key.peak && c.key.rate == rate).copied().collect();
+                    cells.iter().filter(|c| c.key.is("latency") && c.key.rate == rate).copied().collect();
                 let qps = rate.as_deref().and_then(|r| r.parse::<f64>().ok());
                 let qps = qps.map_or_else(String::new, |r| format!(" at {}", format::rate(r)));
                 let what = format!("{title}{qps}");
@@ -265,7 +263,7 @@ fn groups(run: &Run) -> Vec<Group> {
                 main.extend(plots::distributions(run, &series, &format!("{id}-{i}"), &what));
                 seconds.extend(timeline::figures(run, &of_rate, &format!("{id}-{i}"), &what));
             }
-            let peaks: Vec<&Cell> = cells.iter().filter(|c| c.key.peak).copied().collect();
+            let peaks: Vec<&Cell> = cells.iter().filter(|c| c.key.is("peak")).copied().collect();
             main.extend(plots::searches(run, &peaks, &id, &title));
             main.extend(plots::peaks(run, &peaks, &id, &title));
             Group { id, title, main, seconds }
@@ -367,8 +365,11 @@ fn appendix(run: &Run) -> Vec<TrialView> {
         let mut codes: Vec<String> = validity.warnings.iter().map(|r| r.code.clone()).collect();
         codes.dedup();
         remarks.extend(codes);
+        remarks.extend(t.skipped.iter().map(|s| format!("skipped: {s}")));
         let state = if t.error.is_some() {
             "failed"
+        } else if t.skipped.is_some() {
+            "skipped"
         } else if validity.valid {
             "valid"
         } else {

@@ -32,6 +32,8 @@ pub struct TrialRecord {
     pub outcome: Outcome,
     /// Why the trial gave nothing, where it failed.
     pub error: Option<String>,
+    /// Why it was not tried, where it was not: it could not fit.
+    pub skipped: Option<String>,
     /// Figures by the second.
     pub series: Vec<SeriesRow>,
 }
@@ -42,9 +44,9 @@ impl TrialRecord {
         self.params.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// True where the trial did not fail and nothing speaks against its figures.
+    /// True where the trial was done, did not fail and nothing speaks against its figures.
     pub fn is_valid(&self) -> bool {
-        self.error.is_none() && self.outcome.validity.valid
+        self.error.is_none() && self.skipped.is_none() && self.outcome.validity.valid
     }
 
     /// The values of one metric by the second, in order.

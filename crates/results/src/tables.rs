@@ -82,6 +82,7 @@ pub(crate) fn write_trials(trials: &[TrialRecord], out: &mut (impl Write + Send)
         validity.reasons.iter().for_each(|r| row("validity", &r.code, None, None, Some(&r.text)));
         validity.warnings.iter().for_each(|r| row("warning", &r.code, None, None, Some(&r.text)));
         t.error.iter().for_each(|e| row("error", "error", None, None, Some(e)));
+        t.skipped.iter().for_each(|s| row("skipped", "skipped", None, None, Some(s)));
     }
     let arrays: Vec<ArrayRef> = vec![
         Arc::new(id.finish()),
@@ -221,6 +222,7 @@ pub(crate) fn read_all(trials: &Path, latency: &Path, series: &Path) -> Result<V
                 ("validity", None, Some(text)) => validity.reasons.push(Reason { code: name, text }),
                 ("warning", None, Some(text)) => validity.warnings.push(Reason { code: name, text }),
                 ("error", None, Some(text)) => record.error = Some(text),
+                ("skipped", None, Some(text)) => record.skipped = Some(text),
                 (kind, ..) => return Err(format!("a row of kind '{kind}' of trial {id} makes no sense")),
             }
         }

@@ -47,6 +47,7 @@ pub(crate) struct Misses {
 
 /// Popular names, or none.
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "one a source, in the way of every query")]
 enum Often {
     /// Whatever goes before them.
     All(Option<Popular>),

@@ -10,6 +10,7 @@ mod import;
 mod kill;
 mod live;
 mod load;
+mod measures;
 mod rack;
 mod replay;
 mod run;
@@ -68,6 +69,7 @@ name = "tiny"
 title = "A test of seconds"
 measure = ["latency"]
 servers = ["nsd"]
+settle = "0s"
 
 [zone]
 families = ["U-4-DS0"]

@@ -294,5 +294,9 @@ fn a_profile_is_fitted_and_generates_its_like() {
     assert!(stdout(&told).contains("profile of 20,000 queries, 5000.0 a second"), "{}", stdout(&told));
     let nothing = output(&["trace", "fit", text(&capture), "--port", "54", "-o", text(&path("none"))]);
     assert_eq!(nothing.status.code(), Some(1));
-    assert!(stderr(&nothing).contains("no query to fit a profile to") && !path("none").exists(), "{}", stderr(&nothing));
+    assert!(
+        stderr(&nothing).contains("no query to fit a profile to") && !path("none").exists(),
+        "{}",
+        stderr(&nothing)
+    );
 }

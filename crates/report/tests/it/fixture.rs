@@ -155,6 +155,7 @@ fn latency(id: u32, repeat: u32, of: (&str, &str, u64), us: f64, memory: f64) ->
         repeat,
         outcome: Outcome { metrics, histograms, validity },
         error: None,
+        skipped: None,
         series: rows,
     }
 }
@@ -187,6 +188,7 @@ fn peak(id: u32, repeat: u32, of: (&str, &str, u64), qps: f64) -> TrialRecord {
         repeat,
         outcome: Outcome { metrics, histograms: Vec::new(), validity },
         error: None,
+        skipped: None,
         series: rows,
     }
 }

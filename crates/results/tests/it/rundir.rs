@@ -24,6 +24,7 @@ fn trial(id: u32) -> TrialRecord {
             validity,
         },
         error: None,
+        skipped: id.is_multiple_of(2).then(|| "needs 9 GB".into()),
         series: vec![SeriesRow { second: 1, metric: "sent_qps".into(), unit: "1/s".into(), value: 5000.0 }],
     }
 }
@@ -213,6 +214,7 @@ fn any_trial(id: u32) -> impl Strategy<Value = TrialRecord> {
                         reasons: reasons.into_iter().map(reason).collect(),
                     },
                 },
+                skipped: None,
                 error,
                 series: series
                     .into_iter()

@@ -1,0 +1,125 @@
+//! What experiments measure beside latency and peaks, with a real server in a rack.
+
+use crate::{dnsrack, has, output, stderr, stdout, write};
+use serde_json::Value;
+
+/// Memory, loading and two kinds of traffic, of zones of two kinds.
+const ALL: &str = r#"
+name = "all"
+title = "Everything of seconds"
+published = ["rzaia-2.2", "rzaia-4.4"]
+measure = ["memory", "load", "latency"]
+servers = ["nsd"]
+order = "random"
+settle = "0s"
+attempts = 1
+
+[zone]
+families = ["U-4-DS0", "COM#2/2"]
+delegations = [1000]
+
+[latency]
+rates = [300]
+duration = "1s"
+warmup = "100ms"
+deadline = "1s"
+
+[memory]
+settle = "500ms"
+
+[traffic]
+transport = "udp+tcp"
+
+[[variant]]
+name = "alone"
+
+[[variant]]
+name = "flooded"
+udp_size = 512
+changes = { background = 0.5, do = 1.0, edns = 1.0 }
+"#;
+
+#[test]
+fn memory_loading_and_variants_have_their_tables() {
+    if !has("nsd") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(&folder, "all.toml", ALL);
+    let dir = folder.path().join("run");
+    let dir = dir.to_str().expect("a path");
+    let ran = output(&["experiment", "run", &file, "-o", dir, "--events"]);
+    // A busy machine may leave trials invalid (3); none may fail.
+    assert!(matches!(ran.status.code(), Some(0 | 3)), "{}\n{}", stderr(&ran), stdout(&ran));
+    let events: Vec<Value> =
+        stdout(&ran).lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
+    let done: Vec<&Value> = events.iter().filter(|e| e["event"] == "done").collect();
+    // Two zones × (memory, load, latency of two variants).
+    assert_eq!(done.len(), 8, "{events:?}");
+    let metric = |event: &Value, name: &str| {
+        let all = event["metrics"].as_array().expect("metrics");
+        all.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64())
+    };
+    let have = |name: &str| done.iter().filter(|e| metric(e, name).is_some()).count();
+    assert!(done.iter().all(|e| e["error"].is_null()), "{done:?}");
+    assert_eq!((have("pss_anonymous"), have("reload_seconds"), have("background_answered")), (2, 2, 2));
+    for event in &done {
+        if let Some(pss) = metric(event, "server_pss").filter(|_| metric(event, "pss_heap").is_some()) {
+            let kinds = ["heap", "anonymous", "program", "file", "stack", "other"];
+            let sum: f64 = kinds.iter().filter_map(|kind| metric(event, &format!("pss_{kind}"))).sum();
+            assert_eq!(sum, pss, "every map is of one kind");
+            assert!(metric(event, "server_virtual") > metric(event, "server_rss"));
+        }
+        if let Some(reloaded) = metric(event, "reload_seconds") {
+            assert!(reloaded > 0.0 && metric(event, "loading_peak_pss") > Some(1e6));
+            assert_eq!(metric(event, "served_answered_share"), Some(100.0));
+        }
+    }
+    let report = stdout(&output(&["report", dir]));
+    for title in [
+        "Time until a reloaded zone is served",
+        "Queries answered while the zone was reloaded",
+        "Virtual size of the server",
+        "Memory while a server loads and reloads",
+        "Truncated answers",
+        "Mean size of answers",
+        "Queries of the flood that were answered",
+        "U-4-DS0, flooded",
+        "COM#2/2, alone",
+        "[rzaia-2.2 0.02 GB]",
+    ] {
+        assert!(report.contains(title), "{title} is missing:\n{report}");
+    }
+}
+
+#[test]
+fn what_cannot_fit_is_skipped_with_its_sum_and_the_rest_is_done() {
+    if !has("nsd") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(&folder, "all.toml", ALL);
+    let dir = folder.path().join("run");
+    let mut command = dnsrack(&["experiment", "run", &file, "--json", "-o"]);
+    command.arg(&dir).args(["--set", "measure=memory", "--set", "zone.families=U-4-DS0"]);
+    command.args(["--set", "zone.delegations=300,1000000000"]);
+    let ran = command.output().expect("the program starts");
+    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+    let told: Value = serde_json::from_slice(&ran.stdout).expect("one JSON object");
+    assert_eq!((&told["valid"], &told["skipped"], &told["failed"]), (&1.into(), &1.into(), &0.into()));
+    let sum = "needs about 4800.3 GB of memory (1,000,000,000 delegations × 4.8 kB + 300 MB)";
+    assert!(stderr(&ran).contains(sum), "{}", stderr(&ran));
+    let report = stdout(&output(&["report", dir.to_str().expect("a path")]));
+    assert!(report.contains("skipped") && report.contains(sum), "{report}");
+}
+
+#[test]
+fn a_capture_is_missed_before_anything_is_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().join("run");
+    let mut command = dnsrack(&["experiment", "run", "rzaia-baseline", "-o"]);
+    let ran = command.arg(&dir).output().expect("the program starts");
+    assert_eq!(ran.status.code(), Some(1));
+    let why = "its variant 'real' needs a capture: --set traffic.trace=FILE";
+    assert!(stderr(&ran).contains(why) && !dir.exists(), "{}", stderr(&ran));
+}

@@ -1,0 +1,100 @@
+//! Does an experiment make sense as a whole?
+
+use crate::recipe::Recipe;
+use crate::{Error, Experiment};
+use std::str::FromStr;
+
+impl Experiment {
+    /// Whether it makes sense as a whole.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let named: [(&str, bool); 3] = [
+            ("measure", self.measure.is_empty()),
+            ("servers", self.servers.is_empty()),
+            ("repeats", self.repeats == 0),
+        ];
+        if let Some((key, _)) = named.iter().find(|(_, empty)| *empty) {
+            return Err(self.refuse(format!("{key}: at least one is needed")));
+        }
+        for (i, label) in self.servers.iter().enumerate() {
+            let server = self.server(label)?;
+            let kind = server::Kind::from_str(&server.kind).map_err(|_| {
+                self.refuse(format!("server.{label}.kind: '{}' is no kind of server", server.kind))
+            })?;
+            if self.servers[..i].contains(label) {
+                return Err(self.refuse(format!("servers: '{label}' stands there twice")));
+            }
+            if (kind == server::Kind::External) != server.address.is_some() {
+                return Err(self.refuse(format!(
+                    "server.{label}.address: an external server needs one (ADDR:PORT), and no other takes one"
+                )));
+            }
+        }
+        self.is_external()?;
+        for family in &self.zone.families {
+            Recipe::from_str(family).map_err(|e| self.refuse(format!("zone.families: {e}")))?;
+        }
+        if self.zone.sign != "rzaia" {
+            let known: Result<zone::sign::Algorithm, String> = self.zone.sign.parse();
+            known.map_err(|m| self.refuse(format!("zone.sign: {m}, or 'rzaia' for the seed's keys")))?;
+        }
+        if self.zone.file.is_none() && (self.zone.families.is_empty() || self.zone.delegations.is_empty()) {
+            return Err(self.refuse("zone: give families and delegations, or a file"));
+        }
+        if self.zone.file.is_none() && self.zone.delegations.contains(&0) {
+            return Err(self.refuse("zone.delegations: a zone without delegations cannot be generated"));
+        }
+        for (i, v) in self.variant.iter().enumerate() {
+            if v.name.is_empty() || self.variant[..i].iter().any(|other| other.name == v.name) {
+                return Err(
+                    self.refuse(format!("variant: each needs a name of its own, unlike '{}'", v.name))
+                );
+            }
+        }
+        for traffic in self.traffics() {
+            if traffic.queries.is_some() && traffic.trace.is_some() {
+                return Err(self.refuse("traffic: give queries or a trace, not both"));
+            }
+            if !(traffic.speed.is_finite() && traffic.speed > 0.0) {
+                return Err(self.refuse("traffic.speed: a factor above 0"));
+            }
+            if traffic.retry.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+                return Err(self.refuse("traffic.retry: a share from 0 to 1"));
+            }
+        }
+        if let Some(p) = &self.precision {
+            if !(p.rate > 0.0 && p.latency > 0.0) {
+                return Err(self.refuse("precision: half-widths above 0, such as 0.05"));
+            }
+            self.duration("precision.budget", &p.budget)?;
+        }
+        if !(self.load.rate.is_finite() && (1.0..=1e6).contains(&self.load.rate)) {
+            return Err(self.refuse("load.rate: queries per second, from 1 to 1M"));
+        }
+        for (key, text) in [
+            ("settle", &self.settle),
+            ("memory.settle", &self.memory.settle),
+            ("memory.patience", &self.memory.patience),
+            ("latency.duration", &self.latency.duration),
+            ("latency.warmup", &self.latency.warmup),
+            ("latency.deadline", &self.latency.deadline),
+            ("peak.trial", &self.peak.trial),
+            ("peak.duration_sum", &self.peak.duration_sum),
+            ("peak.budget", &self.peak.budget),
+            ("peak.deadline", &self.peak.deadline),
+        ] {
+            let zero = self.duration(key, text)? == 0;
+            if zero && !matches!(key, "latency.warmup" | "settle") {
+                return Err(self.refuse(format!("{key}: must be longer than nothing")));
+            }
+        }
+        let rates = self.variant.iter().filter_map(|v| v.rates.as_ref()).chain([&self.latency.rates]);
+        if !rates.flatten().all(|r| r.is_finite() && *r > 0.0 && *r <= 1e8) {
+            return Err(self.refuse("latency.rates: queries per second, above 0 and at most 100M"));
+        }
+        let width = self.peak.width;
+        if !((0.0..1.0).contains(&self.peak.loss) && width > 0.0 && width < 1.0) {
+            return Err(self.refuse("peak: loss is a ratio from 0 to below 1, width one between 0 and 1"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! Starting and reloading, watched by queries (RZAIA, chapter 4).
+//!
+//! A generator asks from before the start on. What was answered is counted by the second, so a phase's share is of the
+//! seconds that it touches.
+
+use crate::run::START_DELAY;
+use crate::stage::Stage;
+use crate::{Error, Happening, change, trial};
+use measure::clock::{self, SECOND};
+use measure::{Event, Metric, Nanos, Reason};
+use rack::Role;
+use rack::sample::{self, Processes};
+use results::TrialRecord;
+use serde_json::Value;
+use server::{Server, ServerSpec, ZoneRef};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long queries go on before the start, between loading and reloading, and after it: more than two seconds, so that
+/// whole ones are in it, and what was lost is known.
+const PAUSE: Duration = Duration::from_millis(2_200);
+
+/// A query that waited for longer was not answered.
+const DEADLINE: Nanos = SECOND;
+
+/// How often memory is looked at: the kernel walks all pages for it.
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// The phase in which nothing happens but queries.
+const SERVED: &str = "served";
+
+/// Which part of the watch a second belongs to: wall-clock times of its beginning and end.
+type Phase = (Nanos, Nanos);
+
+impl Stage<'_> {
+    /// Start, first right answer, reload of the changed zone, right answer.
+    pub fn loading(&self, record: &mut TrialRecord, tell: &mut dyn FnMut(Happening)) -> Result<(), Error> {
+        let (bench, e) = (self.bench, self.bench.experiment);
+        // The zone's file is to change, and other trials have it too.
+        let file = self.dir.join("served.zone");
+        std::fs::hard_link(&self.zone.file, &file)
+            .or_else(|_| std::fs::copy(&self.zone.file, &file).map(drop))
+            .map_err(Error::io(&file))?;
+        let spec = ServerSpec {
+            zone: ZoneRef { file: file.clone(), ..self.spec.zone.clone() },
+            ..self.spec.clone()
+        };
+        let patience = trial::patience(self.zone);
+        let mut load = self.load(e.load.rate, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
+        load.deadline = DEADLINE;
+        let log = self.dir.join("generator.log");
+        let mut role = Role::start(bench.launcher, bench.generator, "load", &load, &load.cpus, &log)?;
+        role.ready(Duration::from_secs(60))?;
+        let began = clock::wall() + START_DELAY;
+        role.start_at(began)?;
+        std::thread::sleep(PAUSE);
+        let result = self.watched(&spec, patience, record, tell);
+        std::thread::sleep(PAUSE);
+        let seconds = end_of(role)?;
+        let _ = std::fs::remove_file(&file);
+        let phases = result?;
+        for (second, values) in &seconds {
+            record.series.extend(crate::sampling::rows(*second, values));
+        }
+        for (name, phase) in phases {
+            record.outcome.metrics.extend(figures(name, phase, began, &seconds));
+        }
+        Ok(())
+    }
+
+    /// The server's life while it is watched; the phases, with their names.
+    fn watched(
+        &self,
+        spec: &ServerSpec,
+        patience: Duration,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<Vec<(&'static str, Phase)>, Error> {
+        let (bench, e) = (self.bench, self.bench.experiment);
+        let dir = self.dir.join("server");
+        let started = clock::wall();
+        let mut server = server::start(bench.launcher, bench.server, spec, &dir)?;
+        record.params.push(("version".into(), server.version().into()));
+        let (took, peak) = while_watching(&mut server, |server| server.ready(&self.zone.probe, patience));
+        let took = took?;
+        tell(Happening::Ready { seconds: took.as_secs_f64() });
+        let mut phases = vec![("loading", (started, clock::wall()))];
+        let metrics = &mut record.outcome.metrics;
+        metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
+        metrics.push(Metric::new("loading_peak_pss", "B", peak as f64));
+        std::thread::sleep(PAUSE);
+        phases.push((SERVED, (phases[0].1.1, clock::wall())));
+        metrics.extend(crate::sampling::memory(&server.pids()));
+        if e.load.reload && server::driver(spec.kind).can().reload {
+            let changed = self.dir.join("changed.zone");
+            change::write(&self.zone.file, &changed)?;
+            std::fs::rename(&changed, &spec.zone.file).map_err(Error::io(&changed))?;
+            let probe = zone::probe(&spec.zone.file)?;
+            let asked = clock::wall();
+            let (reloaded, peak) = while_watching(&mut server, |server| {
+                server.reload()?;
+                server.ready(&probe, patience)
+            });
+            phases.push(("reloading", (asked, clock::wall())));
+            record.outcome.metrics.push(Metric::new("reloading_peak_pss", "B", peak as f64));
+            match reloaded {
+                Ok(took) => {
+                    tell(Happening::Second { text: format!("reloaded after {:.2} s", took.as_secs_f64()) });
+                    record.outcome.metrics.push(Metric::new("reload_seconds", "s", took.as_secs_f64()));
+                }
+                // The table's "unable to reload" is a result, not a failure of ours.
+                Err(why) => record.outcome.validity.warn(Reason::new("unable_to_reload", why.to_string())),
+            }
+        }
+        trial::end(server, spec, Ok(())).map(|()| phases)
+    }
+}
+
+/// Does something with a server, and gives the greatest proportional memory of its processes meanwhile, in bytes.
+fn while_watching<T>(server: &mut Server<'_>, doing: impl FnOnce(&mut Server<'_>) -> T) -> (T, u64) {
+    let (done, peak) = (AtomicBool::new(false), AtomicU64::new(0));
+    let root = server.pids().first().copied();
+    let look = || {
+        let pids = Processes::now().ok().zip(root).map(|(all, root)| all.tree(&[root])).unwrap_or_default();
+        // Between two looks a process may end.
+        if let Ok(now) = sample::pss(&pids) {
+            peak.fetch_max(now, Ordering::Relaxed);
+        }
+    };
+    let value = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                look();
+                std::thread::sleep(PERIOD);
+            }
+        });
+        let value = doing(server);
+        done.store(true, Ordering::Relaxed);
+        value
+    });
+    look();
+    (value, peak.into_inner())
+}
+
+/// Stops the generator; its seconds.
+fn end_of(mut role: Role) -> Result<Vec<(u32, Value)>, Error> {
+    role.stop();
+    let mut seconds = Vec::new();
+    loop {
+        match role.next(Duration::from_secs(10))? {
+            Some(Event::Progress { second, values }) => seconds.push((second as u32, values)),
+            Some(Event::Done { .. }) => return Ok(seconds),
+            Some(_) => {}
+            None => return Err(Error::Machine("the generator does not end".into())),
+        }
+    }
+}
+
+/// What became of the queries of the seconds that a phase touches; of the time between, of its whole seconds. A query is
+/// given up in the second after the one in which it was sent: that is the deadline.
+fn figures(name: &str, (from, to): Phase, began: Nanos, seconds: &[(u32, Value)]) -> Vec<Metric> {
+    let of_phase = |second: u32| {
+        let end = began + u64::from(second) * SECOND;
+        if name == SERVED { end <= to && end >= from + SECOND } else { end > from && end < to + SECOND }
+    };
+    let of = |values: &Value, key: &str| values.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+    let (mut offered, mut answered, mut lost, mut slowest) = (0.0, 0.0, 0.0, 0.0f64);
+    let (mut silent, mut longest) = (0u32, 0u32);
+    for (second, values) in seconds {
+        if of_phase(second - 1) {
+            lost += of(values, "lost");
+        }
+        if of_phase(*second) {
+            let here = of(values, "answered_qps");
+            offered += of(values, "offered_qps");
+            answered += here;
+            slowest = slowest.max(of(values, "latency_p99"));
+            silent = if here == 0.0 { silent + 1 } else { 0 };
+            longest = longest.max(silent);
+        }
+    }
+    let mut all = vec![Metric::new(format!("{name}_silent"), "s", f64::from(longest))];
+    if offered > 0.0 {
+        let share = 100.0 * (1.0 - lost / offered).clamp(0.0, 1.0);
+        all.push(Metric::new(format!("{name}_answered_share"), "%", share));
+    }
+    if answered > 0.0 {
+        all.push(Metric::new(format!("{name}_latency_p99_worst"), "us", slowest));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_phase_has_the_seconds_that_it_touches() {
+        let second = |n: u32, answered: f64, p99: f64, lost: u32| {
+            (n, json!({ "offered_qps": 100.0, "answered_qps": answered, "latency_p99": p99, "lost": lost }))
+        };
+        let seconds = [
+            second(1, 0.0, 0.0, 0),
+            second(2, 0.0, 0.0, 100),
+            second(3, 50.0, 900.0, 100),
+            second(4, 100.0, 100.0, 40),
+            second(5, 100.0, 90.0, 7),
+        ];
+        let times = |from: u64, to: u64| (from * SECOND / 2, to * SECOND / 2);
+        let of = |got: &[Metric], name: &str| got.iter().find(|m| m.name == name).unwrap().value;
+        // Two and a half seconds from the middle of the first on.
+        let got = figures("loading", times(21, 25), 10 * SECOND, &seconds);
+        assert_eq!((of(&got, "loading_silent"), of(&got, "loading_latency_p99_worst")), (2.0, 900.0));
+        assert!((of(&got, "loading_answered_share") - 20.0).abs() < 1e-9, "{got:?}");
+        // From the middle of the third on, whole seconds alone.
+        let got = figures(SERVED, times(25, 30), 10 * SECOND, &seconds);
+        assert_eq!((of(&got, "served_answered_share"), of(&got, "served_latency_p99_worst")), (96.5, 100.0));
+    }
+}

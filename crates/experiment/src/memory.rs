@@ -1,0 +1,90 @@
+//! What a server that really serves the zone takes of memory (RZAIA, chapter 2).
+
+use crate::Error;
+use crate::stage::Stage;
+use measure::clock::SECOND;
+use measure::{Metric, Reason};
+use rack::memory::{self, Kind};
+use rack::sample::{self, Processes};
+use results::{SeriesRow, TrialRecord};
+use server::Server;
+use std::time::{Duration, Instant};
+
+/// How often memory is looked at while it settles.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// What counts as a change, relative.
+const CHANGE: f64 = 0.01;
+
+impl Stage<'_> {
+    /// From the first right answer on: how memory settles, and then what every map has.
+    pub fn memory(&self, server: &mut Server<'_>, record: &mut TrialRecord) -> Result<(), Error> {
+        let e = self.bench.experiment;
+        let [settle, patience] =
+            [("memory.settle", &e.memory.settle), ("memory.patience", &e.memory.patience)]
+                .map(|(key, text)| e.duration(key, text).map(Duration::from_nanos));
+        let (settle, patience) = (settle?, patience?);
+        let began = Instant::now();
+        let first = pss(server)?;
+        let (mut level, mut since) = (first, began);
+        let mut next = began + PERIOD;
+        loop {
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            next += PERIOD;
+            server.alive()?;
+            let now = pss(server)?;
+            // Half a second to a row: the series counts rows, not seconds.
+            let second = (began.elapsed().as_nanos() as u64 / SECOND) as u32 + 1;
+            record.series.push(SeriesRow {
+                second,
+                metric: "server_pss".into(),
+                unit: "B".into(),
+                value: now as f64,
+            });
+            if now.abs_diff(level) as f64 > CHANGE * level as f64 {
+                (level, since) = (now, Instant::now());
+            }
+            if since.elapsed() >= settle {
+                break;
+            }
+            if began.elapsed() >= patience {
+                record.outcome.validity.warn(Reason::new(
+                    "memory_unsettled",
+                    format!("memory still changed {} s after the first right answer", patience.as_secs()),
+                ));
+                break;
+            }
+        }
+        let maps = memory::maps(&server.pids())?;
+        let path = self.dir.join("maps.txt");
+        std::fs::write(&path, memory::text(&maps)).map_err(Error::io(&path))?;
+        let metrics = &mut record.outcome.metrics;
+        let mut add = |name: String, bytes: u64| metrics.push(Metric::new(name, "B", bytes as f64));
+        let sum = |of: fn(&memory::Map) -> u64| maps.iter().map(of).sum::<u64>();
+        add("server_virtual".into(), sum(|map| map.size));
+        add("server_rss".into(), sum(|map| map.rss));
+        add("server_pss".into(), sum(|map| map.pss));
+        for kind in Kind::ALL {
+            let of_kind = || maps.iter().filter(|map| map.kind == kind);
+            add(format!("virtual_{}", kind.word()), of_kind().map(|map| map.size).sum());
+            add(format!("pss_{}", kind.word()), of_kind().map(|map| map.pss).sum());
+        }
+        add("server_pss_at_first_answer".into(), first);
+        let count = |n: usize| n as f64;
+        metrics.push(Metric::new("server_processes", "1", count(server.pids().len())));
+        metrics.push(Metric::new("settled_after", "s", (since - began).as_secs_f64()));
+        let delegations = self.zone.probe.delegations.max(1) as f64;
+        let settled = maps.iter().map(|map| map.pss).sum::<u64>() as f64;
+        metrics.push(Metric::new("pss_per_delegation", "B", settled / delegations));
+        if let Ok(all) = Processes::now() {
+            metrics.push(Metric::new("server_cpu", "s", all.usage(&server.pids()).cpu().as_secs_f64()));
+        }
+        Ok(())
+    }
+}
+
+/// The proportional memory of a server's processes, in bytes.
+fn pss(server: &Server<'_>) -> Result<u64, Error> {
+    // A process may end while we look.
+    sample::pss(&server.pids()).or_else(|_| sample::pss(&server.pids())).map_err(Error::from)
+}

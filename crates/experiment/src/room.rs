@@ -1,0 +1,114 @@
+//! Does a trial fit into this machine?
+
+use crate::plan::{self, ZonePlan};
+use crate::{Experiment, Measure, Trial, recipe};
+use serde::Serialize;
+use std::str::FromStr;
+
+/// What a server takes before it has a zone, and what the generator and we take beside it.
+const BASE: u64 = 300_000_000;
+
+/// Bytes of memory that a server takes for a delegation: of four servers the most that was measured at 100K
+/// (docs/findings.md), rounded up.
+fn per_delegation(family: &str) -> u64 {
+    match family {
+        "U-4-DS0" => 4_800,
+        _ if recipe::is_signed(family) => 8_500,
+        _ => 6_500,
+    }
+}
+
+/// Memory in bytes that a trial needs at its peak, about, and how that was reckoned.
+pub fn memory(trial: &Trial) -> (u64, String) {
+    let (zone, how) = match &trial.zone {
+        ZonePlan::Family { family, delegations } => {
+            let each = per_delegation(family);
+            let count = measure::units::grouped(*delegations);
+            (delegations * each, format!("{count} delegations × {:.1} kB", each as f64 / 1e3))
+        }
+        ZonePlan::File(path) => {
+            let bytes = path.metadata().map_or(0, |m| m.len());
+            (bytes * 12, format!("{:.1} MB of zone file × 12", bytes as f64 / 1e6))
+        }
+    };
+    // Both zones are there until the new one is served.
+    let (times, twice) = if trial.measure == Measure::Load { (2, " × 2 for the reload") } else { (1, "") };
+    (zone * times + BASE, format!("{how}{twice} + {} MB", BASE / 1_000_000))
+}
+
+/// What an experiment needs, and what this machine can do of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Needs {
+    /// Trials.
+    pub trials: usize,
+    /// Seconds, about.
+    pub seconds: u64,
+    /// Bytes of memory that its greatest trial needs, about.
+    pub memory: u64,
+    /// Bytes of its zone files together, about.
+    pub disk: u64,
+    /// Trials that do not fit into this machine's memory now, and would be skipped.
+    pub skipped: usize,
+    /// Labels of servers that are not installed.
+    pub missing: Vec<String>,
+}
+
+/// Looks at an experiment and at this machine.
+///
+/// # Errors
+/// [`crate::Error::Plan`] where a server is none.
+pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
+    let trials = plan::plan(e);
+    let mut missing = Vec::new();
+    for label in &e.servers {
+        let server = e.server(label)?;
+        let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m))?;
+        if kind != server::Kind::External && server.program.is_none() && server::installed(kind).is_none() {
+            missing.push(label.clone());
+        }
+    }
+    Ok(Needs {
+        seconds: plan::seconds(e),
+        memory: trials.iter().map(|t| memory(t).0).max().unwrap_or(0),
+        disk: plan::zones(e).iter().map(plan::weight).sum(),
+        skipped: trials.iter().filter(|t| refused(t).is_some()).count(),
+        trials: trials.len(),
+        missing,
+    })
+}
+
+/// Why a trial cannot fit here, with the sum; none where it may.
+pub fn refused(trial: &Trial) -> Option<String> {
+    let available = rack::environment::memory_available().ok()?;
+    let (need, how) = memory(trial);
+    (need > available).then(|| {
+        format!(
+            "needs about {:.1} GB of memory ({how}), and {:.1} GB are available",
+            need as f64 / 1e9,
+            available as f64 / 1e9
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_fit_is_refused_with_its_sum() {
+        let trial = |delegations, measure| Trial {
+            id: 1,
+            zone: ZonePlan::Family { family: "S-6-DS100".into(), delegations },
+            server: "nsd".into(),
+            measure,
+            rate: None,
+            variant: None,
+            repeat: 1,
+        };
+        assert_eq!(memory(&trial(1_000_000, Measure::Memory)).0, 8_800_000_000);
+        assert_eq!(memory(&trial(1_000_000, Measure::Load)).0, 17_300_000_000);
+        assert_eq!(refused(&trial(1_000, Measure::Load)), None);
+        let why = refused(&trial(1 << 40, Measure::Memory)).unwrap();
+        assert!(why.contains("1,099,511,627,776 delegations × 8.5 kB + 300 MB"), "{why}");
+    }
+}

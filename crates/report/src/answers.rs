@@ -1,0 +1,104 @@
+//! What answers were like: truncated ones, their sizes, and those to a flood.
+
+use crate::cells::{Cell, Run};
+use crate::format;
+use crate::grid::{Grid, Shown, grid};
+
+/// The grids that a run has figures for, beyond latency.
+pub(crate) fn grids(run: &Run) -> Vec<Grid> {
+    let mut all = Vec::new();
+    let over_tcp = run.dir.trials().iter().any(|t| t.param("transport") == Some("udp+tcp"));
+    let variants = run.cells.iter().any(|c| c.key.variant.is_some());
+    let sizes =
+        run.published().iter().any(|id| matches!(id.as_str(), "rzaia-text-referrals" | "isc-3.3-bytes"));
+    if over_tcp {
+        all.extend(truncated(run));
+    }
+    if over_tcp || variants || sizes {
+        all.extend(mean_size(run));
+    }
+    all.extend(flood(run));
+    all.extend(cpu(run));
+    all
+}
+
+fn share(part: f64, of: f64) -> Option<f64> {
+    (of > 0.0).then_some(100.0 * part / of)
+}
+
+/// The values of a metric, added up over all trials that are used.
+fn sum(cell: &Cell, name: &str) -> Option<f64> {
+    let values: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect();
+    (!values.is_empty()).then(|| values.iter().sum())
+}
+
+fn truncated(run: &Run) -> Option<Grid> {
+    let about = "Of the answers over UDP, those with TC; below, the connections that retries and recorded queries over TCP made, \
+                 the most that were open at once, and how many retries were answered.";
+    grid(
+        run,
+        ("truncated", "Truncated answers".into(), about.into()),
+        |c| c.key.is("latency"),
+        |_, _| None,
+        |c| {
+            let all = share(sum(c, "truncated")?, sum(c, "answered")?)?;
+            let mut details = Vec::new();
+            if let Some(begun) = sum(c, "tcp_begun").filter(|n| *n > 0.0) {
+                let open = c.metric("tcp_open_max").map_or(0.0, |f| f.value);
+                details.push(format!("{begun:.0} connections, {open:.0} at once"));
+            }
+            if let (Some(sent), Some(answered)) = (sum(c, "tcp_retries_sent"), sum(c, "tcp_retries_answered"))
+                && sent > 0.0
+            {
+                details.push(format!("{answered:.0} of {sent:.0} retries answered"));
+            }
+            Some(Shown { text: format::percent(all), details, compare: Some(all) })
+        },
+    )
+}
+
+fn mean_size(run: &Run) -> Option<Grid> {
+    let about = "Octets of DNS messages received over answers in time, of whatever code.";
+    grid(
+        run,
+        ("sizes", "Mean size of answers".into(), about.into()),
+        |c| c.metric("bytes_received").is_some(),
+        |_, _| None,
+        |c| {
+            let mean = sum(c, "bytes_received")? / sum(c, "answered").filter(|n| *n > 0.0)?;
+            Some(Shown { text: format!("{mean:.0} B"), details: Vec::new(), compare: Some(mean) })
+        },
+    )
+}
+
+fn flood(run: &Run) -> Option<Grid> {
+    let about = "Of the queries of the flood, those that were answered in time: what a server spends on them it does not have for \
+                 others.";
+    grid(
+        run,
+        ("flood", "Queries of the flood that were answered".into(), about.into()),
+        |c| sum(c, "background_sent").is_some_and(|n| n > 0.0),
+        |_, _| None,
+        |c| {
+            let (sent, answered) = (sum(c, "background_sent")?, sum(c, "background_answered")?);
+            let part = share(answered, sent)?;
+            let details = vec![format!("{} sent", measure::units::short(sent as u64))];
+            Some(Shown { text: format::percent(part), details, compare: None })
+        },
+    )
+}
+
+fn cpu(run: &Run) -> Option<Grid> {
+    let about = "CPU time of the server's processes while the load lasted, over queries sent; the kernel's work on packets is on \
+                 nobody's account, and not in it.";
+    grid(
+        run,
+        ("cpu", "CPU time of the server a query".into(), about.into()),
+        |c| c.key.is("latency") && c.metric("server_cpu_per_query").is_some(),
+        |_, _| None,
+        |c| {
+            let f = c.metric("server_cpu_per_query")?;
+            Some(Shown { text: format!("{:.1} µs", f.value), details: Vec::new(), compare: None })
+        },
+    )
+}

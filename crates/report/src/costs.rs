@@ -1,0 +1,194 @@
+//! What a server costs: time until it answers, at the start and after a reload, and memory.
+
+use crate::cells::{Cell, Figure, Key, Run, State};
+use crate::format;
+use crate::grid::{Beside, Grid, Shown, beside, grid};
+use results::published::{self, Table};
+
+/// A gigabyte of RZAIA's tables.
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// All grids of costs, where the run has their figures.
+pub(crate) fn grids(run: &Run) -> Vec<Grid> {
+    let mut all = Vec::new();
+    all.extend(ready(run));
+    all.extend(reload(run));
+    all.extend(meanwhile(run));
+    all.extend(memory(run));
+    all.extend(maps(run));
+    all.extend(peak_memory(run));
+    all
+}
+
+/// BIND's and NSD's rows are tables of their own in the seed.
+fn table(bind: &str, nsd: &str, key: &Key) -> Option<&'static Table> {
+    match key.kind.as_str() {
+        "bind" => published::find(bind),
+        "nsd" => published::find(nsd),
+        _ => None,
+    }
+}
+
+fn of_family(key: &Key) -> Option<Vec<String>> {
+    Some(vec![key.family.clone()])
+}
+
+/// Seconds with their interval.
+fn seconds(f: &Figure) -> Shown {
+    let ends = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);
+    let text = format::seconds(f.value);
+    Shown { details: f.interval_text(&text, ends).into_iter().collect(), text, compare: Some(f.value) }
+}
+
+/// Bytes with their interval; compared in the seed's gigabytes.
+fn bytes(f: &Figure) -> Shown {
+    let text = format::memory(f.value);
+    let details = f.interval_text(&text, format::memory_range).into_iter().collect();
+    Shown { text, details, compare: Some(f.value / GIB) }
+}
+
+fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
+    None
+}
+
+fn ready(run: &Run) -> Option<Grid> {
+    let about =
+        "From the start of the program to the first right answer for the record at the end of the zone.";
+    grid(
+        run,
+        ("ready", "Time until a server answers".into(), about.into()),
+        |c| c.metric("server_ready").is_some() || c.state() == State::Skipped,
+        |k, m| beside(table("rzaia-4.1", "rzaia-4.3", k), k, of_family, m),
+        |c| Some(seconds(&c.metric("server_ready")?)),
+    )
+}
+
+fn reload(run: &Run) -> Option<Grid> {
+    let unable = |c: &Cell| {
+        let warnings = c.used().into_iter().flat_map(|t| &t.outcome.validity.warnings);
+        warnings.into_iter().any(|reason| reason.code == "unable_to_reload")
+    };
+    let about = "From the command to reload a zone with another serial and another last record to the first right answer.";
+    grid(
+        run,
+        ("reload", "Time until a reloaded zone is served".into(), about.into()),
+        |c| c.key.is("load"),
+        |k, m| beside(table("rzaia-4.2", "rzaia-4.4", k), k, of_family, m),
+        |c| match c.metric("reload_seconds") {
+            Some(f) => Some(seconds(&f)),
+            None if unable(c) => {
+                Some(Shown { text: "unable to reload".into(), details: Vec::new(), compare: None })
+            }
+            None => None,
+        },
+    )
+}
+
+/// What queries were answered while a zone was reloaded.
+fn meanwhile(run: &Run) -> Option<Grid> {
+    let about = "Of the queries in the seconds that the reload touched, how many were answered within a second; below, the \
+                 longest time of whole seconds without an answer, and the slowest second's 99th percentile beside the one \
+                 of the second before.";
+    grid(
+        run,
+        ("meanwhile", "Queries answered while the zone was reloaded".into(), about.into()),
+        |c| c.key.is("load") && c.metric("reloading_answered_share").is_some(),
+        nothing,
+        |c| {
+            let share = c.metric("reloading_answered_share")?.value;
+            let mut details = Vec::new();
+            if let Some(silent) = c.metric("reloading_silent").filter(|f| f.value > 0.0) {
+                details.push(format!("silent for {} s", silent.value));
+            }
+            let p99 = |phase: &str| c.metric(&format!("{phase}_latency_p99_worst")).map(|f| f.value * 1e3);
+            if let (Some(during), Some(before)) = (p99("reloading"), p99("served")) {
+                details.push(format!("p99 {} after {}", format::latency(during), format::latency(before)));
+            }
+            Some(Shown { text: format::percent(share), details, compare: None })
+        },
+    )
+}
+
+/// How a figure lies to the one of the unsigned family with sparse glue, of the same server and size.
+fn relative(run: &Run, cell: &Cell, metric: &str) -> Option<String> {
+    const BASE: &str = "U-4-DS0";
+    if cell.key.family == BASE {
+        return None;
+    }
+    let key = Key { family: BASE.into(), signed: false, ..cell.key.clone() };
+    let base = run.cells.iter().find(|c| c.key == key && c.state() == State::Valid)?.metric(metric)?;
+    Some(format!("{} of {BASE}", format::factor(cell.metric(metric)?.value / base.value)))
+}
+
+fn memory(run: &Run) -> Option<Grid> {
+    let has = |name: &str| run.cells.iter().any(|c| c.metric(name).is_some());
+    let (metric, what) = match has("server_pss") {
+        true => ("server_pss", "Proportional set size (PSS)"),
+        false => ("server_rss", "Resident set size (RSS)"),
+    };
+    // Where the virtual size is known too, it is what the seed's figures stand beside.
+    let by_map = run.cells.iter().any(|c| c.key.is("memory"));
+    let about = match by_map {
+        true => format!(
+            "{what} of all its processes once it has settled, beside that of the unsigned zone with sparse glue; below, what a delegation takes."
+        ),
+        false => format!(
+            "{what} of all its processes; the published figures are virtual sizes, shared libraries included, in GB of 2³⁰ bytes."
+        ),
+    };
+    grid(
+        run,
+        ("memory", "Memory of the server".into(), about),
+        |c| c.metric(metric).is_some() || (by_map && c.state() == State::Skipped),
+        |k, m| if by_map { None } else { beside(table("rzaia-2.1", "rzaia-2.2", k), k, of_family, m) },
+        |c| {
+            let mut shown = bytes(&c.metric(metric)?);
+            shown.details.extend(relative(run, c, metric));
+            shown.details.extend(
+                c.metric("pss_per_delegation").map(|f| format!("{:.1} kB a delegation", f.value / 1e3)),
+            );
+            Some(shown)
+        },
+    )
+}
+
+/// RZAIA's virtual sizes, and which maps have how much of what is resident.
+fn maps(run: &Run) -> Option<Grid> {
+    let about = "All addresses that its processes have mapped, with memory behind them or not, as pmap adds them up: what the \
+                 seed's tables show, in GB of 2³⁰ bytes. Below, the resident set, and the kinds of maps that have most of the \
+                 proportional one.";
+    grid(
+        run,
+        ("virtual", "Virtual size of the server".into(), about.into()),
+        |c| c.key.is("memory"),
+        |k, m| beside(table("rzaia-2.1", "rzaia-2.2", k), k, of_family, m),
+        |c| {
+            let mut shown = bytes(&c.metric("server_virtual")?);
+            shown.details.extend(c.metric("server_rss").map(|f| format!("RSS {}", format::memory(f.value))));
+            let kind = |word: &&'static str| Some((*word, c.metric(&format!("pss_{word}"))?.value));
+            let mut kinds: Vec<_> =
+                ["heap", "anonymous", "program", "file", "stack", "other"].iter().filter_map(kind).collect();
+            kinds.sort_by(|a, b| b.1.total_cmp(&a.1));
+            let most = kinds.iter().take(2).filter(|k| k.1 > 0.0);
+            shown.details.extend(most.map(|(word, value)| format!("{word} {}", format::memory(*value))));
+            Some(shown)
+        },
+    )
+}
+
+fn peak_memory(run: &Run) -> Option<Grid> {
+    let about = "The most that was seen of PSS, looked at five times a second: while it started, and while it had the old zone and \
+                 made the new one.";
+    grid(
+        run,
+        ("peak-memory", "Memory while a server loads and reloads".into(), about.into()),
+        |c| c.key.is("load"),
+        nothing,
+        |c| {
+            let loading = format::memory(c.metric("loading_peak_pss")?.value);
+            let reloading =
+                c.metric("reloading_peak_pss").map(|f| format!("reload {}", format::memory(f.value)));
+            Some(Shown { text: loading, details: reloading.into_iter().collect(), compare: None })
+        },
+    )
+}
