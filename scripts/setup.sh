@@ -33,6 +33,7 @@ need_servers() {
     need pdns_server pdns-server "server under test"
     [ -e /usr/lib/x86_64-linux-gnu/pdns/libbindbackend.so ] || [ -n "$(find /usr/lib -name libbindbackend.so 2>/dev/null)" ] ||
         { say "missing: pdns-backend-bind (PowerDNS reads zone files with it)"; missing+=(pdns-backend-bind); }
+    need yadifad yadifa "server under test"
     need delv bind9-dnsutils "validates answers from a trust anchor"
     need named-checkzone bind9-utils "checks configurations and zones"
 }
@@ -70,7 +71,7 @@ install_missing() {
         local package service
         for package in "${missing[@]}"; do
             case $package in
-                bind9) service=named ;; nsd) service=nsd ;; knot) service=knot ;; pdns-server) service=pdns ;; *) continue ;;
+                bind9) service=named ;; nsd) service=nsd ;; knot) service=knot ;; pdns-server) service=pdns ;; yadifa) service=yadifa ;; *) continue ;;
             esac
             say "$service.service was installed for its program: disabled, so that it does not start at boot"
             as_root systemctl disable -q "$service" || true

@@ -85,6 +85,7 @@ fn servers() -> Vec<Finding> {
         (Kind::Nsd, "server nsd"),
         (Kind::Knot, "server knot"),
         (Kind::Powerdns, "server powerdns"),
+        (Kind::Yadifa, "server yadifa"),
     ]
     .map(of)
     .into()

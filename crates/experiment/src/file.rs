@@ -380,7 +380,7 @@ pub struct Cpus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// `bind`, `nsd`, `knot`, `powerdns` or `external`.
+    /// `bind`, `nsd`, `knot`, `powerdns`, `yadifa` or `external`.
     pub kind: String,
     /// Instead of the program that is found on PATH.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -424,7 +424,7 @@ impl Experiment {
         }
         server::Kind::from_str(label).map_err(|_| {
             self.refuse(format!(
-                "servers: '{label}' is no kind (bind, nsd, knot, powerdns, external) and there is no [server.{label}]"
+                "servers: '{label}' is no kind (bind, nsd, knot, powerdns, yadifa, external) and there is no [server.{label}]"
             ))
         })?;
         Ok(Server { kind: label.into(), program: None, config: None, workers: None, address: None })

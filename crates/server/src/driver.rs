@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::{Kind, ServerSpec};
-use crate::{bind, external, knot, nsd, powerdns};
+use crate::{bind, external, knot, nsd, powerdns, yadifa};
 use rack::Cmd;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ pub struct Capabilities {
     pub update: bool,
     /// Serves incremental zone transfers (RFC 1995).
     pub ixfr_out: bool,
+    /// Cuts UDP answers at [`ServerSpec::udp_size`], where the client would take more.
+    pub udp_cap: bool,
 }
 
 /// What may be asked of a running server.
@@ -81,7 +83,7 @@ pub struct Prepared {
     pub files: Vec<(&'static str, String)>,
     /// Folders to be made in it.
     pub folders: Vec<&'static str>,
-    /// Checks the configuration: fails, with a reason on its output, where it is wrong.
+    /// Checks the configuration: says the reason on its output, where it is wrong; see [`NameServer::accepted`].
     pub check: Cmd,
     /// What must be run before the start.
     pub before: Vec<Cmd>,
@@ -105,6 +107,11 @@ pub trait NameServer: Sync {
 
     /// The configuration and commands for this site. Reads the zone file at most; writes nothing.
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error>;
+
+    /// Whether the configuration is right, from how its check ended and what it said.
+    fn accepted(&self, success: bool, _said: &str) -> bool {
+        success
+    }
 
     /// The command that asks this of the running server; `None`: it cannot do that.
     fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error>;
@@ -133,6 +140,7 @@ pub fn driver(kind: Kind) -> &'static dyn NameServer {
         Kind::Nsd => &nsd::Nsd,
         Kind::Knot => &knot::Knot,
         Kind::Powerdns => &powerdns::Powerdns,
+        Kind::Yadifa => &yadifa::Yadifa,
         Kind::External => &external::External,
     }
 }

@@ -22,7 +22,7 @@ impl NameServer for External {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: false, stats: false, update: false, ixfr_out: false }
+        Capabilities { reload: false, stats: false, update: false, ixfr_out: false, udp_cap: false }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {

@@ -128,6 +128,7 @@ mod tests {
             number("Nov 21 03:57:20 PowerDNS Authoritative Server 4.7.3 (C) 2001-2022"),
             Some("4.7.3")
         );
+        assert_eq!(number("yadifad 2.6.4-10892 (2023-03-01)\n"), Some("2.6.4-10892"));
         assert_eq!(number("no version at all"), None);
     }
 

@@ -29,7 +29,7 @@ impl NameServer for Knot {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: true, ixfr_out: true }
+        Capabilities { reload: true, stats: true, update: true, ixfr_out: true, udp_cap: true }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {

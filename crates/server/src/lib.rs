@@ -11,28 +11,30 @@
 //!   machine's own servers in /etc, /var and /run is read or written.
 //! * It listens on [`ServerSpec::addresses`] and [`ServerSpec::port`] only, over UDP and TCP.
 //! * UDP answers are capped at [`ServerSpec::udp_size`] octets, stated in the configuration even where it is
-//!   the default (1232).
+//!   the default (1232). YADIFA is told so too, but heeds the client's size alone.
 //! * Response rate limiting is off, and so are query logging, NOTIFY and outgoing zone transfers.
 //! * It stays the user that started it: no setuid, no chroot. So it runs as root, and as the root of a user
 //!   namespace.
 //! * What is not named here is the server's default: which glue is added to an answer, DNS cookies (BIND answers
-//!   them, the others do not), zone checks, TCP limits (BIND 150, NSD 100, PowerDNS 20 connections).
+//!   them, the others do not), zone checks, TCP limits (BIND 150, NSD 100, PowerDNS 20, YADIFA 128 connections).
 //!
 //! # What differs
 //!
-//! | | BIND | NSD | Knot DNS | PowerDNS |
-//! |---|---|---|---|---|
-//! | `workers` | threads (`-n`) | processes (`server-count`, `reuseport`) | UDP, TCP and background threads, each | receiver threads (`reuseport`), each answering by itself |
-//! | `config` goes | into `options { }` | to the end of `server:` | to the end of the file | to the end of the file |
-//! | a setting set twice | ours is left out | theirs wins | theirs wins | theirs wins |
-//! | new sections | no | yes | yes; `zone:` and other lists only under new identifiers | (has none) |
-//! | checked by | `named-checkconf` | `nsd-checkconf` | `knotc conf-check` | `pdns_server --config=check` (names, not values) |
-//! | reload | `rndc reload` | `nsd-control reload` | `knotc zone-reload` | `pdns_control bind-reload-now` |
-//! | counters | `rndc stats` | `nsd-control stats_noreset` | `knotc stats` (more with `mod-stats`) | `pdns_control show '*'` |
-//! | updates (RFC 2136) | yes | no | yes | not with the bind backend |
-//! | IXFR out | yes | yes | yes | no |
-//! | a broken zone file at a reload | old zone served | zone gone (SERVFAIL) | old zone served | old zone served |
-//! | DS in a referral without DO | no | no | no | yes |
+//! | | BIND | NSD | Knot DNS | PowerDNS | YADIFA |
+//! |---|---|---|---|---|---|
+//! | `workers` | threads (`-n`) | processes (`server-count`, `reuseport`) | UDP, TCP and background threads, each | receiver threads (`reuseport`), each answering by itself | UDP threads for each address |
+//! | `config` goes | into `options { }` | to the end of `server:` | to the end of the file | to the end of the file | to the end of the file |
+//! | a setting set twice | ours is left out | theirs wins | theirs wins | theirs wins | theirs wins |
+//! | new sections | no | yes | yes; `zone:` and other lists only under new identifiers | (has none) | yes |
+//! | checked by | `named-checkconf` | `nsd-checkconf` | `knotc conf-check` | `pdns_server --config=check` (names, not values) | a start that ends before it listens |
+//! | reload | `rndc reload` | `nsd-control reload` | `knotc zone-reload` | `pdns_control bind-reload-now` | `yadifa ctrl -t reload`; a newer serial only |
+//! | counters | `rndc stats` | `nsd-control stats_noreset` | `knotc stats` (more with `mod-stats`) | `pdns_control show '*'` | its log's next line of counters (one every 5 s) |
+//! | updates (RFC 2136) | yes | no | yes | not with the bind backend | yes |
+//! | IXFR out | yes | yes | yes | no | yes |
+//! | a broken zone file at a reload | old zone served | zone gone (SERVFAIL) | old zone served | old zone served | old zone served |
+//! | UDP answers end at | client's size or cap | client's size or cap | client's size or cap | client's size or cap | client's size; without EDNS 4,096 |
+//! | DNAME, ZONEMD | yes | yes | yes | DNAME with `dname-processing=yes` | zone refused |
+//! | DS in a referral without DO | no | no | no | yes | no |
 //!
 //! PowerDNS runs with its packet and query caches on, as by default; `config` lines `cache-ttl=0`,
 //! `query-cache-ttl=0` and `negquery-cache-ttl=0` switch them off.
@@ -51,6 +53,7 @@ mod ready;
 mod spec;
 mod start;
 mod tool;
+mod yadifa;
 
 pub use driver::{Capabilities, Control, NameServer, Prepared, Site, driver};
 pub use error::{Cause, Error, Problem};

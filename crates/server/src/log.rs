@@ -132,6 +132,11 @@ mod tests {
                 "Nov 21 03:58:43 Fatal error: Trying to set unknown setting 'loglevel-show'",
                 "Nov 21 04:00:49 [bindbackend] error at 2026-11-21 04:00:49 +0000 parsing '.' from file '/z/none.zone': Unable to open file",
             ),
+            (
+                Kind::Yadifa,
+                "2026-11-21 23:55:45.316365 |    743 | dbload   | database | E | zone load: reading record #19 of zone .: could not parse type for tld999. from line 20: \"tld999. 172800 IN NSX ns1.tld999.",
+                "2026-11-21 23:55:45.316436 |    743 | DBsrvice | server   | E | database: .: failed to load the zone: UNKNOWN_DNS_TYPE",
+            ),
         ];
         for (kind, error, refusal) in said {
             assert_eq!(driver(kind).judge(error), Line::Error, "{kind}");

@@ -31,7 +31,7 @@ impl NameServer for Nsd {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: false, ixfr_out: true }
+        Capabilities { reload: true, stats: true, update: false, ixfr_out: true, udp_cap: true }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {

@@ -36,7 +36,7 @@ impl NameServer for Powerdns {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: false, ixfr_out: false }
+        Capabilities { reload: true, stats: true, update: false, ixfr_out: false, udp_cap: true }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {

@@ -23,13 +23,16 @@ pub enum Kind {
     Knot,
     /// PowerDNS authoritative server with its bind backend (`pdns_server`).
     Powerdns,
+    /// YADIFA (`yadifad`).
+    Yadifa,
     /// An address that already answers; nothing is started there.
     External,
 }
 
 impl Kind {
     /// All kinds, in the order in which they are shown.
-    pub const ALL: [Kind; 5] = [Kind::Bind, Kind::Nsd, Kind::Knot, Kind::Powerdns, Kind::External];
+    pub const ALL: [Kind; 6] =
+        [Kind::Bind, Kind::Nsd, Kind::Knot, Kind::Powerdns, Kind::Yadifa, Kind::External];
 
     /// Its name in experiments and on the command line.
     pub fn name(self) -> &'static str {
@@ -38,6 +41,7 @@ impl Kind {
             Kind::Nsd => "nsd",
             Kind::Knot => "knot",
             Kind::Powerdns => "powerdns",
+            Kind::Yadifa => "yadifa",
             Kind::External => "external",
         }
     }
@@ -56,7 +60,7 @@ impl FromStr for Kind {
     /// A sentence that names the kinds there are.
     fn from_str(text: &str) -> Result<Self, String> {
         Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            format!("'{text}' is not a kind of server: give bind, nsd, knot, powerdns or external")
+            format!("'{text}' is not a kind of server: give bind, nsd, knot, powerdns, yadifa or external")
         })
     }
 }
@@ -163,7 +167,7 @@ impl ServerSpec {
         if let Err(e) = wire::name::Name::parse_text(&self.zone.origin, None) {
             return refuse("zone.origin", format!("'{}' is no domain name: {e}", self.zone.origin));
         }
-        // Names and paths are put between quotes in four syntaxes that escape differently.
+        // Names and paths are put between quotes in five syntaxes that escape differently.
         if unquotable(&self.zone.origin) || self.zone.origin.contains(' ') {
             return refuse("zone.origin", format!("'{}' has quotes, escapes or blanks", self.zone.origin));
         }
@@ -204,7 +208,9 @@ mod tests {
         for kind in Kind::ALL {
             assert_eq!(kind.name().parse::<Kind>().unwrap(), kind);
         }
-        assert!("named".parse::<Kind>().unwrap_err().contains("bind, nsd, knot, powerdns or external"));
+        assert!(
+            "named".parse::<Kind>().unwrap_err().contains("bind, nsd, knot, powerdns, yadifa or external")
+        );
     }
 
     #[test]

@@ -7,8 +7,10 @@ use crate::ready::{Asker, Client, Seen};
 use crate::spec::{Kind, ServerSpec};
 use crate::{check, found, tool};
 use rack::{Cmd, Host, Launcher, Output, Process};
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -149,7 +151,7 @@ fn prepare(
     }
     let check = check.cwd(dir);
     let (status, said) = tool::outcome(launcher, host, label, &check)?;
-    if !status.is_some_and(|status| status.success()) {
+    if !driver.accepted(status.is_some_and(|status| status.success()), &said) {
         let path = dir.join(files[0].0);
         let said = tool::last_lines(&said);
         return Err(Error::new(label, Problem::Config { checker: tool::line(&check), path, said }));
@@ -185,6 +187,9 @@ impl Server<'_> {
     ///
     /// The time is known to 10 ms, or 1 % of itself up to 100 ms: so often is asked.
     ///
+    /// Threads that tied themselves to CPUs (Knot DNS's and YADIFA's, from CPU 0 on) are led back then to those of
+    /// [`ServerSpec::cpus`], all of them to each, where some are named.
+    ///
     /// # Errors
     /// [`Problem::Died`], [`Problem::Refused`] as soon as it is seen. [`Problem::WrongSerial`] and
     /// [`Problem::WrongAnswer`] as soon as they are seen after a start, at the end of `timeout` after a reload (the
@@ -218,6 +223,9 @@ impl Server<'_> {
             }
             first.get_or_insert_with(|| self.since.elapsed());
         }
+        self.pids().into_iter().try_for_each(|pid| pin(pid, &self.place.spec.cpus)).map_err(|source| {
+            Error::file(&self.place.spec.label, "pin the threads listed in", Path::new("/proc"), source)
+        })?;
         first.ok_or_else(|| {
             self.error(Problem::Spec { field: "addresses", why: "there is none to ask at".into() })
         })
@@ -413,6 +421,29 @@ impl Drop for Server<'_> {
             self.wait_until_gone();
         }
     }
+}
+
+/// Pins all threads of a process to these CPUs; empty: leaves them where they are. Threads that end meanwhile are no
+/// error.
+fn pin(pid: u32, cpus: &[usize]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    let threads = match fs::read_dir(format!("/proc/{pid}/task")) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        threads => threads?,
+    };
+    for thread in threads {
+        let name = thread?.file_name();
+        let Some(id) = name.to_str().and_then(|id| Pid::from_raw(id.parse().ok()?)) else { continue };
+        match sched_setaffinity(Some(id), &set) {
+            Ok(()) | Err(Errno::SRCH) => (),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
 }
 
 /// The processes, zombies apart, of the session that a server leads. Its children's parent may have ended, their

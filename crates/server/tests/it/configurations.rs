@@ -24,6 +24,7 @@ fn signed_with_extra_configuration(lab: &Lab, kind: Kind) {
         Kind::Bind => "\tnotify yes;\n",
         Kind::Nsd => "\ttcp-count: 1000",
         Kind::Knot => "mod-stats:\n  - id: all\n",
+        Kind::Yadifa => "<main>\n\tmax-tcp-queries 1000\n</main>",
         _ => "cache-ttl=0\n",
     };
     let zone = ZoneRef { origin: "com.".into(), file: file.clone(), signed: true };

@@ -22,6 +22,10 @@ macro_rules! for_each_server {
             fn powerdns() {
                 crate::lab::with(server::Kind::Powerdns, super::$test);
             }
+            #[test]
+            fn yadifa() {
+                crate::lab::with(server::Kind::Yadifa, super::$test);
+            }
         }
     )* };
 }

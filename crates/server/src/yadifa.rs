@@ -1,0 +1,194 @@
+//! YADIFA.
+//!
+//! `yadifad` runs in the foreground as two processes: the server, and `ynetsrv`, which opened its sockets. Found out
+//! by trial with version 2.6.4 (Debian 12):
+//!
+//! * UDP answers are cut at the size the client offers, not at ours: `edns0-max-size` is told to clients and no more.
+//!   Who asks without EDNS gets what fits into the buffer, `udp_size` rounded up to 4,096 octets, not the 512 of
+//!   RFC 1035. No setting and no network model changes that.
+//! * A zone with DNAME is refused; so is one with ZONEMD, or that mentions it in an NSEC: the root as it is published.
+//! * A CNAME given by a wildcard comes without the proof that nothing closer exists, so it cannot be validated; names in
+//!   NSEC are put into lower case, so that the signature fails where the zone file had others. All else that was
+//!   signed, with NSEC, NSEC3 and opt-out, is validated.
+//! * Glue that finds no room in an answer is left out without TC, against RFC 9471.
+//! * A reload leaves a zone file alone whose serial is not newer (RFC 1982) than the one served. What it says of an
+//!   error in a zone file names the line and quotes it, not the file.
+//! * It has no checker, but reads the whole configuration before it looks at the limit of open files, and ends if that
+//!   is too low: so it is started with such a limit, and the words it ends with tell which it was.
+//! * Its log is buffered and reaches a file late or never; on standard error it comes at once.
+//! * It has no counters to ask for, but logs them every 5 s: the next such line is waited for.
+//! * Control is by TSIG-signed messages to its own addresses over TCP. `yadifa ctrl reload .` refuses the root's name,
+//!   `-t reload -q .` takes it.
+//! * Each thread that answers ties itself to a CPU, from CPU 0 on, whatever it was confined to: see
+//!   [`crate::Server::ready`]. TCP has 128 threads more.
+//! * Zones are served as they are, with `maintain-dnssec no`: nothing is signed, and the zone file is only read. That
+//!   it finds no private keys is a warning in its log.
+//!
+//! Extra configuration is appended: containers (`<main>` ... `</main>`) may be opened again, and the last of two
+//! settings wins.
+
+use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
+use crate::error::Error;
+use crate::log::Line;
+use crate::spec::quotable;
+use rack::{Cmd, Output};
+
+pub(crate) struct Yadifa;
+
+impl NameServer for Yadifa {
+    fn program(&self) -> &'static str {
+        "yadifad"
+    }
+
+    fn package(&self) -> &'static str {
+        "yadifa"
+    }
+
+    fn version_flag(&self) -> &'static str {
+        "-V"
+    }
+
+    fn can(&self) -> Capabilities {
+        Capabilities { reload: true, stats: true, update: true, ixfr_out: true, udp_cap: false }
+    }
+
+    fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
+        let config = site.path("yadifad.conf");
+        let program = site.program.display().to_string();
+        Ok(Prepared {
+            files: vec![("yadifad.conf", yadifad_conf(site)?)],
+            folders: vec!["keys", "xfr"],
+            check: Cmd::new("prlimit").args(["--nofile=512", &program, "-c", &config]),
+            before: Vec::new(),
+            start: Cmd::new(site.program)
+                .args(["-c", &config])
+                .stderr(Output::File(site.dir.join(self.log()))),
+        })
+    }
+
+    fn accepted(&self, _success: bool, said: &str) -> bool {
+        said.contains("file open limits are too small")
+    }
+
+    fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
+        Ok(Some(match what {
+            Control::Reload => {
+                let at = site.listen[0];
+                tool(site, "yadifa")?.args([
+                    "ctrl",
+                    &format!("@{}", at.ip()),
+                    "-p",
+                    &at.port().to_string(),
+                    "-y",
+                    &format!("hmac-sha256:{KEY}:{}", site.secret),
+                    "-t",
+                    "reload",
+                    "-q",
+                    &site.spec.zone.origin,
+                ])
+            }
+            Control::Stats => Cmd::new("sh").args(["-c", NEXT_COUNTERS, self.log()]),
+        }))
+    }
+
+    fn log(&self) -> &'static str {
+        "yadifad.log"
+    }
+
+    fn judge(&self, line: &str) -> Line {
+        // Time, process, thread, origin, level, text.
+        let level = line.split('|').nth(4).map_or("", str::trim);
+        if line.contains("failed to load the zone") {
+            Line::Refused
+        } else if matches!(level, "E" | "C" | "A" | "!") || line.starts_with("error: ") {
+            Line::Error
+        } else {
+            Line::Other
+        }
+    }
+}
+
+/// Waits up to 10 s for another line with counters at the end of a log, and prints the last there is.
+const NEXT_COUNTERS: &str = r#"
+lines() { grep -c ' stats .* udp (in=' "$0"; }
+before=$(lines) tries=100
+while [ "$(lines)" = "$before" ] && [ $tries -gt 0 ]; do sleep 0.1; tries=$((tries - 1)); done
+grep ' stats .* udp (in=' "$0" | tail -n 1 | grep ."#;
+
+/// The name of the control key.
+const KEY: &str = "dnsrack";
+
+/// The configuration. The limit on CPUs is raised with the workers, else there would be no more workers than CPUs.
+fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
+    let dir = quotable(&site.spec.label, "directory", site.dir)?;
+    let zone_file = quotable(&site.spec.label, "zone.file", site.zone_file)?;
+    let spec = site.spec;
+    let listen: Vec<String> =
+        site.listen.iter().map(|address| format!("{} port {}", address.ip(), address.port())).collect();
+    const GRAVE: &str = "EMERG,ALERT,CRIT,ERR,WARNING,NOTICE";
+    Ok(format!(
+        "<main>\n\
+         \tdaemon off\n\
+         \tchroot off\n\
+         \tlog-path \"{dir}\"\n\
+         \tpid-file \"{dir}/yadifad.pid\"\n\
+         \tdata-path \"{dir}\"\n\
+         \tkeys-path \"{dir}/keys\"\n\
+         \txfr-path \"{dir}/xfr\"\n\
+         \tport {port}\n\
+         \tlisten {listen}\n\
+         \tedns0-max-size {cap}\n\
+         \tcpu-count-override {workers}\n\
+         \tthread-count-by-address {workers}\n\
+         \tstatistics on\n\
+         \tstatistics-max-period 1\n\
+         \tqueries-log-type 0\n\
+         \tallow-query any\n\
+         \tallow-update none\n\
+         \tallow-update-forwarding none\n\
+         \tallow-transfer none\n\
+         \tallow-notify none\n\
+         \tallow-control control\n\
+         </main>\n\
+         <key>\n\
+         \tname {KEY}\n\
+         \talgorithm hmac-sha256\n\
+         \tsecret {secret}\n\
+         </key>\n\
+         <acl>\n\
+         \tcontrol key {KEY}\n\
+         </acl>\n\
+         <control>\n\
+         \tenabled on\n\
+         </control>\n\
+         <rrl>\n\
+         \tenabled off\n\
+         </rrl>\n\
+         <channels>\n\
+         \tlog STDERR\n\
+         </channels>\n\
+         <loggers>\n\
+         \tsystem {GRAVE} log\n\
+         \tserver {GRAVE} log\n\
+         \tdnssec {GRAVE} log\n\
+         \tdatabase PROD log\n\
+         \tzone PROD log\n\
+         \tstats PROD log\n\
+         </loggers>\n\
+         <zone>\n\
+         \ttype primary\n\
+         \tdomain {origin}\n\
+         \tfile \"{zone_file}\"\n\
+         \tnotify-auto no\n\
+         \tmaintain-dnssec no\n\
+         </zone>\n\
+         {extra}",
+        port = spec.port,
+        listen = listen.join(", "),
+        cap = spec.udp_size,
+        workers = spec.workers,
+        secret = site.secret,
+        origin = spec.zone.origin,
+        extra = extra(spec),
+    ))
+}
