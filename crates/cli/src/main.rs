@@ -1,5 +1,6 @@
 //! The `dnsrack` program: arguments to one call into a library.
 
+mod compare;
 mod doctor;
 mod experiment;
 mod load;
@@ -51,6 +52,11 @@ enum Noun {
     Run(experiment::Run),
     /// Tables and report.html of run directories
     Report(report::Command),
+    /// Whether a run is slower or worse than another, or a server than another of the same run
+    ///
+    /// Exit status 3: a figure is worse beyond the threshold for certain, B failed where A did not, or there are too few
+    /// valid trials to tell anything.
+    Compare(compare::Command),
     /// What this machine can and cannot do
     Doctor,
     /// What runs on a host other than the coordinator's
@@ -89,6 +95,7 @@ fn run(cli: Cli) -> output::Result {
         Noun::Experiment(command) => experiment::run(command, common),
         Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),
         Noun::Report(command) => report::run(command, common),
+        Noun::Compare(command) => compare::run(command, common),
         Noun::Doctor => doctor::run(common),
         Noun::Role { name } => role::run(&name),
     }

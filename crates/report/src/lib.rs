@@ -8,6 +8,7 @@ mod answers;
 mod capacity;
 mod cells;
 mod churn;
+pub mod compare;
 mod costs;
 mod format;
 mod grid;

@@ -36,7 +36,8 @@ pub struct Compare {
     seed: u64,
 }
 
-fn share(text: &str) -> Result<f64, String> {
+/// A share, for flags.
+pub fn share(text: &str) -> Result<f64, String> {
     let share = units::number(text)?;
     if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("give a share from 0 to 1".into()) }
 }

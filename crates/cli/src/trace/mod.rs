@@ -6,6 +6,8 @@ mod fit;
 mod import;
 mod info;
 
+pub use compare::share;
+
 use crate::output::{self, Common};
 use clap::Subcommand;
 

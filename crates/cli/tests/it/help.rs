@@ -30,6 +30,7 @@ fn every_help_text_is_as_reviewed() {
         &["experiment", "show", "--help"],
         &["experiment", "run", "--help"],
         &["report", "--help"],
+        &["compare", "--help"],
         &["doctor", "--help"],
     ];
     let mut all = String::new();

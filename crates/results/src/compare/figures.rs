@@ -43,18 +43,9 @@ pub const FIGURES: &[Figure] = &[
     latency("latency_p50", "median latency", |t| quantile(t, 0.5)),
     latency("latency_p90", "latency of 90 %", |t| quantile(t, 0.9)),
     latency("latency_p99", "latency of 99 %", |t| quantile(t, 0.99)),
-    Figure {
-        name: "answered_in_deadline_share",
-        title: "answered in time",
-        unit: "%",
-        more_is_worse: false,
-        words: ["loses more queries", "loses fewer queries"],
-        tolerance: 0.000_05,
-        // At a threshold of 5 %: one query in a thousand.
-        weight: 0.02,
-        // Nothing answered is taken for one query in a million: nothing has no logarithm.
-        of: |t| Some(fixed_rate(t)?.outcome.metric("answered_in_deadline_share")?.max(1e-4)),
-    },
+    share("answered_in_deadline_share", "answered in time", |t| {
+        fixed_rate(t)?.outcome.metric("answered_in_deadline_share")
+    }),
     Figure {
         name: "server_cpu_per_query",
         title: "CPU time a query",
@@ -68,7 +59,12 @@ pub const FIGURES: &[Figure] = &[
     memory("server_pss", "memory (PSS)", |t| t.outcome.metric("server_pss")),
     memory("server_rss", "memory (RSS)", |t| t.outcome.metric("server_rss")),
     duration("server_ready", "start to right answer", |t| t.outcome.metric("server_ready")),
+    memory("loading_peak_pss", "peak memory of the start", |t| t.outcome.metric("loading_peak_pss")),
     duration("reload_seconds", "reload", |t| t.outcome.metric("reload_seconds")),
+    memory("reloading_peak_pss", "peak memory of a reload", |t| t.outcome.metric("reloading_peak_pss")),
+    share("reloading_answered_share", "answered during a reload", |t| {
+        t.outcome.metric("reloading_answered_share")
+    }),
 ];
 
 type Of = fn(&TrialRecord) -> Option<f64>;
@@ -85,10 +81,17 @@ const fn duration(name: &'static str, title: &'static str, of: Of) -> Figure {
     Figure { name, title, unit: "s", more_is_worse: true, words: SPEED, tolerance: 0.01, weight: 1.0, of }
 }
 
+const fn share(name: &'static str, title: &'static str, of: Of) -> Figure {
+    let words = ["loses more queries", "loses fewer queries"];
+    // At a threshold of 5 %, one query in a thousand counts.
+    Figure { name, title, unit: "%", more_is_worse: false, words, tolerance: 0.000_05, weight: 0.02, of }
+}
+
 impl Figure {
-    /// What a trial says, in the figure's unit.
+    /// What a trial says, in the figure's unit. Of shares, nothing is taken for one in a million: it has no logarithm.
     pub fn of(&self, trial: &TrialRecord) -> Option<f64> {
-        (self.of)(trial).filter(|v| v.is_finite())
+        let least = if self.unit == "%" { 1e-4 } else { f64::NEG_INFINITY };
+        (self.of)(trial).filter(|v| v.is_finite()).map(|v| v.max(least))
     }
 
     /// The least noise of these trials, as [`crate::ratio::Ratio`] takes it: the tolerance, and of a peak that it lies
@@ -126,10 +129,14 @@ fn quantile(trial: &TrialRecord, q: f64) -> Option<f64> {
     nanos.map(|n: Nanos| n as f64 / 1e3)
 }
 
-/// The server's own CPU time for each query answered, in µs, over the seconds of the load: not that of its start, nor that of
+/// The server's own CPU time for each query, in µs, over the seconds of the load (as the trial tells, otherwise for each query
+/// answered, from its series): not that of its start, nor that of
 /// the kernel's receiving.
 fn cpu_per_query(trial: &TrialRecord) -> Option<f64> {
     let trial = fixed_rate(trial)?;
+    if let Some(told) = trial.outcome.metric("server_cpu_per_query") {
+        return Some(told);
+    }
     let sum = |metric: &str| trial.series(metric).iter().map(|(_, value)| value).sum::<f64>();
     let (percent, answered) = (sum("server_cpu"), sum("answered_qps"));
     (percent > 0.0 && answered > 0.0).then_some(percent / 100.0 * 1e6 / answered)

@@ -63,6 +63,8 @@ pub struct Tried {
     pub invalid: usize,
     /// Those that gave nothing.
     pub failed: usize,
+    /// Those that were not tried: they could not fit.
+    pub skipped: usize,
 }
 
 /// A measurement at the same parameters on both sides.
@@ -300,6 +302,7 @@ fn tried(side: Side) -> Tried {
         tried.trials += 1;
         tried.valid += usize::from(trial.is_valid());
         tried.failed += usize::from(trial.error.is_some());
+        tried.skipped += usize::from(trial.skipped.is_some());
         if let (Some(kind), Some(version)) = (trial.param("kind"), trial.param("version")) {
             let version = format!("{kind} {version}");
             if !tried.versions.contains(&version) {
@@ -307,7 +310,7 @@ fn tried(side: Side) -> Tried {
             }
         }
     }
-    tried.invalid = tried.trials - tried.valid - tried.failed;
+    tried.invalid = tried.trials - tried.valid - tried.failed - tried.skipped;
     tried
 }
 
@@ -316,9 +319,12 @@ fn cell(params: &Params, a: &Trials, b: &Trials, interleaved: bool, alone: &mut 
     let valid = |trials: &Trials<'_>| trials.iter().filter(|t| t.is_valid()).count();
     let failed = |trials: &Trials<'_>| trials.iter().filter(|t| t.error.is_some()).count();
     for (side, trials) in [("A", a), ("B", b)].into_iter().filter(|(_, trials)| valid(trials) == 0) {
-        let (invalid, failed) = (trials.len() - failed(trials), failed(trials));
-        let lost = side == "B" && valid(a) > 0 && invalid == 0;
-        let reason = format!("no valid trial in {side} ({invalid} invalid, {failed} failed)");
+        let failed = failed(trials);
+        let skipped = trials.iter().filter(|t| t.skipped.is_some()).count();
+        let invalid = trials.len() - failed - skipped;
+        let lost = side == "B" && valid(a) > 0 && failed == trials.len();
+        let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
+        let reason = format!("no valid trial in {side} ({invalid} invalid, {failed} failed{skipped})");
         alone.push(Alone { lost, ..Alone::cell(params, &reason) });
     }
     if valid(a) == 0 || valid(b) == 0 {
