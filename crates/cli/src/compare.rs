@@ -8,6 +8,9 @@ use results::compare::{Comparison, Side, Verdict, compare};
 use serde::Serialize;
 use std::path::PathBuf;
 
+/// From which change for the worse on it is a regression, where nobody says otherwise.
+const THRESHOLD: f64 = 0.05;
+
 /// What `compare` takes.
 #[derive(clap::Args)]
 pub struct Command {
@@ -19,7 +22,7 @@ pub struct Command {
     #[arg(long, value_name = "A,B", value_parser = labels)]
     between: Option<(String, String)>,
     /// From which share (0 to 1) on a change for the worse is a regression; of lost queries a fiftieth of it
-    #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = THRESHOLD, value_parser = share)]
     threshold: f64,
 }
 
@@ -43,6 +46,11 @@ struct Compared<'a> {
     detectable: Option<f64>,
     #[serde(flatten)]
     comparison: &'a Comparison,
+}
+
+/// Compares a run's two servers, as `experiment run --against` wants it.
+pub fn against(dir: PathBuf, between: (String, String), common: &Common) -> output::Result {
+    run(Command { dirs: vec![dir], between: Some(between), threshold: THRESHOLD }, common)
 }
 
 /// Runs the command.

@@ -155,14 +155,15 @@ fn execute(run: Run, common: &Common) -> output::Result {
     let html = dir.join("report.html");
     let page = ::report::html(std::slice::from_ref(&kept))?;
     output::write_output(&html, |out| Ok(out.write_all(page.as_bytes())?))?;
-    if common.json {
+    let between = run.against.map(|against| (against, e.servers[0].clone()));
+    if common.json && between.is_none() {
         output::json(
             "experiment.run",
             &json!({ "directory": dir, "report": html, "valid": summary.valid,
             "invalid": summary.invalid, "failed": summary.failed, "skipped": summary.skipped,
             "undone": summary.undone }),
         )?;
-    } else if !events {
+    } else if !events && !common.json {
         output::print(&::report::terminal(&kept)?)?;
         output::print(&format!("\nreport: {}\n", html.display()))?;
     }
@@ -173,6 +174,10 @@ fn execute(run: Run, common: &Common) -> output::Result {
             run.name,
             dir.display()
         );
+    }
+    if let Some(between) = between.filter(|_| summary.undone == 0 && !events) {
+        // With --json this is the one object.
+        return crate::compare::against(dir, between, common);
     }
     let sound = summary.invalid + summary.failed + summary.undone == 0;
     Ok(if sound { Status::Done } else { Status::Differs })

@@ -132,7 +132,11 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
         anchor: format!("r{index}"),
         name: run.planned("name").unwrap_or_else(|| "run".into()),
         title: run.planned("title").unwrap_or_else(|| "Report of a run".into()),
-        about: run.planned("about").unwrap_or_default(),
+        // The file's line breaks are for the file.
+        about: run
+            .planned("about")
+            .map(|t| t.split_whitespace().collect::<Vec<_>>().join(" "))
+            .unwrap_or_default(),
         // Its name alone: where the run lay is nobody's business who gets the page.
         folder: run.dir.dir().file_name().unwrap_or(run.dir.dir().as_os_str()).to_string_lossy().into_owned(),
         summary: summary::sentences(run, &grids),
