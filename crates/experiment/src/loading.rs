@@ -111,6 +111,8 @@ impl Stage<'_> {
                 // The table's "unable to reload" is a result, not a failure of ours.
                 Err(why) => record.outcome.validity.warn(Reason::new("unable_to_reload", why.to_string())),
             }
+            // Queries of the last second are to find it there.
+            std::thread::sleep(PAUSE);
         }
         trial::end(server, spec, Ok(())).map(|()| phases)
     }

@@ -3,7 +3,7 @@
 use crate::stage::{Driven, Stage, take};
 use crate::{Error, Happening};
 use load::search::{Goal, Search};
-use load::{LoadResult, LoadSpec};
+use load::{Backend, LoadResult, LoadSpec, Transport};
 use measure::Metric;
 use measure::clock::SECOND;
 use results::{SeriesRow, TrialRecord};
@@ -36,6 +36,9 @@ impl Stage<'_> {
         // From the start of the program, so loading is in it: what queries cost is in the series.
         let cpu = crate::sampling::server_seconds(&record.series);
         record.outcome.metrics.push(Metric::new("server_cpu_per_query", "us", cpu * 1e6 / sent));
+        // What watching costs, of one core.
+        let own = crate::sampling::mean(&record.series, "coordinator_cpu");
+        record.outcome.metrics.extend(own.map(|percent| Metric::new("coordinator_cpu", "%", percent)));
         record.outcome.metrics.extend(spent);
         Ok(())
     }
@@ -58,6 +61,9 @@ impl Stage<'_> {
         let search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
         let mut load = self.load(1.0, SECOND)?;
         load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
+        if load.transport == Transport::Udp {
+            load.backend = Backend::Prefer;
+        }
         let mut best: Option<LoadResult> = None;
         let dropped = std::cell::Cell::new(0.0);
         let mut measure = |load: &LoadSpec| -> Result<LoadResult, Error> {

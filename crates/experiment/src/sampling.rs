@@ -137,6 +137,12 @@ pub fn server_seconds(series: &[SeriesRow]) -> f64 {
     series.iter().filter(|row| row.metric == "server_cpu").map(|row| row.value / 100.0).sum()
 }
 
+/// The mean of a metric over the seconds of a series.
+pub fn mean(series: &[SeriesRow], metric: &str) -> Option<f64> {
+    let values: Vec<f64> = series.iter().filter(|row| row.metric == metric).map(|row| row.value).collect();
+    results::stats::mean(&values)
+}
+
 /// The unit of a figure, from the ending of its name.
 fn unit(name: &str) -> &'static str {
     match name.rsplit('_').next() {

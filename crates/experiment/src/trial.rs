@@ -4,7 +4,7 @@ use crate::plan::ZonePlan;
 use crate::stage::Stage;
 use crate::zones::Prepared;
 use crate::{Error, Experiment, Happening, Measure, Trial, recipe};
-use measure::Metric;
+use measure::{Metric, Reason};
 use rack::{Host, Launcher};
 use results::TrialRecord;
 use server::{Server, ServerSpec, ZoneRef};
@@ -125,6 +125,15 @@ fn measure(
     let (traffic, udp_size) = bench.experiment.traffic_of(trial.variant.as_deref());
     let mut spec = server_spec(bench, trial, zone)?;
     spec.udp_size = udp_size;
+    if spec.external.is_none() && !server::driver(spec.kind).can().udp_cap {
+        record.outcome.validity.warn(Reason::new(
+            "no_udp_cap",
+            format!(
+                "{} does not cap its UDP answers: the {udp_size} octets asked for are without effect",
+                spec.kind
+            ),
+        ));
+    }
     // Loading is watched from before the start, and changes the zone: it has its own way through all this.
     if trial.measure == Measure::Load {
         return Stage { bench, spec: &spec, zone, traffic, dir }.loading(record, tell);

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum Kind {
     /// The heap that grows by brk(2).
     Heap,
-    /// Memory without a file: mmap(2)'s, where allocators put what is large or many.
+    /// Memory without a file: mmap(2)'s, where allocators put what is large or many; shared or not.
     Anonymous,
     /// The program and its shared libraries.
     Program,
@@ -77,9 +77,17 @@ pub fn maps(pids: &[u32]) -> Result<Vec<Map>, Error> {
                 MMapPath::Stack | MMapPath::TStack(_) => (Kind::Stack, "[stack]".into()),
                 MMapPath::Path(path) => {
                     let name = path.display().to_string();
+                    // Memory that processes share has a name, but no file behind it.
+                    let shared =
+                        ["/dev/zero", "/memfd:", "/dev/shm/"].iter().any(|prefix| name.starts_with(prefix));
                     // A library's data are mapped privately, and need not be executable.
                     let library = map.perms.contains(MMPermissions::EXECUTE) || name.contains(".so");
-                    (if library || is_program(pid, path) { Kind::Program } else { Kind::File }, name)
+                    let kind = match () {
+                        () if shared => Kind::Anonymous,
+                        () if library || is_program(pid, path) => Kind::Program,
+                        () => Kind::File,
+                    };
+                    (kind, name)
                 }
                 other => (Kind::Other, format!("{other:?}").to_lowercase()),
             };
