@@ -3,7 +3,7 @@
 use crate::stage::{Driven, Stage, take};
 use crate::{Error, Happening};
 use load::search::{Goal, Search};
-use load::{Backend, LoadResult, LoadSpec, Transport};
+use load::{LoadResult, LoadSpec};
 use measure::Metric;
 use measure::clock::SECOND;
 use results::{SeriesRow, TrialRecord};
@@ -61,9 +61,6 @@ impl Stage<'_> {
         let search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
         let mut load = self.load(1.0, SECOND)?;
         load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
-        if load.transport == Transport::Udp {
-            load.backend = Backend::Prefer;
-        }
         let mut best: Option<LoadResult> = None;
         let dropped = std::cell::Cell::new(0.0);
         let mut measure = |load: &LoadSpec| -> Result<LoadResult, Error> {

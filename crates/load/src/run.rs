@@ -207,7 +207,6 @@ fn past_the_stack(
     let wanted = match spec.backend {
         Backend::Socket => false,
         Backend::Xdp => true,
-        Backend::Prefer => plan.workers == 1 && !loopback,
         Backend::Auto => plan.rate > SOCKET_RATE && plan.workers == 1 && !loopback,
     };
     if !wanted {
@@ -216,7 +215,7 @@ fn past_the_stack(
     let options = net::xdp::Options { batch: (plan.burst as usize).clamp(64, 512), ..Default::default() };
     match XdpFlows::open(flows, &options) {
         Ok(xdp) => Ok(Some(xdp)),
-        Err(error) if matches!(spec.backend, Backend::Auto | Backend::Prefer) => {
+        Err(error) if spec.backend == Backend::Auto => {
             *note = Some(error.to_string());
             Ok(None)
         }

@@ -59,8 +59,6 @@ pub enum Backend {
     /// AF_XDP for rates that sockets do not reach, where it can be had; otherwise sockets.
     #[default]
     Auto,
-    /// AF_XDP at any rate, where it can be had; otherwise sockets: for searches, whose loads are to be alike.
-    Prefer,
     /// AF_XDP, or an error.
     Xdp,
     /// Sockets.
