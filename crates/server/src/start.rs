@@ -187,7 +187,7 @@ impl Server<'_> {
     ///
     /// The time is known to 10 ms, or 1 % of itself up to 100 ms: so often is asked.
     ///
-    /// Threads that tied themselves to CPUs (Knot DNS's and YADIFA's, from CPU 0 on) are led back then to those of
+    /// Threads that tied themselves to CPUs (YADIFA's, from CPU 0 on) are led back then to those of
     /// [`ServerSpec::cpus`], all of them to each, where some are named.
     ///
     /// # Errors

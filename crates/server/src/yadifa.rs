@@ -5,7 +5,7 @@
 //!
 //! * UDP answers are cut at the size the client offers, not at ours: `edns0-max-size` is told to clients and no more.
 //!   Who asks without EDNS gets what fits into the buffer, `udp_size` rounded up to 4,096 octets, not the 512 of
-//!   RFC 1035. No setting and no network model changes that.
+//!   RFC 1035. No setting that was found changes that, nor does the network model `single`.
 //! * A zone with DNAME is refused; so is one with ZONEMD, or that mentions it in an NSEC: the root as it is published.
 //! * A CNAME given by a wildcard comes without the proof that nothing closer exists, so it cannot be validated; names in
 //!   NSEC are put into lower case, so that the signature fails where the zone file had others. All else that was
