@@ -63,19 +63,18 @@ impl Stage<'_> {
         let sum = |of: fn(&memory::Map) -> u64| maps.iter().map(of).sum::<u64>();
         add("server_virtual".into(), sum(|map| map.size));
         add("server_rss".into(), sum(|map| map.rss));
-        add("server_pss".into(), sum(|map| map.pss));
+        let settled = sum(|map| map.pss);
+        add("server_pss".into(), settled);
         for kind in Kind::ALL {
             let of_kind = || maps.iter().filter(|map| map.kind == kind);
             add(format!("virtual_{}", kind.word()), of_kind().map(|map| map.size).sum());
             add(format!("pss_{}", kind.word()), of_kind().map(|map| map.pss).sum());
         }
         add("server_pss_at_first_answer".into(), first);
-        let count = |n: usize| n as f64;
-        metrics.push(Metric::new("server_processes", "1", count(server.pids().len())));
+        metrics.push(Metric::new("server_processes", "1", server.pids().len() as f64));
         metrics.push(Metric::new("settled_after", "s", (since - began).as_secs_f64()));
         let delegations = self.zone.probe.delegations.max(1) as f64;
-        let settled = maps.iter().map(|map| map.pss).sum::<u64>() as f64;
-        metrics.push(Metric::new("pss_per_delegation", "B", settled / delegations));
+        metrics.push(Metric::new("pss_per_delegation", "B", settled as f64 / delegations));
         if let Ok(all) = Processes::now() {
             metrics.push(Metric::new("server_cpu", "s", all.usage(&server.pids()).cpu().as_secs_f64()));
         }

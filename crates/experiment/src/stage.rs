@@ -89,8 +89,8 @@ impl Stage<'_> {
         let targets = spec.targets(bench.server);
         let (pace, duration, targets) = match &recorded {
             Some(survey) => {
-                let whole = (survey.duration as f64 / traffic.speed) as Nanos + 1;
-                (Pace::Recorded { speed: traffic.speed }, whole.min(load::LONGEST), targets)
+                let length = survey.length(traffic.speed).min(load::LONGEST);
+                (Pace::Recorded { speed: traffic.speed }, length, targets)
             }
             None => (Pace::Open(Arrivals::Fixed { rate }), duration, vec![targets[0]]),
         };
@@ -102,10 +102,8 @@ impl Stage<'_> {
             retry: traffic.retry,
             ..LoadSpec::new(targets, source, pace, duration)
         };
-        if let Some(survey) = recorded.filter(|survey| survey.tcp > 0) {
-            // Connections end as those of the capture did, on average.
-            let connections = survey.counts.connections_with_dns.max(1);
-            load.connections.queries = (survey.tcp as f64 / connections as f64).round().max(1.0) as u32;
+        if let Some(survey) = recorded {
+            load.connections.queries = survey.queries_per_connection();
         }
         Ok(load)
     }

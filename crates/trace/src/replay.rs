@@ -67,6 +67,20 @@ impl Survey {
             duration => (self.queries - 1) as f64 * SECOND as f64 / duration as f64,
         }
     }
+
+    /// How long it takes, so many times as fast as captured: to just after the last query, so that rates are of that time.
+    pub fn length(&self, speed: f64) -> Nanos {
+        (self.duration as f64 / speed) as Nanos + 1
+    }
+
+    /// Queries on a TCP connection, on average: so connections end as those of the capture did. 0 where none went over TCP.
+    pub fn queries_per_connection(&self) -> u32 {
+        if self.tcp == 0 {
+            return 0;
+        }
+        let connections = self.counts.connections_with_dns.max(1);
+        (self.tcp as f64 / connections as f64).round().max(1.0) as u32
+    }
 }
 
 /// A query to be sent.

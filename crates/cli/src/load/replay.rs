@@ -69,15 +69,14 @@ pub fn run(args: &Replay, common: &Common) -> output::Result {
     let survey = trace.check()?;
     eprint!("{}", sentences(&survey, args.speed));
     let mut spec = args.sending.spec(trace, Pace::Recorded { speed: args.speed });
-    // To just after the last query, so that rates are of the time that the trace takes.
-    let whole = (survey.duration as f64 / args.speed) as Nanos + 1;
-    let rest = whole.saturating_sub(args.warmup).clamp(1, LONGEST - args.warmup.min(LONGEST - 1));
+    let rest = survey
+        .length(args.speed)
+        .saturating_sub(args.warmup)
+        .clamp(1, LONGEST - args.warmup.min(LONGEST - 1));
     spec.duration = Some(args.duration.unwrap_or(rest).min(rest));
     (spec.count, spec.warmup) = (args.count, args.warmup);
-    if spec.connections.queries == 0 && survey.tcp > 0 {
-        // Connections end as those of the capture did, on average.
-        let connections = survey.counts.connections_with_dns.max(1);
-        spec.connections.queries = (survey.tcp as f64 / connections as f64).round().max(1.0) as u32;
+    if spec.connections.queries == 0 {
+        spec.connections.queries = survey.queries_per_connection();
     }
     let stop = stop_flag()?;
     let mut teller = args.show.start(live::about("load replay", &spec), common)?;
