@@ -258,7 +258,11 @@ fn event(happening: &Happening) -> serde_json::Value {
         Happening::Ready { seconds } => json!({ "event": "ready", "seconds": seconds }),
         Happening::Second { text } => json!({ "event": "second", "text": text }),
         Happening::Again { reason } => json!({ "event": "again", "reason": reason }),
-        Happening::Done { record } => json!({ "event": "done", "trial": record.id, "error": record.error,
-            "valid": record.is_valid(), "metrics": record.outcome.metrics }),
+        Happening::Done { record } => {
+            let params: serde_json::Map<String, serde_json::Value> =
+                record.params.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
+            json!({ "event": "done", "trial": record.id, "params": params, "error": record.error,
+                "valid": record.is_valid(), "metrics": record.outcome.metrics })
+        }
     }
 }

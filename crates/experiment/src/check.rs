@@ -1,7 +1,8 @@
 //! Does an experiment make sense as a whole?
 
+use crate::file::MANY;
 use crate::recipe::Recipe;
-use crate::{Error, Experiment};
+use crate::{Error, Experiment, Measure};
 use std::str::FromStr;
 
 impl Experiment {
@@ -29,7 +30,9 @@ impl Experiment {
                 )));
             }
         }
-        self.is_external()?;
+        if self.is_external()? && self.traffics().iter().any(|t| t.addresses > 1) {
+            return Err(self.refuse("traffic.addresses: an external server answers at the one address given"));
+        }
         for family in &self.zone.families {
             Recipe::from_str(family).map_err(|e| self.refuse(format!("zone.families: {e}")))?;
         }
@@ -57,6 +60,25 @@ impl Experiment {
             if !(traffic.speed.is_finite() && traffic.speed > 0.0) {
                 return Err(self.refuse("traffic.speed: a factor above 0"));
             }
+            for (key, given) in [("generators", traffic.generators), ("addresses", traffic.addresses)] {
+                if !(1..=MANY).contains(&given) {
+                    return Err(self.refuse(format!("traffic.{key}: from 1 to {MANY}")));
+                }
+            }
+            if traffic.trace.is_some() {
+                if traffic.generators > 1 {
+                    return Err(self.refuse("traffic.generators: a capture is replayed by one"));
+                }
+                if let Some(m) =
+                    self.measure.iter().find(|m| matches!(m, Measure::Throughput | Measure::Peak))
+                {
+                    return Err(self.refuse(format!(
+                        "measure {}: a capture has times of its own; make a file of its queries with 'dnsrack trace edit \
+                         --format queries' and give that as traffic.queries",
+                        m.word()
+                    )));
+                }
+            }
             if traffic.retry.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
                 return Err(self.refuse("traffic.retry: a share from 0 to 1"));
             }
@@ -77,19 +99,26 @@ impl Experiment {
             ("latency.duration", &self.latency.duration),
             ("latency.warmup", &self.latency.warmup),
             ("latency.deadline", &self.latency.deadline),
+            ("latency.pacing", &self.latency.pacing),
+            ("throughput.duration", &self.throughput.duration),
+            ("throughput.warmup", &self.throughput.warmup),
+            ("throughput.deadline", &self.throughput.deadline),
             ("peak.trial", &self.peak.trial),
             ("peak.duration_sum", &self.peak.duration_sum),
             ("peak.budget", &self.peak.budget),
             ("peak.deadline", &self.peak.deadline),
         ] {
             let zero = self.duration(key, text)? == 0;
-            if zero && !matches!(key, "latency.warmup" | "settle") {
+            if zero && !matches!(key, "latency.warmup" | "throughput.warmup" | "settle") {
                 return Err(self.refuse(format!("{key}: must be longer than nothing")));
             }
         }
         let rates = self.variant.iter().filter_map(|v| v.rates.as_ref()).chain([&self.latency.rates]);
         if !rates.flatten().all(|r| r.is_finite() && *r > 0.0 && *r <= 1e8) {
             return Err(self.refuse("latency.rates: queries per second, above 0 and at most 100M"));
+        }
+        if !(1..=10_000).contains(&self.throughput.window) {
+            return Err(self.refuse("throughput.window: queries that wait at once, from 1 to 10,000"));
         }
         let width = self.peak.width;
         if !((0.0..1.0).contains(&self.peak.loss) && width > 0.0 && width < 1.0) {

@@ -58,6 +58,9 @@ pub struct Experiment {
     /// Trials at a fixed rate.
     #[serde(default)]
     pub latency: Latency,
+    /// Trials with a window.
+    #[serde(default)]
+    pub throughput: Throughput,
     /// Searches for the highest rate.
     #[serde(default)]
     pub peak: Peak,
@@ -104,6 +107,9 @@ fn default_udp_size() -> u16 {
 pub enum Measure {
     /// Response latency at a fixed rate (RZAIA 3.2).
     Latency,
+    /// The rate of answers where each generator keeps a window of queries waiting (queryperf's way: ISC 3.3 and 6.3.1,
+    /// Nominet).
+    Throughput,
     /// The highest rate within the loss goal (ISC 6.3.1), by RFC 9971.
     Peak,
     /// What a server that really serves the zone takes of memory (RZAIA 2).
@@ -118,6 +124,7 @@ impl Measure {
     pub fn word(self) -> &'static str {
         match self {
             Self::Latency => "latency",
+            Self::Throughput => "throughput",
             Self::Peak => "peak",
             Self::Memory => "memory",
             Self::Load => "load",
@@ -126,7 +133,7 @@ impl Measure {
 
     /// Whether it depends on the queries' kind, so that it is done for each variant.
     pub fn has_variants(self) -> bool {
-        matches!(self, Self::Latency | Self::Peak)
+        matches!(self, Self::Latency | Self::Throughput | Self::Peak)
     }
 }
 
@@ -186,6 +193,12 @@ pub struct Variant {
     /// As [`Traffic::transport`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<load::Transport>,
+    /// As [`Traffic::generators`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generators: Option<u32>,
+    /// As [`Traffic::addresses`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<u32>,
     /// As [`Experiment::udp_size`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_size: Option<u16>,
@@ -299,7 +312,14 @@ pub struct Traffic {
     /// The share of truncated answers that is asked again; the profile's, or 1, where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<f64>,
+    /// Hosts that ask together, each an equal part.
+    pub generators: u32,
+    /// Addresses of the server at which they ask, in turn.
+    pub addresses: u32,
 }
+
+/// As many generators, or addresses of a server, as a rack may have.
+pub(crate) const MANY: u32 = 32;
 
 impl Default for Traffic {
     fn default() -> Self {
@@ -311,6 +331,8 @@ impl Default for Traffic {
             changes: Changes::default(),
             transport: load::Transport::Udp,
             retry: None,
+            generators: 1,
+            addresses: 1,
         }
     }
 }
@@ -327,11 +349,44 @@ pub struct Latency {
     pub warmup: String,
     /// An answer after it is late, and counts as lost.
     pub deadline: String,
+    /// What a query may leave late at the 99th percentile in a valid trial: more than usual where answers are counted
+    /// rather than timed.
+    pub pacing: String,
+    /// Capture at the server's end of the link as well, as RZAIA's monitor host did, and say what that saw: how many
+    /// queries, and from each to its answer how long. The capture takes time of the server's cores that nobody wants.
+    pub witness: bool,
 }
 
 impl Default for Latency {
     fn default() -> Self {
-        Self { rates: vec![5000.0], duration: "60s".into(), warmup: "1s".into(), deadline: "4s".into() }
+        Self {
+            rates: vec![5000.0],
+            duration: "60s".into(),
+            warmup: "1s".into(),
+            deadline: "4s".into(),
+            pacing: "100us".into(),
+            witness: false,
+        }
+    }
+}
+
+/// A trial with a closed window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Throughput {
+    /// Queries of each generator that wait for their answers: 20 were queryperf's default.
+    pub window: u32,
+    /// Length of the measured part.
+    pub duration: String,
+    /// Offered before it, and not recorded.
+    pub warmup: String,
+    /// A query without an answer after it is lost, and the next takes its place.
+    pub deadline: String,
+}
+
+impl Default for Throughput {
+    fn default() -> Self {
+        Self { window: 20, duration: "60s".into(), warmup: "1s".into(), deadline: "5s".into() }
     }
 }
 
@@ -407,6 +462,7 @@ pub struct Quick {
     repeats: Option<u32>,
     zone: Option<Zone>,
     latency: Option<Latency>,
+    throughput: Option<Throughput>,
     peak: Option<Peak>,
     precision: Option<Precision>,
     traffic: Option<Traffic>,
@@ -472,6 +528,8 @@ impl Experiment {
             }
             traffic.changes = v.changes.clone().unwrap_or(traffic.changes);
             traffic.transport = v.transport.unwrap_or(traffic.transport);
+            traffic.generators = v.generators.unwrap_or(traffic.generators);
+            traffic.addresses = v.addresses.unwrap_or(traffic.addresses);
             udp_size = v.udp_size.unwrap_or(udp_size);
         }
         (traffic, udp_size)

@@ -21,6 +21,7 @@ mod sampling;
 mod settle;
 mod stage;
 mod trial;
+mod witness;
 mod zones;
 
 pub use file::{Experiment, Measure, Order, Server, Variant};
@@ -89,6 +90,9 @@ pub enum Error {
     /// The traffic could not be made or read.
     #[error(transparent)]
     Traffic(#[from] traffic::Error),
+    /// A capture could not be read.
+    #[error(transparent)]
+    Trace(#[from] trace::read::Error),
     /// The run directory could not be written.
     #[error(transparent)]
     Results(#[from] results::Error),

@@ -7,7 +7,7 @@ use crate::run::START_DELAY;
 use crate::stage::Stage;
 use crate::{Error, Happening, change, trial};
 use measure::clock::{self, SECOND};
-use measure::{Event, Metric, Nanos, Reason};
+use measure::{Arrivals, Event, Metric, Nanos, Pace, Reason};
 use rack::Role;
 use rack::sample::{self, Processes};
 use results::TrialRecord;
@@ -46,10 +46,11 @@ impl Stage<'_> {
             ..self.spec.clone()
         };
         let patience = trial::patience(self.zone);
-        let mut load = self.load(e.load.rate, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
+        let pace = Pace::Open(Arrivals::Fixed { rate: e.load.rate });
+        let mut load = self.load(pace, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
         load.deadline = DEADLINE;
         let log = self.dir.join("generator.log");
-        let mut role = Role::start(bench.launcher, bench.generator, "load", &load, &load.cpus, &log)?;
+        let mut role = Role::start(bench.launcher, &bench.generators[0], "load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
         let began = clock::wall() + START_DELAY;
         role.start_at(began)?;

@@ -165,6 +165,7 @@ pub fn seconds(e: &Experiment) -> u64 {
         starts
             + match t.measure {
                 Measure::Latency => of(&e.latency.warmup) + of(&e.latency.duration),
+                Measure::Throughput => of(&e.throughput.warmup) + of(&e.throughput.duration),
                 Measure::Peak => of(&e.peak.budget),
                 Measure::Memory => of(&e.memory.settle),
                 Measure::Load => 4.0 + starts,
@@ -197,6 +198,7 @@ fn goal(e: &Experiment, measure: Measure) -> Option<(&'static str, f64)> {
     let precision = e.precision.as_ref()?;
     Some(match measure {
         Measure::Latency => ("latency_p50", precision.latency),
+        Measure::Throughput => ("answered_qps", precision.rate),
         Measure::Peak => ("peak_qps", precision.rate),
         Measure::Memory => ("server_pss", precision.rate),
         Measure::Load => ("server_ready", precision.rate),

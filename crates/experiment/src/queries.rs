@@ -1,13 +1,17 @@
 //! What is measured with queries: latency at a rate, and the highest rate.
 
 use crate::stage::{Driven, Stage, take};
+use crate::witness::Witness;
 use crate::{Error, Happening};
 use load::search::{Goal, Search};
 use load::{LoadResult, LoadSpec};
-use measure::Metric;
 use measure::clock::SECOND;
+use measure::{Arrivals, Metric, Pace, Reason};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
+
+/// A server whose cores had less to do is not what limits a load with a window, in percent of the time.
+const IDLE_LIMIT: f64 = 10.0;
 
 impl Stage<'_> {
     /// RZAIA 3.2: a fixed rate.
@@ -19,19 +23,66 @@ impl Stage<'_> {
         tell: &mut dyn FnMut(Happening),
     ) -> Result<(), Error> {
         let e = self.bench.experiment;
-        let mut load = self.load(rate, e.duration("latency.duration", &e.latency.duration)?)?;
+        let pace = Pace::Open(Arrivals::Fixed { rate });
+        let mut load = self.load(pace, e.duration("latency.duration", &e.latency.duration)?)?;
         // What was recorded has no beginning that may be left out.
         if self.traffic.trace.is_none() {
             load.warmup = e.duration("latency.warmup", &e.latency.warmup)?;
         }
         load.deadline = e.duration("latency.deadline", &e.latency.deadline)?;
-        let Driven { result, series, drops } = self.drive(&load, server, &mut |values| {
+        load.pacing_limit = e.duration("latency.pacing", &e.latency.pacing)?;
+        let witness = self.witness(record);
+        self.once(&load, witness, server, record, tell)
+    }
+
+    /// ISC 6.3.1 and Nominet: as fast as answers come, each generator with a window of queries that wait for theirs.
+    pub fn throughput(
+        &self,
+        server: &mut Server<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let (e, given) = (self.bench.experiment, &self.bench.experiment.throughput);
+        let window = given.window.saturating_mul(self.traffic.generators);
+        let duration = e.duration("throughput.duration", &given.duration)?;
+        let mut load = self.load(Pace::Closed { window }, duration)?;
+        load.warmup = e.duration("throughput.warmup", &given.warmup)?;
+        load.deadline = e.duration("throughput.deadline", &given.deadline)?;
+        self.once(&load, None, server, record, tell)?;
+        let idle = 100.0 - crate::sampling::busy(&record.series, self.bench.server_cpus);
+        if idle > IDLE_LIMIT && self.spec.external.is_none() {
+            record.outcome.validity.warn(Reason::new(
+                "server_not_busy",
+                format!(
+                    "the server's cores had nothing to do for {idle:.0} % of the time: the window, or the generator, is the \
+                     limit; try a larger throughput.window, or more generators"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// One load at the server, and what it cost both.
+    fn once(
+        &self,
+        load: &LoadSpec,
+        witness: Option<Witness>,
+        server: &mut Server<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let Driven { result, each, began, series, drops } = self.drive(load, server, &mut |values| {
             tell(Happening::Second { text: crate::sampling::sentence(values) });
         })?;
         record.series = series;
         record.outcome.metrics.extend(drops);
+        record.outcome.metrics.extend(each);
         let sent = result.counts.sent.max(1) as f64;
         take(&mut record.outcome, result.outcome());
+        if let Some(witness) = witness {
+            let from = began + load.warmup;
+            witness.testify((from, from + load.duration.unwrap_or(load::LONGEST)), record)?;
+        }
         let spent = crate::sampling::memory(&server.pids());
         // From the start of the program, so loading is in it: what queries cost is in the series.
         let cpu = crate::sampling::server_seconds(&record.series);
@@ -59,7 +110,7 @@ impl Stage<'_> {
             ..Goal::default()
         };
         let search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
-        let mut load = self.load(1.0, SECOND)?;
+        let mut load = self.load(Pace::Open(Arrivals::Fixed { rate: 1.0 }), SECOND)?;
         load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
         let mut best: Option<LoadResult> = None;
         let dropped = std::cell::Cell::new(0.0);

@@ -33,7 +33,7 @@ macro_rules! catalogue {
 }
 
 /// The seeds' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 14] = catalogue![
+pub const CATALOGUE: [(&str, &str); 15] = catalogue![
     "demo",
     "rzaia-memory",
     "rzaia-load",
@@ -47,6 +47,7 @@ pub const CATALOGUE: [(&str, &str); 14] = catalogue![
     "rzaia-truncation",
     "isc-platform",
     "isc-peak",
+    "nominet",
     "capacity",
 ];
 

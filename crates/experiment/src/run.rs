@@ -1,6 +1,6 @@
 //! One execution of an experiment: zones, rack, trials, run directory.
 
-use crate::file::SourceKind;
+use crate::file::{MANY, SourceKind};
 use crate::plan::{self, Trial};
 use crate::trial::{self, Bench};
 use crate::zones::{self, Prepared};
@@ -102,15 +102,16 @@ pub fn run(
     preflight(e, options, &plan)?;
     let cpus = Cores::of(e)?;
     let run_toml = e.to_toml()?;
-    let rack = if e.is_external()? {
-        None
-    } else {
-        let hosts = vec![HostSpec::new("server", &cpus.server), HostSpec::new("generator", &cpus.generator)];
-        Some(Rack::up(&RackSpec::new(hosts))?)
-    };
+    let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
     // What answers already is outside any rack of ours: measured from the machine's own network.
-    let host =
-        |name| rack.as_ref().map_or_else(Host::loopback, |r| r.host(name).expect("it was just made").clone());
+    let host = |name: &str| match &rack {
+        Some(rack) => rack.host(name).expect("it was just made").clone(),
+        None => {
+            let mut here = Host::loopback();
+            here.name = name.into();
+            here
+        }
+    };
     let mut kept = if options.resume && options.dir.join("run.toml").exists() {
         let kept = RunDir::open(&options.dir)?;
         kept.same_plan(&run_toml)?;
@@ -119,11 +120,12 @@ pub fn run(
         RunDir::create(&options.dir, &run_toml, &environment(e, options, &cpus, rack.as_ref())?)?
     };
     let zones_dir = options.dir.join("zones");
+    let generators: Vec<Host> = generator_names(e).iter().map(|name| host(name)).collect();
     let bench = Bench {
         experiment: e,
         launcher: &Local,
         server: &host("server"),
-        generator: &host("generator"),
+        generators: &generators,
         server_cpus: &cpus.server,
         generator_cpus: &cpus.generator,
         stop,
@@ -290,6 +292,26 @@ fn disk(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Error> 
         )));
     }
     Ok(())
+}
+
+/// The hosts that ask: as many as any traffic has.
+fn generator_names(e: &Experiment) -> Vec<String> {
+    match e.traffics().iter().map(|t| t.generators).max() {
+        None | Some(0 | 1) => vec!["generator".into()],
+        Some(many) => (1..=many).map(|n| format!("generator-{n}")).collect(),
+    }
+}
+
+/// The server's host, with as many addresses as any traffic has, and those that ask.
+fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
+    let mut hosts = vec![HostSpec::new("server", &cpus.server)];
+    hosts.extend(generator_names(e).iter().map(|name| HostSpec::new(name, &cpus.generator)));
+    let mut spec = RackSpec::new(hosts);
+    let addresses = e.traffics().iter().map(|t| t.addresses).max().unwrap_or(1);
+    // Above those of the hosts.
+    spec.hosts[0].extra_addrs =
+        (1..addresses).filter_map(|n| spec.subnet.host(u128::from(MANY + 1 + n))).collect();
+    spec
 }
 
 /// The cores of both hosts.

@@ -2,7 +2,8 @@
 
 use crate::trial::Bench;
 use measure::Metric;
-use rack::sample::{self, Core, Counters, HostCounters, Processes, Usage};
+use rack::Host;
+use rack::sample::{self, Core, HostCounters, Processes, Usage};
 use results::SeriesRow;
 use serde_json::Value;
 use std::time::Instant;
@@ -10,9 +11,9 @@ use std::time::Instant;
 /// Reads /proc at each second of a trial and gives what changed.
 pub struct Sampling {
     server: Vec<u32>,
-    generator: u32,
-    hosts: Vec<(&'static str, HostCounters)>,
-    first: Vec<Counters>,
+    generators: Vec<u32>,
+    hosts: Vec<(&'static str, Vec<HostCounters>)>,
+    first: Vec<u64>,
     last: Reading,
 }
 
@@ -23,7 +24,8 @@ struct Reading {
     server: Usage,
     generator: Usage,
     own: Usage,
-    hosts: Vec<Counters>,
+    /// Of each kind of host, since it is there.
+    drops: Vec<u64>,
 }
 
 /// A counter of processes.
@@ -39,32 +41,25 @@ const SPENT: [(&str, &str, Counter); 4] = [
 
 impl Sampling {
     /// From now on. What cannot be read here gives no rows: the trial's figures do not depend on it.
-    pub fn start(bench: &Bench, server: Vec<u32>, generator: u32) -> Self {
-        let hosts: Vec<_> = [("server", bench.server), ("generator", bench.generator)]
-            .into_iter()
-            .filter_map(|(name, host)| Some((name, HostCounters::open(host).ok()?)))
-            .collect();
-        let last = read(&server, generator, &hosts);
-        Self { server, generator, hosts, first: last.hosts.clone(), last }
+    pub fn start(bench: &Bench, server: Vec<u32>, generators: Vec<u32>) -> Self {
+        let open = |hosts: &[Host]| hosts.iter().filter_map(|host| HostCounters::open(host).ok()).collect();
+        let hosts =
+            vec![("server", open(std::slice::from_ref(bench.server))), ("generator", open(bench.generators))];
+        let last = read(&server, &generators, &hosts);
+        Self { server, generators, hosts, first: last.drops.clone(), last }
     }
 
     /// Datagrams lost inside each host since the start: at its devices and at full socket buffers.
     pub fn drops(&self) -> Vec<Metric> {
-        let lost = |(counters, first): (&HostCounters, &Counters)| {
-            counters.read().unwrap_or(*first).since(first).drops()
+        let lost = |((name, counters), first): (&(&str, Vec<HostCounters>), &u64)| {
+            Metric::new(format!("{name}_drops"), "1", dropped(counters).saturating_sub(*first) as f64)
         };
-        self.hosts
-            .iter()
-            .zip(&self.first)
-            .map(|((name, counters), first)| {
-                Metric::new(format!("{name}_drops"), "1", lost((counters, first)) as f64)
-            })
-            .collect()
+        self.hosts.iter().zip(&self.first).map(lost).collect()
     }
 
     /// What happened since the last call.
     pub fn rows(&mut self, second: u32) -> Vec<SeriesRow> {
-        let now = read(&self.server, self.generator, &self.hosts);
+        let now = read(&self.server, &self.generators, &self.hosts);
         let last = std::mem::replace(&mut self.last, now);
         let now = &self.last;
         let wall = (now.at - last.at).as_secs_f64().max(1e-3);
@@ -98,23 +93,28 @@ impl Sampling {
                 row(format!("{word}_core{}", core.core), "%", spent.percent(part));
             }
         }
-        for (((name, _), counters), before) in self.hosts.iter().zip(&now.hosts).zip(&last.hosts) {
-            row(format!("{name}_drops"), "1", counters.since(before).drops() as f64);
+        for (((name, _), drops), before) in self.hosts.iter().zip(&now.drops).zip(&last.drops) {
+            row(format!("{name}_drops"), "1", drops.saturating_sub(*before) as f64);
         }
         rows
     }
 }
 
-fn read(server: &[u32], generator: u32, hosts: &[(&'static str, HostCounters)]) -> Reading {
+/// Datagrams lost in hosts since they are there.
+fn dropped(hosts: &[HostCounters]) -> u64 {
+    hosts.iter().filter_map(|host| Some(host.read().ok()?.drops())).sum()
+}
+
+fn read(server: &[u32], generators: &[u32], hosts: &[(&'static str, Vec<HostCounters>)]) -> Reading {
     let all = Processes::now().ok();
     let usage = |roots: &[u32]| all.as_ref().map(|all| all.usage(roots)).unwrap_or_default();
     Reading {
         at: Instant::now(),
         cores: sample::cores().unwrap_or_default(),
         server: usage(server),
-        generator: usage(&[generator]),
+        generator: usage(generators),
         own: all.as_ref().map(|all| all.usage_of_one(std::process::id())).unwrap_or_default(),
-        hosts: hosts.iter().map(|(_, h)| h.read().unwrap_or_default()).collect(),
+        drops: hosts.iter().map(|(_, hosts)| dropped(hosts)).collect(),
     }
 }
 
@@ -141,6 +141,15 @@ pub fn server_seconds(series: &[SeriesRow]) -> f64 {
 pub fn mean(series: &[SeriesRow], metric: &str) -> Option<f64> {
     let values: Vec<f64> = series.iter().filter(|row| row.metric == metric).map(|row| row.value).collect();
     results::stats::mean(&values)
+}
+
+/// How busy cores were over a series, softirq and what the hypervisor took included, in percent.
+pub fn busy(series: &[SeriesRow], cores: &[usize]) -> f64 {
+    let of_core = |core: &usize| -> f64 {
+        let parts = ["user", "system", "softirq", "steal"];
+        parts.iter().filter_map(|part| mean(series, &format!("{part}_core{core}"))).sum()
+    };
+    cores.iter().map(of_core).sum::<f64>() / cores.len().max(1) as f64
 }
 
 /// The unit of a figure, from the ending of its name.

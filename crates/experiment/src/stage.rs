@@ -6,14 +6,14 @@ use crate::sampling::Sampling;
 use crate::trial::Bench;
 use crate::zones::Prepared;
 use crate::{Error, anchor};
+use load::hosts::{Generators, Member, divide};
 use load::{LoadResult, LoadSpec, Source};
-use measure::{Arrivals, Event, Metric, Nanos, Outcome, Pace, Reason, Seed};
-use rack::Role;
+use measure::{Metric, Named, Nanos, Outcome, Pace, Reason, Seed};
+use rack::{Host, Role};
 use results::{SeriesRow, TrialRecord};
 use server::{Server, ServerSpec};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use trace::ReplaySpec;
 use traffic::{EdnsSpec, NameList, ProfileSpec, QueriesSpec, SourceSpec};
 
@@ -29,7 +29,12 @@ pub struct Stage<'a> {
 
 /// What one load gave.
 pub struct Driven {
+    /// Of all generators together.
     pub result: LoadResult,
+    /// Answers per second at each generator, where there are several.
+    pub each: Vec<Metric>,
+    /// When it began, its warm-up included: wall clock.
+    pub began: Nanos,
     pub series: Vec<SeriesRow>,
     /// Datagrams lost inside each host.
     pub drops: Vec<Metric>,
@@ -40,7 +45,7 @@ impl Stage<'_> {
     pub fn validate(&self, record: &mut TrialRecord) -> Result<(), Error> {
         let at = self.spec.targets(self.bench.server)[0];
         let (bench, count) = (self.bench, self.bench.experiment.zone.validate);
-        let verdict = anchor::validate(bench.launcher, bench.generator, at, self.zone, count, self.dir)?;
+        let verdict = anchor::validate(bench.launcher, &bench.generators[0], at, self.zone, count, self.dir)?;
         record.outcome.metrics.push(Metric::new("answers_validated", "1", f64::from(verdict.validated)));
         record.outcome.metrics.push(Metric::new("answers_not_validated", "1", verdict.refused.len() as f64));
         if let Some(first) = verdict.refused.first() {
@@ -81,21 +86,25 @@ impl Stage<'_> {
         source.into()
     }
 
-    /// What to send at the server: at a rate, or as captured.
-    pub fn load(&self, rate: f64, duration: Nanos) -> Result<LoadSpec, Error> {
+    /// What to send at the server: at a pace, or as captured.
+    pub fn load(&self, pace: Pace, duration: Nanos) -> Result<LoadSpec, Error> {
         let Stage { bench, spec, traffic, .. } = self;
         let source = self.source();
         let recorded = source.check()?.recorded;
-        let targets = spec.targets(bench.server);
-        let (pace, duration, targets) = match &recorded {
+        let mut targets = spec.targets(bench.server);
+        let (pace, duration) = match &recorded {
             Some(survey) => {
                 let length = survey.length(traffic.speed).min(load::LONGEST);
-                (Pace::Recorded { speed: traffic.speed }, length, targets)
+                (Pace::Recorded { speed: traffic.speed }, length)
             }
-            None => (Pace::Open(Arrivals::Fixed { rate }), duration, vec![targets[0]]),
+            None => {
+                let first = targets[0];
+                targets.retain(|target| target.is_ipv4() == first.is_ipv4());
+                targets.truncate(traffic.addresses as usize);
+                (pace, duration)
+            }
         };
         let mut load = LoadSpec {
-            workers: bench.generator_cpus.len() as u32,
             cpus: bench.generator_cpus.to_vec(),
             allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
             transport: traffic.transport,
@@ -108,7 +117,7 @@ impl Stage<'_> {
         Ok(load)
     }
 
-    /// Runs the generator once, sampling both sides each second.
+    /// Runs the generators once, sampling both sides each second.
     pub fn drive(
         &self,
         load: &LoadSpec,
@@ -116,35 +125,46 @@ impl Stage<'_> {
         tell: &mut dyn FnMut(&serde_json::Value),
     ) -> Result<Driven, Error> {
         let bench = self.bench;
-        let log = self.dir.join("generator.log");
-        let mut role = Role::start(bench.launcher, bench.generator, "load", load, &load.cpus, &log)?;
-        role.ready(Duration::from_secs(60))?;
-        let mut sampling = Sampling::start(bench, server.pids(), role.pid());
-        role.start_at(measure::clock::wall() + START_DELAY)?;
+        let hosts = &bench.generators[..self.traffic.generators as usize];
+        let members: Vec<Member> = hosts.iter().map(|h| Member { name: &h.name, cpus: &[] }).collect();
+        let mut parts = divide(load, &members)?;
+        // A client asks at one address of the server's, as the seed's did (Nominet).
+        if let (2.., targets) = (hosts.len(), &load.targets) {
+            let all = parts.iter_mut().zip(targets.iter().cycle());
+            all.for_each(|(part, &target)| part.spec.targets = vec![target]);
+        }
+        let mut generators = Generators::start(parts, &mut |part| {
+            let host: &Host =
+                hosts.iter().find(|h| h.name == part.name).expect("parts are named after hosts");
+            let log = self.dir.join(format!("{}.log", part.name));
+            Role::start(bench.launcher, host, "load", &part.spec, &part.spec.cpus, &log)
+        })?;
+        let mut sampling = Sampling::start(bench, server.pids(), generators.pids());
+        let began = measure::clock::wall() + START_DELAY;
+        generators.start_at(began)?;
         let mut series = Vec::new();
-        loop {
+        while !generators.are_done() {
             if bench.stop.load(Ordering::Relaxed) {
-                role.stop();
+                generators.stop();
             }
-            match role.next(Duration::from_secs(1))? {
-                Some(Event::Progress { second, values }) => {
-                    let second = second as u32;
-                    series.extend(crate::sampling::rows(second, &values));
-                    series.extend(sampling.rows(second));
-                    tell(&values);
-                }
-                Some(Event::Done { result }) => {
-                    let result = serde_json::from_value(result).map_err(|e| {
-                        Error::Machine(format!(
-                            "the generator's result is not of this version of dnsrack: {e}"
-                        ))
-                    })?;
-                    return Ok(Driven { result, series, drops: sampling.drops() });
-                }
-                Some(_) | None => {}
+            while let Some((second, values)) = generators.second()? {
+                let second = second as u32;
+                series.extend(crate::sampling::rows(second, &values));
+                series.extend(sampling.rows(second));
+                tell(&values);
             }
             server.alive()?;
         }
+        let results = generators.results();
+        let answered = |r: &Named<LoadResult>| {
+            Metric::new(
+                format!("{}_answered_qps", r.name.replace('-', "_")),
+                "1/s",
+                r.value.counts.answered_qps,
+            )
+        };
+        let each = if results.len() > 1 { results.iter().map(answered).collect() } else { Vec::new() };
+        Ok(Driven { result: LoadResult::merge(results), each, began, series, drops: sampling.drops() })
     }
 }
 

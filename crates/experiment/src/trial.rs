@@ -18,7 +18,8 @@ pub struct Bench<'a> {
     pub experiment: &'a Experiment,
     pub launcher: &'a dyn Launcher,
     pub server: &'a Host,
-    pub generator: &'a Host,
+    /// As many as any traffic has.
+    pub generators: &'a [Host],
     pub server_cpus: &'a [usize],
     pub generator_cpus: &'a [usize],
     pub stop: &'a AtomicBool,
@@ -94,6 +95,8 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     params.push(("traffic", file.map_or(traffic.profile.clone(), |file| file.display().to_string())));
     params.push(("transport", traffic.transport.to_string()));
     params.push(("udp_size", udp_size.to_string()));
+    params.push(("generators", traffic.generators.to_string()));
+    params.push(("addresses", traffic.addresses.to_string()));
     params.extend(trial.variant.clone().map(|variant| ("variant", variant)));
     match trial.measure {
         Measure::Memory => {}
@@ -102,6 +105,11 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
             params.push(("rate", trial.rate.map_or_else(|| "recorded".into(), |rate| rate.to_string())));
             params.push(("duration", e.latency.duration.clone()));
             params.push(("deadline", e.latency.deadline.clone()));
+        }
+        Measure::Throughput => {
+            params.push(("window", e.throughput.window.to_string()));
+            params.push(("duration", e.throughput.duration.clone()));
+            params.push(("deadline", e.throughput.deadline.clone()));
         }
         Measure::Peak => {
             params.push(("loss_goal", e.peak.loss.to_string()));
@@ -149,6 +157,7 @@ fn measure(
     }
     let measured = match trial.measure {
         Measure::Latency => stage.latency(trial.rate.unwrap_or(1.0), &mut server, record, tell),
+        Measure::Throughput => stage.throughput(&mut server, record, tell),
         Measure::Peak => stage.peak(&mut server, record, tell),
         Measure::Memory => stage.memory(&mut server, record),
         Measure::Load => unreachable!("it went its own way above"),
@@ -188,7 +197,7 @@ fn server_spec(bench: &Bench, trial: &Trial, zone: &Prepared) -> Result<ServerSp
         workers: given.workers.unwrap_or(bench.server_cpus.len() as u32),
         udp_size: e.udp_size,
         port: PORT,
-        addresses: Vec::new(),
+        addresses: if bench.server.extra_addrs.is_empty() { Vec::new() } else { bench.server.addresses() },
         zone: ZoneRef { origin: zone.origin.clone(), file: zone.file.clone(), signed: zone.signed.is_some() },
         cpus: bench.server_cpus.to_vec(),
         external: given.address,

@@ -18,10 +18,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// From the moment that all are ready to the start.
 const START_DELAY: Nanos = SECOND / 5;
 
-/// What one host is to do.
+/// A generator of several.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The host that it is on.
+    pub name: &'a str,
+    /// Its CPUs; none: its part of the specification's.
+    pub cpus: &'a [usize],
+}
+
+/// What one generator is to do.
 #[derive(Clone, Debug, PartialEq)]
-struct Part {
-    spec: LoadSpec,
+pub struct Part {
+    /// The host that it is on.
+    pub name: String,
+    /// Its load.
+    pub spec: LoadSpec,
     /// Its first query is due so long after the common instant: each host's queries fall between the others'.
     offset: Nanos,
 }
@@ -43,50 +55,124 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
-    let parts = divide(spec, rack, hosts)?;
-    let mut ends = Vec::new();
-    for (host, part) in hosts.iter().zip(&parts) {
-        let role = Role::start_kept(rack, host, "load", &part.spec, &logs.join(format!("{host}.log")))?;
-        ends.push(End { role, seconds: VecDeque::new(), result: None });
-    }
-    for end in &mut ends {
-        end.role.ready(PATIENCE)?;
-    }
+    let addresses = rack.hosts.iter().flat_map(|host| host.addresses.iter());
+    let mut spec = spec.clone();
+    spec.allowed.extend(addresses.map(|&ip| Prefix { ip, bits: if ip.is_ipv4() { 32 } else { 128 } }));
+    let member = |name: &'_ String| -> &[usize] {
+        rack.hosts.iter().find(|host| host.name == *name).map_or(&[][..], |host| &host.cpus)
+    };
+    let members: Vec<Member> = hosts.iter().map(|name| Member { name, cpus: member(name) }).collect();
+    let mut generators = Generators::start(divide(&spec, &members)?, &mut |part| {
+        Role::start_kept(rack, &part.name, "load", &part.spec, &logs.join(format!("{}.log", part.name)))
+    })?;
     let at = clock::wall() + START_DELAY;
-    for (end, part) in ends.iter_mut().zip(&parts) {
-        end.role.start_at(at + part.offset)?;
-    }
+    generators.start_at(at)?;
     events(Event::Started { at: at + spec.warmup });
-    let (mut told, mut stopped) = (0, false);
-    while ends.iter().any(|end| end.result.is_none()) {
+    let mut stopped = false;
+    while !generators.are_done() {
         if stop.load(Ordering::Relaxed) && !stopped {
-            ends.iter_mut().for_each(|end| end.role.stop());
+            generators.stop();
             stopped = true;
         }
-        for end in ends.iter_mut().filter(|end| end.result.is_none()) {
-            end.hear()?;
-        }
-        while let Some(second) = next_second(&mut ends) {
-            told += 1;
-            events(Event::Progress { second: told, values: second });
+        while let Some((second, values)) = generators.second()? {
+            events(Event::Progress { second, values });
         }
     }
-    let results = ends.into_iter().zip(hosts).filter_map(|(end, host)| Some(Named::new(host, end.result?)));
-    Ok(LoadResult::merge(results.collect()))
+    Ok(LoadResult::merge(generators.results()))
 }
 
-/// A role and what it has said.
+/// Generators at work together, each a role on its host.
+#[derive(Debug)]
+pub struct Generators {
+    ends: Vec<End>,
+    /// Seconds told so far.
+    told: u64,
+}
+
+/// A role, its part, and what it has said.
+#[derive(Debug)]
 struct End {
     role: Role,
+    name: String,
+    offset: Nanos,
     /// Seconds that are not told yet.
     seconds: VecDeque<Value>,
     result: Option<LoadResult>,
 }
 
+impl Generators {
+    /// Starts a role for each part with `start`, and waits until all are ready.
+    ///
+    /// # Errors
+    /// [`Error::Rack`] where a role could not be started or gave up.
+    pub fn start(
+        parts: Vec<Part>,
+        start: &mut dyn FnMut(&Part) -> Result<Role, rack::Error>,
+    ) -> Result<Self, Error> {
+        let mut ends = Vec::new();
+        for part in parts {
+            let role = start(&part)?;
+            let Part { name, offset, .. } = part;
+            ends.push(End { role, name, offset, seconds: VecDeque::new(), result: None });
+        }
+        for end in &mut ends {
+            end.role.ready(PATIENCE)?;
+        }
+        Ok(Self { ends, told: 0 })
+    }
+
+    /// Names the instant (wall clock) at which they begin.
+    ///
+    /// # Errors
+    /// [`Error::Rack`] where one is gone.
+    pub fn start_at(&mut self, at: Nanos) -> Result<(), Error> {
+        for end in &mut self.ends {
+            end.role.start_at(at + end.offset)?;
+        }
+        Ok(())
+    }
+
+    /// Their process ids.
+    pub fn pids(&self) -> Vec<u32> {
+        self.ends.iter().map(|end| end.role.pid()).collect()
+    }
+
+    /// Asks all to stop.
+    pub fn stop(&mut self) {
+        self.ends.iter_mut().for_each(|end| end.role.stop());
+    }
+
+    /// Whether all have given their results.
+    pub fn are_done(&self) -> bool {
+        self.ends.iter().all(|end| end.result.is_some())
+    }
+
+    /// The next second of all together, by its number from 1, once all have told it; none where nothing is heard for a
+    /// tenth of a second.
+    ///
+    /// # Errors
+    /// [`Error::Rack`] where one gave up or is gone.
+    pub fn second(&mut self) -> Result<Option<(u64, Value)>, Error> {
+        // Once around waits for a tenth of a second, however many there are.
+        let patience = Duration::from_millis(100) / self.ends.len().max(1) as u32;
+        for end in self.ends.iter_mut().filter(|end| end.result.is_none() && end.seconds.is_empty()) {
+            end.hear(patience)?;
+        }
+        let second = next_second(&mut self.ends);
+        self.told += u64::from(second.is_some());
+        Ok(second.map(|values| (self.told, values)))
+    }
+
+    /// What came of each, named after its host.
+    pub fn results(self) -> Vec<Named<LoadResult>> {
+        self.ends.into_iter().filter_map(|end| Some(Named::new(end.name, end.result?))).collect()
+    }
+}
+
 impl End {
     /// Waits a little for the next word.
-    fn hear(&mut self) -> Result<(), Error> {
-        match self.role.next(Duration::from_millis(100))? {
+    fn hear(&mut self, patience: Duration) -> Result<(), Error> {
+        match self.role.next(patience)? {
             Some(Event::Progress { values, .. }) => self.seconds.push_back(values),
             Some(Event::Done { result }) => {
                 self.result = Some(serde_json::from_value(result).map_err(|e| {
@@ -132,15 +218,19 @@ fn merge_seconds(seconds: &[Value]) -> Value {
     Value::Object(names.map(one).collect())
 }
 
-/// Divides a load among hosts, evenly.
-fn divide(spec: &LoadSpec, rack: &Kept, hosts: &[String]) -> Result<Vec<Part>, Error> {
+/// Divides a load among generators, evenly.
+///
+/// # Errors
+/// [`Error::Spec`] for what cannot be divided.
+pub fn divide(spec: &LoadSpec, members: &[Member]) -> Result<Vec<Part>, Error> {
     let refuse = |text: String| Err(Error::Spec(text));
-    let n = hosts.len();
+    let n = members.len();
     let Some(many) = u32::try_from(n).ok().filter(|n| *n > 0) else {
         return refuse("no host to send from: give --host".into());
     };
-    if let Some(twice) = hosts.iter().enumerate().find(|(i, host)| hosts[..*i].contains(host)) {
-        return refuse(format!("host {} is named twice: one generator a host", twice.1));
+    let twice = |(i, member): &(usize, &Member)| members[..*i].iter().any(|m| m.name == member.name);
+    if let Some((_, member)) = members.iter().enumerate().find(twice) {
+        return refuse(format!("host {} is named twice: one generator a host", member.name));
     }
     if n > 1 && !spec.sources.is_empty() {
         return refuse("--source names addresses of one host: leave it out where several send".into());
@@ -151,15 +241,13 @@ fn divide(spec: &LoadSpec, rack: &Kept, hosts: &[String]) -> Result<Vec<Part>, E
         0 => Err(Error::Spec(format!("{what} {whole} for {n} hosts: at least one for each"))),
         part => Ok(part),
     };
-    let addresses = rack.hosts.iter().flat_map(|host| host.addresses.iter());
-    let allowed: Vec<Prefix> =
-        addresses.map(|&ip| Prefix { ip, bits: if ip.is_ipv4() { 32 } else { 128 } }).collect();
-    let part = |(i, name): (usize, &String)| {
+    let part = |(i, member): (usize, &Member)| {
         let mut spec = spec.clone();
-        let own = rack.hosts.iter().find(|host| host.name == *name).map_or(&[][..], |host| &host.cpus);
-        spec.cpus = match own {
-            [] => spec.cpus.iter().copied().skip(i).step_by(n).collect(),
-            own => own.to_vec(),
+        spec.cpus = match (member.cpus, spec.cpus.len()) {
+            ([], cpus) if cpus > n => spec.cpus.iter().copied().skip(i).step_by(n).collect(),
+            // Fewer than generators: some share one.
+            ([], _) => spec.cpus.iter().copied().cycle().skip(i).take(1).collect(),
+            (own, _) => own.to_vec(),
         };
         spec.flows = spec.flows.div_ceil(many);
         spec.count = spec.count.map(|count| divided(count, i, "a count of")).transpose()?;
@@ -168,7 +256,6 @@ fn divide(spec: &LoadSpec, rack: &Kept, hosts: &[String]) -> Result<Vec<Part>, E
         if let Source::Traffic(SourceSpec::Profile(profile)) = &mut spec.source {
             profile.seed = Seed(profile.seed.0.wrapping_add((i as u64) << 44));
         }
-        spec.allowed.extend(&allowed);
         let mut offset = 0;
         if n > 1 {
             offset = match &spec.pace {
@@ -188,9 +275,13 @@ fn divide(spec: &LoadSpec, rack: &Kept, hosts: &[String]) -> Result<Vec<Part>, E
                 }
             };
         }
-        Ok(Part { spec, offset })
+        Ok(Part { name: member.name.into(), spec, offset })
     };
-    hosts.iter().enumerate().map(part).collect()
+    let mut parts = members.iter().enumerate().map(part).collect::<Result<Vec<Part>, Error>>()?;
+    let all: Vec<usize> = parts.iter().flat_map(|part| part.spec.cpus.iter().copied()).collect();
+    let twice = |cpu: &usize| all.iter().filter(|other| *other == cpu).count() > 1;
+    parts.iter_mut().for_each(|part| part.spec.shared_cpus = part.spec.cpus.iter().any(twice));
+    Ok(parts)
 }
 
 /// The arrivals of generator `i` of `n`.
@@ -217,27 +308,10 @@ fn share(arrivals: Arrivals, n: u32, i: usize) -> Result<Arrivals, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rack::kept::KeptHost;
     use serde_json::json;
 
-    fn kept() -> Kept {
-        let host = |name: &str, ip: &str, cpus: Vec<usize>| KeptHost {
-            name: name.into(),
-            addresses: vec![ip.parse().unwrap()],
-            cpus,
-            namespace: "/x".into(),
-        };
-        Kept {
-            name: "r".into(),
-            hosts: vec![
-                host("server", "10.53.0.1", vec![0]),
-                host("g1", "10.53.0.2", vec![1]),
-                host("g2", "fd53::3", vec![]),
-            ],
-            steering: Vec::new(),
-            switch: None,
-            holder: None,
-        }
+    fn members<'a>(hosts: &'a [&'a str]) -> Vec<Member<'a>> {
+        hosts.iter().map(|&name| Member { name, cpus: if name == "g1" { &[1] } else { &[] } }).collect()
     }
 
     fn spec(pace: Pace) -> LoadSpec {
@@ -249,15 +323,11 @@ mod tests {
         }
     }
 
-    fn names(hosts: &[&str]) -> Vec<String> {
-        hosts.iter().map(ToString::to_string).collect()
-    }
-
     #[test]
     fn a_rate_is_divided_and_interleaved() {
         let whole =
             LoadSpec { count: Some(5), flows: 33, ..spec(Pace::Open(Arrivals::Fixed { rate: 1000.0 })) };
-        let parts = divide(&whole, &kept(), &names(&["g1", "g2"])).unwrap();
+        let parts = divide(&whole, &members(&["g1", "g2"])).unwrap();
         assert!(parts.iter().all(|p| p.spec.pace == Pace::Open(Arrivals::Fixed { rate: 500.0 })));
         // Every other millisecond is the second's.
         assert_eq!((parts[0].offset, parts[1].offset), (0, 1_000_000));
@@ -270,33 +340,48 @@ mod tests {
         assert_eq!(parts[0].spec.flows, 17);
         assert_ne!(parts[0].spec.seed, parts[1].spec.seed);
         assert_ne!(parts[0].spec.source, parts[1].spec.source, "they do not ask the same");
-        assert!(parts[0].spec.allowed.contains(&"10.53.0.1/32".parse().unwrap()));
-        assert!(parts[1].spec.allowed.contains(&"fd53::3/128".parse().unwrap()));
+        let names: Vec<&str> = parts.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["g1", "g2"]);
+    }
+
+    #[test]
+    fn few_cores_are_shared() {
+        let whole = LoadSpec { cpus: vec![4, 5, 6], ..spec(Pace::Flood) };
+        let cpus = |n: usize| -> Vec<Vec<usize>> {
+            let names = ["a", "b", "c", "d"];
+            divide(&whole, &members(&names[..n])).unwrap().into_iter().map(|p| p.spec.cpus).collect()
+        };
+        assert_eq!(cpus(2), [vec![4, 6], vec![5]]);
+        assert_eq!(cpus(4), [vec![4], vec![5], vec![6], vec![4]]);
+        let four = divide(&whole, &members(&["a", "b", "c", "d"])).unwrap();
+        let shared: Vec<bool> = four.iter().map(|p| p.spec.shared_cpus).collect();
+        assert_eq!(shared, [true, false, false, true]);
     }
 
     #[test]
     fn one_host_does_it_all() {
         let whole = spec(Pace::Recorded { speed: 2.0 });
-        let parts = divide(&whole, &kept(), &names(&["g2"])).unwrap();
+        let parts = divide(&whole, &members(&["g2"])).unwrap();
         assert_eq!((&parts[0].spec.pace, parts[0].offset), (&whole.pace, 0));
         assert_eq!((&parts[0].spec.source, &parts[0].spec.cpus), (&whole.source, &whole.cpus));
     }
 
     #[test]
     fn what_cannot_be_divided_is_refused() {
-        let both = names(&["g1", "g2"]);
+        let both = ["g1", "g2"];
         let gaps = Arrivals::Gaps { rate: 1.0, quantiles: vec![1.0, 2.0], seed: Seed(1) };
         let fixed = Pace::Open(Arrivals::Fixed { rate: 10.0 });
-        for (bad, hosts, word) in [
+        let cases: [(LoadSpec, &[&str], &str); 7] = [
             (spec(Pace::Closed { window: 1 }), &both, "window of 1"),
             (spec(Pace::Recorded { speed: 1.0 }), &both, "one --host"),
             (spec(Pace::Open(gaps)), &both, "one host"),
             (LoadSpec { count: Some(1), ..spec(Pace::Flood) }, &both, "count of 1"),
             (LoadSpec { sources: vec!["10.0.0.1".parse().unwrap()], ..spec(Pace::Flood) }, &both, "--source"),
-            (spec(fixed.clone()), &names(&["g1", "g1"]), "twice"),
-            (spec(fixed), &names(&[]), "--host"),
-        ] {
-            let error = divide(&bad, &kept(), hosts).unwrap_err().to_string();
+            (spec(fixed.clone()), &["g1", "g1"], "twice"),
+            (spec(fixed), &[], "--host"),
+        ];
+        for (bad, hosts, word) in cases {
+            let error = divide(&bad, &members(hosts)).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

@@ -368,6 +368,7 @@ fn result(
         stall,
         base,
         scheduling,
+        shared_cpus: spec.shared_cpus,
         worked: (spec.warmup + length) * Nanos::from(plan.workers),
         steal: after.stolen_since(before),
         clock_step,

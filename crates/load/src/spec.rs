@@ -122,6 +122,9 @@ pub struct LoadSpec {
     /// Cores that the workers are pinned to, in turn; none: not pinned.
     #[serde(default)]
     pub cpus: Vec<usize>,
+    /// Other generators of the same load have these cores too: that they wait for each other does not make it invalid.
+    #[serde(default)]
+    pub shared_cpus: bool,
     /// The most queries that a worker sends at once; 0: what is due in a millisecond, 1 to 32, and at least `group`
     /// (flood: 512).
     #[serde(default)]
@@ -200,6 +203,7 @@ impl LoadSpec {
             sources: Vec::new(),
             workers: 0,
             cpus: Vec::new(),
+            shared_cpus: false,
             burst: 0,
             recv_buffer: buffer(),
             group: 0,

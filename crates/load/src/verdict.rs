@@ -39,6 +39,8 @@ pub(crate) struct Evidence<'a> {
     /// When the measured part began.
     pub base: Nanos,
     pub scheduling: Scheduling,
+    /// Other generators of the same load have its cores too.
+    pub shared_cpus: bool,
     /// Time that all workers together spent sending.
     pub worked: Nanos,
     pub steal: f64,
@@ -185,16 +187,27 @@ fn running(e: &Evidence<'_>, v: &mut Validity) {
     }
     let waited = share(e.scheduling.waited, e.worked);
     if waited > PREEMPTED_LIMIT {
-        v.reject(Reason::new(
-            "generator_preempted",
-            format!(
-                "other work took the generator's core: it waited for it {:.1} % of the time (at most {} % is valid) and \
-                 lost it {} times; pin it to a core that nothing else uses (--cpus)",
-                waited * 100.0,
-                PREEMPTED_LIMIT * 100.0,
-                grouped(e.scheduling.involuntary),
+        let judge = if e.shared_cpus { Validity::warn } else { Validity::reject };
+        judge(
+            v,
+            Reason::new(
+                if e.shared_cpus { "generators_share_cores" } else { "generator_preempted" },
+                match e.shared_cpus {
+                    true => format!(
+                        "generators share cores: this one waited for its own {:.1} % of the time, so that the rate may be theirs \
+                     and not the server's",
+                        waited * 100.0
+                    ),
+                    false => format!(
+                        "other work took the generator's core: it waited for it {:.1} % of the time (at most {} % is valid) and \
+                     lost it {} times; pin it to a core that nothing else uses (--cpus)",
+                        waited * 100.0,
+                        PREEMPTED_LIMIT * 100.0,
+                        grouped(e.scheduling.involuntary),
+                    ),
+                },
             ),
-        ));
+        );
     }
     if e.steal > STEAL_LIMIT {
         v.warn(Reason::new(
@@ -259,6 +272,7 @@ mod tests {
             stall: Stall::default(),
             base: SECOND,
             scheduling: Scheduling::default(),
+            shared_cpus: false,
             worked: 10 * SECOND,
             steal: 0.0,
             clock_step: 0,
@@ -321,6 +335,15 @@ mod tests {
                 Evidence { scheduling: Scheduling { waited: SECOND, involuntary: 5 }, ..evidence(&fine) },
                 &["generator_preempted"],
                 &[],
+            ),
+            (
+                Evidence {
+                    scheduling: Scheduling { waited: SECOND, involuntary: 5 },
+                    shared_cpus: true,
+                    ..evidence(&fine)
+                },
+                &[],
+                &["generators_share_cores"],
             ),
             (Evidence { steal: 0.02, ..evidence(&fine) }, &[], &["steal"]),
             (Evidence { clock_step: -6_000_000, ..evidence(&fine) }, &["clock_stepped"], &[]),

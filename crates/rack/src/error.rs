@@ -152,6 +152,14 @@ pub enum Error {
         /// What it said, or how it ended.
         message: String,
     },
+    /// A capture on a host failed.
+    #[error("capture on host {host}: {message}; is tcpdump installed (apt-get install tcpdump)?")]
+    Capture {
+        /// Where it was made.
+        host: String,
+        /// What `tcpdump` said, or how it ended.
+        message: String,
+    },
     /// A rack could not be kept, entered or removed.
     #[error("rack {rack}: {doing}: {source}")]
     Kept {

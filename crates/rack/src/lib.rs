@@ -6,10 +6,12 @@
 //!   [`Host::loopback`] is the host without a rack.
 //! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
 //! - [`Role`]: this program at work on a host, for a coordinator elsewhere.
+//! - [`Capture`]: what a host's device receives and sends, in a file.
 //! - [`kept`]: racks that stay, for work by hand.
 //!
 //! Linux only. All system calls that need `unsafe` are in `net::ns`.
 
+pub mod capture;
 pub mod command;
 pub mod confine;
 pub mod environment;
@@ -25,6 +27,7 @@ pub mod spec;
 pub mod steering;
 pub mod up;
 
+pub use capture::{Capture, Captured};
 pub use command::{Cmd, Input, Output};
 pub use confine::{Confinement, confine};
 pub use environment::{Environment, environment};

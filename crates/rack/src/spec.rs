@@ -62,7 +62,7 @@ impl Subnet {
     }
 
     /// Its `n`th address (0 is the network's own), if a host may have it.
-    fn host(&self, n: u128) -> Option<IpAddr> {
+    pub fn host(&self, n: u128) -> Option<IpAddr> {
         let usable = if self.network.is_ipv4() { self.size().saturating_sub(1) } else { self.size() };
         let address = bits(self.network) + n;
         (n > 0 && n < usable).then(|| match self.network {

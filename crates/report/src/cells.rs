@@ -38,7 +38,8 @@ impl Key {
             server: param("server"),
             kind: param("kind"),
             family: param("family"),
-            size: trial.param("zone_size").and_then(|s| units::count(s).ok()),
+            // A zone without delegations has none to speak of.
+            size: trial.param("zone_size").and_then(|s| units::count(s).ok()).filter(|n| *n > 0),
             // `no`, or how: `yes RSASHA256`, `rzaia`, an algorithm.
             signed: trial.param("signed").is_some_and(|s| !s.is_empty() && s != "no"),
             rate: (measure == "latency").then(|| param("rate")),

@@ -1,7 +1,7 @@
 //! The tables of a report: server × zone type down, zone size across, a cell each.
 
 use crate::cells::{self, Cell, Figure, Key, Run, State};
-use crate::{answers, capacity, costs, format};
+use crate::{answers, capacity, costs, format, throughput};
 use measure::units;
 use results::published::{self, Relation, Table};
 
@@ -173,6 +173,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
         all.extend(latency_grids(run, rate.as_deref().unwrap_or_default()));
     }
     all.extend(answers::grids(run));
+    all.extend(throughput::throughput_grid(run));
     all.extend(peak_grid(run));
     all.extend(capacity::grid(run));
     all.extend(costs::grids(run));
@@ -180,7 +181,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
 }
 
 /// How many repeats figures stand on, in words.
-fn repeats(run: &Run, measure: &str) -> String {
+pub(crate) fn repeats(run: &Run, measure: &str) -> String {
     let most = run.cells.iter().filter(|c| c.key.is(measure)).map(|c| c.trials.len()).max().unwrap_or(0);
     match most {
         0 | 1 => "one trial each, so there is no interval".into(),

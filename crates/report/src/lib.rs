@@ -21,6 +21,7 @@ mod search;
 mod summary;
 mod svg;
 mod terminal;
+mod throughput;
 mod timeline;
 mod view;
 

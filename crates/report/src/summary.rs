@@ -17,6 +17,7 @@ pub(crate) fn sentences(run: &Run, grids: &[Grid]) -> Vec<String> {
     all.extend(memory(run));
     all.extend(loading(run));
     all.extend(truncation(run));
+    all.extend(crate::throughput::sentences(run));
     all.extend(peaks(run));
     all.extend(against_published(grids));
     all

@@ -125,3 +125,107 @@ fn a_capture_is_missed_before_anything_is_started() {
     let why = "its variant 'real' needs a capture: --set traffic.trace=FILE";
     assert!(stderr(&ran).contains(why) && !dir.exists(), "{}", stderr(&ran));
 }
+
+#[test]
+fn several_generators_ask_at_several_addresses_and_a_capture_bears_witness() {
+    if !has("nsd") || !has("tcpdump") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = r#"
+name = "several"
+title = "Several"
+published = ["nominet-qps"]
+measure = ["throughput", "latency"]
+servers = ["nsd"]
+settle = "0s"
+attempts = 1
+
+[zone]
+families = ["U-4-DS0"]
+delegations = [1000]
+
+[throughput]
+window = 5
+duration = "1s"
+warmup = "100ms"
+
+[latency]
+rates = [500]
+duration = "1s"
+warmup = "200ms"
+deadline = "1s"
+witness = true
+
+[[variant]]
+name = "one"
+
+[[variant]]
+name = "three at two"
+generators = 3
+addresses = 2
+"#;
+    let file = write(&folder, "several.toml", text);
+    let dir = folder.path().join("run");
+    let dir = dir.to_str().expect("a path");
+    let ran = output(&["experiment", "run", &file, "-o", dir, "--events"]);
+    assert!(matches!(ran.status.code(), Some(0 | 3)), "{}\n{}", stderr(&ran), stdout(&ran));
+    let events: Vec<Value> =
+        stdout(&ran).lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
+    let done: Vec<&Value> = events.iter().filter(|e| e["event"] == "done").collect();
+    assert_eq!(done.len(), 4, "{events:?}");
+    let metric = |event: &Value, name: &str| {
+        let all = event["metrics"].as_array().expect("metrics");
+        all.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64())
+    };
+    for event in &done {
+        assert!(event["error"].is_null(), "{event}");
+        let each: Vec<f64> =
+            (1..=4).filter_map(|n| metric(event, &format!("generator_{n}_answered_qps"))).collect();
+        let all = metric(event, "answered_qps").expect("a rate");
+        if event["params"]["variant"] == "three at two" {
+            assert_eq!(each.len(), 3, "{event}");
+            // Rates are each over its own time, which may differ by little.
+            let sum: f64 = each.iter().sum();
+            assert!((sum / all - 1.0).abs() < 0.1, "{sum} of {all}");
+        } else {
+            assert!(each.is_empty());
+        }
+        if event["params"]["measure"] == "latency" {
+            let (sent, seen) = (metric(event, "sent"), metric(event, "witness_queries"));
+            assert_eq!(metric(event, "witness_dropped"), Some(0.0));
+            let (sent, seen) = (sent.expect("sent"), seen.expect("seen"));
+            assert!((sent - seen).abs() <= 5.0, "sent {sent}, captured {seen}");
+            assert!(metric(event, "witness_answers") > Some(0.9 * seen), "{event}");
+            // What the server needs is part of what the generator waits for.
+            let (there, here) = (metric(event, "witness_latency_p50"), metric(event, "service_latency_p50"));
+            assert!(there > Some(0.0) && there < here, "{there:?} at the server, {here:?} at the generator");
+        } else {
+            assert_eq!(metric(event, "witness_queries"), None);
+        }
+    }
+    let report = stdout(&output(&["report", dir]));
+    for title in ["Queries answered per second with a window", "three at two"] {
+        assert!(report.contains(title), "{title} is missing:\n{report}");
+    }
+}
+
+#[test]
+fn what_a_capture_cannot_do_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = write(&folder, "day.pcap", "");
+    for (sets, word) in [
+        (["measure=throughput", "traffic.speed=1"], "times of its own"),
+        (["measure=latency", "traffic.generators=2"], "replayed by one"),
+        (["measure=latency", "traffic.addresses=99"], "from 1 to 32"),
+    ] {
+        let mut command = dnsrack(&["experiment", "run", "demo", "--set"]);
+        command.arg(format!("traffic.trace={capture}"));
+        for set in sets {
+            command.args(["--set", set]);
+        }
+        let ran = command.output().expect("the program starts");
+        assert_eq!(ran.status.code(), Some(1), "{}", stderr(&ran));
+        assert!(stderr(&ran).contains(word), "{}", stderr(&ran));
+    }
+}

@@ -40,6 +40,16 @@ pub const FIGURES: &[Figure] = &[
         weight: 1.0,
         of: |t| t.outcome.metric("peak_qps"),
     },
+    Figure {
+        name: "answered_qps",
+        title: "throughput",
+        unit: "1/s",
+        more_is_worse: false,
+        words: SPEED,
+        tolerance: 0.002,
+        weight: 1.0,
+        of: |t| t.outcome.metric("answered_qps").filter(|_| t.param("measure") == Some("throughput")),
+    },
     latency("latency_p50", "median latency", |t| quantile(t, 0.5)),
     latency("latency_p90", "latency of 90 %", |t| quantile(t, 0.9)),
     latency("latency_p99", "latency of 99 %", |t| quantile(t, 0.99)),
@@ -110,10 +120,14 @@ impl Figure {
     }
 }
 
-/// The trial, where its load had a rate that was given: that of a search is the server's own.
+/// Whether a trial's rate was searched for.
+fn is_search(trial: &TrialRecord) -> bool {
+    trial.param("measure") == Some("peak") || trial.outcome.metric("peak_qps").is_some()
+}
+
+/// The trial, where its load had a rate that was given: that of a search, and with a window, is the server's own.
 fn fixed_rate(trial: &TrialRecord) -> Option<&TrialRecord> {
-    let searched = trial.param("measure") == Some("peak") || trial.outcome.metric("peak_qps").is_some();
-    (!searched).then_some(trial)
+    (!is_search(trial) && trial.param("measure") != Some("throughput")).then_some(trial)
 }
 
 /// The latency in µs, from the intended time, within which the share `q` of all queries *sent* was answered; the deadline
@@ -133,7 +147,9 @@ fn quantile(trial: &TrialRecord, q: f64) -> Option<f64> {
 /// answered, from its series): not that of its start, nor that of
 /// the kernel's receiving.
 fn cpu_per_query(trial: &TrialRecord) -> Option<f64> {
-    let trial = fixed_rate(trial)?;
+    if is_search(trial) {
+        return None;
+    }
     if let Some(told) = trial.outcome.metric("server_cpu_per_query") {
         return Some(told);
     }

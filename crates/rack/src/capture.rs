@@ -1,0 +1,132 @@
+//! A capture point: what a host's device receives and sends, written to a file by `tcpdump`, which is not ours and so is
+//! a witness of its own.
+
+use crate::up::DEVICE;
+use crate::{Cmd, Error, Host, Launcher, Output, Process};
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The ring that packets wait in until they are written, in KiB: half a second of 100,000 packets.
+const RING: &str = "65536";
+
+/// How long it may take to begin, and to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A capture at work; killed when dropped.
+#[derive(Debug)]
+pub struct Capture {
+    process: Process,
+    host: String,
+    said: PathBuf,
+}
+
+/// What `tcpdump` counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// Packets written.
+    pub packets: u64,
+    /// Packets that the file lacks: the kernel had no room for them, or they were never read.
+    pub dropped: u64,
+}
+
+impl Capture {
+    /// Writes packets that `filter` (in libpcap's words) lets through to `file`, with nanoseconds and in full length,
+    /// from the return of this on. It runs when nobody else wants its CPUs. What it says goes to `said`.
+    ///
+    /// # Errors
+    /// [`Error::Capture`] where `tcpdump` (or `chrt`) is missing or does not begin; those of the launcher.
+    pub fn start(
+        launcher: &dyn Launcher,
+        host: &Host,
+        filter: &str,
+        cpus: &[usize],
+        file: &Path,
+        said: &Path,
+    ) -> Result<Self, Error> {
+        let cmd = Cmd::new("chrt")
+            .args(["--idle", "0", "tcpdump", "-n", "-p", "-i", DEVICE, "-B", RING, "-s", "0", "-Z", "root"])
+            .args(["--time-stamp-precision=nano", "-w"])
+            .arg(file)
+            .args(filter.split_whitespace())
+            .cpus(cpus)
+            .stderr(Output::File(said.to_owned()));
+        let process = launcher.spawn(host, &cmd)?;
+        let mut capture = Self { process, host: host.name.clone(), said: said.to_owned() };
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if capture.said().contains("listening on") {
+                return Ok(capture);
+            }
+            if let Some(status) = capture.process.try_wait()? {
+                return Err(capture.failed(&format!("ended with {status}")));
+            }
+            if Instant::now() > until {
+                return Err(capture.failed("did not begin"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Ends it, the file complete.
+    ///
+    /// # Errors
+    /// [`Error::Capture`] where it does not end, or does not say what it counted.
+    pub fn finish(mut self) -> Result<Captured, Error> {
+        // What it is told to end before it has read from the ring is lost, and counted by nobody.
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            self.process.signal(Signal::USR1)?;
+            std::thread::sleep(Duration::from_millis(100));
+            let said = self.said();
+            if count(&said, "received by filter").is_some_and(|all| count(&said, "captured") == Some(all)) {
+                break;
+            }
+        }
+        self.process.signal(Signal::INT)?;
+        if self.process.wait_timeout(PATIENCE)?.is_none() {
+            return Err(self.failed("does not end"));
+        }
+        let said = self.said();
+        let [packets, received, dropped] =
+            ["captured", "received by filter", "dropped by kernel"].map(|what| count(&said, what));
+        match (packets, received, dropped) {
+            (Some(packets), Some(received), Some(dropped)) => {
+                Ok(Captured { packets, dropped: dropped + received.saturating_sub(packets) })
+            }
+            _ => Err(self.failed("did not say what it counted")),
+        }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    fn failed(&self, what: &str) -> Error {
+        let said = self.said();
+        let said = if said.trim().is_empty() { String::new() } else { format!(": {}", said.trim()) };
+        Error::Capture { host: self.host.clone(), message: format!("tcpdump {what}{said}") }
+    }
+}
+
+/// The last number that was said of packets `what`: `12 packets captured, 14 packets received by filter`, or line by line.
+fn count(said: &str, what: &str) -> Option<u64> {
+    let mut all = said.split([',', '\n']).rev().map(|part| part.trim().trim_start_matches("tcpdump: "));
+    all.find(|part| part.ends_with(what))?.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_count_is_found() {
+        let said = "tcpdump: listening on eth0, link-type EN10MB\n\
+                    tcpdump: 240 packets captured, 998 packets received by filter, 0 packets dropped by kernel\n\
+                    998 packets captured\n999 packets received by filter\n1 packet dropped by kernel\n";
+        assert_eq!(count(said, "captured"), Some(998));
+        assert_eq!(count(said, "received by filter"), Some(999));
+        assert_eq!(count(said, "dropped by kernel"), Some(1));
+        assert_eq!(count("tcpdump: listening", "captured"), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! Answered rates with a closed window: queryperf's way, as ISC and Nominet measured.
+
+use crate::cells::{Cell, Key, Run, State};
+use crate::format;
+use crate::grid::{Beside, Grid, Shown, grid, repeats};
+use results::published::{self, Relation, Table};
+
+const MEASURE: &str = "throughput";
+
+/// The table of answered rates, beside those of the seeds that were measured so.
+pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
+    let window = run.planned("throughput.window").unwrap_or_default();
+    let duration = run.planned("throughput.duration").unwrap_or_default();
+    let about = format!(
+        "Each generator keeps {window} queries waiting for their answers, for {duration}: a rate that follows the server, as \
+         queryperf's. A slow answer delays the queries after it, so latencies of such a load say little; {}.",
+        repeats(run, MEASURE)
+    );
+    let nominet = published::find("nominet-qps").filter(|t| run.wants(&t.id));
+    let halves = published::find("isc-6.3.1").filter(|t| run.wants(&t.id));
+    let beside = |key: &Key, measured: Option<f64>| {
+        if key.kind != "bind" {
+            return None;
+        }
+        let of_clients = |table: &'static Table| {
+            let trial = run.cells.iter().find(|c| c.key == *key)?.trials.first()?;
+            let row = ["9.4.0a5", "9.3.2"].map(|version| {
+                [version, trial.param("generators").unwrap_or("1"), trial.param("addresses").unwrap_or("1")]
+            });
+            row.iter().find_map(|row| total(table, row, "Total", measured))
+        };
+        let of_half = |table: &'static Table| {
+            let column = match key.family.as_str() {
+                "COM#1/2" => "COM 1st half",
+                "COM#2/2" => "COM 2nd half",
+                _ => return None,
+            };
+            total(table, &["Linux-Fedora"], column, measured)
+        };
+        nominet.and_then(of_clients).or_else(|| halves.and_then(of_half))
+    };
+    grid(
+        run,
+        (MEASURE, "Queries answered per second with a window".into(), about),
+        |c| c.key.is(MEASURE),
+        beside,
+        |c| {
+            let f = c.metric("answered_qps")?;
+            let mut details: Vec<String> = Vec::new();
+            details.extend(f.interval_text(&format::rate(f.value), format::rate_range));
+            let each: Vec<f64> =
+                (1..).map_while(|n| Some(c.metric(&format!("generator_{n}_answered_qps"))?.value)).collect();
+            if let (Some(least), Some(most)) =
+                (each.iter().copied().reduce(f64::min), each.iter().copied().reduce(f64::max))
+            {
+                details.push(format!("{} generators, each {}", each.len(), format::rate_range(least, most)));
+            }
+            Some(Shown { text: format::rate(f.value), details, compare: Some(f.value) })
+        },
+    )
+}
+
+/// A published number, by its row and column.
+fn total(table: &'static Table, row: &[&str], column: &str, measured: Option<f64>) -> Option<Beside> {
+    let cell = table.cell(row, column)?;
+    let factor = match (cell.relation, cell.value, measured) {
+        (Relation::Exactly, Some(published), Some(measured)) if published > 0.0 => Some(measured / published),
+        _ => None,
+    };
+    Some(Beside { text: format!("{} {}", cell.text, table.unit), factor, table, cell })
+}
+
+/// The servers by answered rate on each zone, fastest first.
+pub(crate) fn sentences(run: &Run) -> Vec<String> {
+    let rows = run.distinct(MEASURE, |k| (k.row(), k.size));
+    let of = |at: &(String, Option<u64>)| {
+        let here =
+            |c: &&Cell| c.key.is(MEASURE) && (c.key.row(), c.key.size) == *at && c.state() == State::Valid;
+        let mut all: Vec<(f64, &str)> = run
+            .cells
+            .iter()
+            .filter(here)
+            .filter_map(|c| Some((c.metric("answered_qps")?.value, c.key.server.as_str())))
+            .collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let texts: Vec<String> =
+            all.iter().map(|(qps, server)| format!("{server} {}", format::rate(*qps))).collect();
+        (!texts.is_empty()).then(|| format!("{}: {}", at.0, texts.join(", ")))
+    };
+    let parts: Vec<String> = rows.iter().filter_map(of).collect();
+    match parts.len() {
+        0 => Vec::new(),
+        _ => vec![format!("Answered with a window of queries, {}.", parts.join("; "))],
+    }
+}
