@@ -141,7 +141,8 @@ fn execute(run: Run, common: &Common) -> output::Result {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let command: Vec<String> = std::env::args().collect();
+    // Whoever repeats it has the program somewhere else.
+    let command: Vec<String> = ["dnsrack".to_owned()].into_iter().chain(std::env::args().skip(1)).collect();
     let options = Options { dir: dir.clone(), resume: run.resume, command: command.join(" ") };
     let events = common.events;
     let summary = ::experiment::run(&e, &options, &stop, &mut |happening| {

@@ -34,6 +34,10 @@ pub struct Experiment {
     /// How long to wait before each trial for cores that are quiet; with none a trial begins at once.
     #[serde(default = "ten_seconds")]
     pub settle: String,
+    /// Look each second at what both sides use (CPU, memory, switches, disk, drops); without, nothing is known of it, and
+    /// what looking costs can be measured.
+    #[serde(default = "yes")]
+    pub sampling: bool,
     /// In which order trials are done.
     #[serde(default)]
     pub order: Order,
@@ -87,6 +91,10 @@ fn one() -> u32 {
 
 fn three() -> u32 {
     3
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn ten_seconds() -> String {

@@ -50,7 +50,7 @@ impl Stage<'_> {
         load.deadline = e.duration("throughput.deadline", &given.deadline)?;
         self.once(&load, None, server, record, tell)?;
         let idle = 100.0 - crate::sampling::busy(&record.series, self.bench.server_cpus);
-        if idle > IDLE_LIMIT && self.spec.external.is_none() {
+        if idle > IDLE_LIMIT && e.sampling && self.spec.external.is_none() {
             record.outcome.validity.warn(Reason::new(
                 "server_not_busy",
                 format!(
@@ -85,8 +85,10 @@ impl Stage<'_> {
         }
         let spent = crate::sampling::memory(&server.pids());
         // From the start of the program, so loading is in it: what queries cost is in the series.
-        let cpu = crate::sampling::server_seconds(&record.series);
-        record.outcome.metrics.push(Metric::new("server_cpu_per_query", "us", cpu * 1e6 / sent));
+        if self.bench.experiment.sampling {
+            let cpu = crate::sampling::server_seconds(&record.series);
+            record.outcome.metrics.push(Metric::new("server_cpu_per_query", "us", cpu * 1e6 / sent));
+        }
         // What watching costs, of one core.
         let own = crate::sampling::mean(&record.series, "coordinator_cpu");
         record.outcome.metrics.extend(own.map(|percent| Metric::new("coordinator_cpu", "%", percent)));

@@ -150,7 +150,9 @@ impl Stage<'_> {
             while let Some((second, values)) = generators.second()? {
                 let second = second as u32;
                 series.extend(crate::sampling::rows(second, &values));
-                series.extend(sampling.rows(second));
+                if bench.experiment.sampling {
+                    series.extend(sampling.rows(second));
+                }
                 tell(&values);
             }
             server.alive()?;

@@ -1,0 +1,15 @@
+#!/bin/sh
+# Keeps the small files of a run: scripts/keep-run.sh RUN NAME makes docs/runs/NAME, which 'dnsrack report' and 'compare' read.
+# Configurations and logs of the servers stay where they are, and so does the machine's name. Needs python3.
+set -eu
+[ $# -eq 2 ] || { sed -n 2,3p "$0" >&2; exit 2; }
+run=$1 to=$(dirname "$0")/../docs/runs/$2
+mkdir -p "$to"
+cp "$run/run.toml" "$run/trials.parquet" "$run/latency.parquet" "$run/series.parquet" "$to"
+python3 - "$run/environment.json" "$to/environment.json" <<'EOF'
+import json, sys
+environment = json.load(open(sys.argv[1]))
+environment["machine"].pop("hostname", None)
+json.dump(environment, open(sys.argv[2], "w"), indent=2, sort_keys=True)
+EOF
+du -sh "$to"
