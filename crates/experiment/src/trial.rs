@@ -162,7 +162,8 @@ fn measure(
         Measure::Memory => stage.memory(&mut server, record),
         Measure::Load => unreachable!("it went its own way above"),
     };
-    end(server, &spec, measured)
+    record.outcome.metrics.extend(counted_end(server, &spec, measured)?);
+    Ok(())
 }
 
 /// How long a server may take until it answers: a minute, and a second more for each megabyte; the slowest loaders of
@@ -172,14 +173,26 @@ pub fn patience(zone: &Prepared) -> Duration {
 }
 
 /// Keeps the server's own counters, and stops it.
-pub fn end(mut server: Server<'_>, spec: &ServerSpec, measured: Result<(), Error>) -> Result<(), Error> {
+pub fn end(server: Server<'_>, spec: &ServerSpec, measured: Result<(), Error>) -> Result<(), Error> {
+    counted_end(server, spec, measured).map(drop)
+}
+
+/// The same, with what it counted.
+fn counted_end(
+    mut server: Server<'_>,
+    spec: &ServerSpec,
+    measured: Result<(), Error>,
+) -> Result<Vec<Metric>, Error> {
     // A server that died explains a role's odd end better than the role does.
     server.alive()?;
     measured?;
-    if spec.external.is_none() && server::driver(spec.kind).can().stats {
-        server.stats()?;
-    }
-    Ok(server.stop()?)
+    let driver = server::driver(spec.kind);
+    let counted = match spec.external.is_none() && driver.can().stats {
+        true => driver.counted(&server.stats()?),
+        false => server::Counted::default(),
+    };
+    server.stop()?;
+    Ok(counted.named().map(|(name, value)| Metric::new(name, "1", value as f64)).collect())
 }
 
 fn server_spec(bench: &Bench, trial: &Trial, zone: &Prepared) -> Result<ServerSpec, Error> {

@@ -3,6 +3,7 @@
 use crate::cells::{Cell, Run};
 use crate::format;
 use crate::grid::{Grid, Shown, grid};
+use measure::units;
 
 /// The grids that a run has figures for, beyond latency.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
@@ -19,6 +20,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     }
     all.extend(flood(run));
     all.extend(cpu(run));
+    all.extend(counted(run));
     all
 }
 
@@ -99,6 +101,49 @@ fn cpu(run: &Run) -> Option<Grid> {
         |c| {
             let f = c.metric("server_cpu_per_query")?;
             Some(Shown { text: format!("{:.1} µs", f.value), details: Vec::new(), compare: None })
+        },
+    )
+}
+
+/// What the server says of it all, beside what we sent: two witnesses.
+fn counted(run: &Run) -> Option<Grid> {
+    let warmup =
+        run.planned("latency.warmup").and_then(|t| units::duration(&t).ok()).unwrap_or(0) as f64 / 1e9;
+    let about = "Queries that the server's own counters have, added up over trials; below, what the generator sent it, with \
+                 warm-up, flood and retries, and how many more the server counted: probes until it was ready, and the \
+                 validation of answers in a cell's first trial, come from elsewhere. Then what else it tells, beside what \
+                 the generator received in the measured part.";
+    let count = |n: f64| units::grouped(n.max(0.0) as u64);
+    grid(
+        run,
+        ("counted", "What the server counted".into(), about.into()),
+        |c| c.key.is("latency") && c.metric("server_counted_queries").is_some(),
+        |_, _| None,
+        |c| {
+            let queries = sum(c, "server_counted_queries")?;
+            let trials =
+                c.used().iter().filter(|t| t.outcome.metric("server_counted_queries").is_some()).count();
+            // What was recorded is replayed from its beginning, without a warm-up.
+            let rate = c.key.rate.as_deref().and_then(|r| r.parse::<f64>().ok()).unwrap_or(0.0);
+            let sent =
+                ["sent", "background_sent", "tcp_retries_sent"].iter().filter_map(|m| sum(c, m)).sum::<f64>();
+            let sent = sent + (rate * warmup).round() * trials as f64;
+            let more = if queries < sent {
+                format!("{} fewer", count(sent - queries))
+            } else {
+                format!("{} more", count(queries - sent))
+            };
+            let mut details = vec![format!("{} sent, {more}", count(sent))];
+            details.extend(sum(c, "server_counted_answers").map(|n| format!("{} answers", count(n))));
+            if let (Some(told), Some(seen)) = (sum(c, "server_counted_truncated"), sum(c, "truncated")) {
+                details.push(format!("{} truncated, {} received", count(told), count(seen)));
+            }
+            details.extend(
+                sum(c, "server_counted_dropped")
+                    .filter(|n| *n > 0.0)
+                    .map(|n| format!("{} dropped", count(n))),
+            );
+            Some(Shown { text: count(queries), details, compare: None })
         },
     )
 }

@@ -101,7 +101,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    fn of(values: &[f64]) -> Option<Self> {
+    pub fn of(values: &[f64]) -> Option<Self> {
         let interval = stats::interval(values, stats::LEVEL).filter(|_| values.len() > 1);
         Some(Self { value: stats::median(values)?, interval })
     }
@@ -190,7 +190,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    fn of(trial: &TrialRecord) -> Option<Self> {
+    pub fn of(trial: &TrialRecord) -> Option<Self> {
         let histogram = trial.outcome.histogram("latency")?.clone();
         // A trial without the metric counts its answers: there is nothing else to go by.
         let count = histogram.count() as f64;
@@ -294,6 +294,12 @@ impl<'a> Run<'a> {
             }
         }
         all
+    }
+
+    /// The kind of each server, in the order of [`Run::servers`].
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        let of = |s: &String| self.cells.iter().find(|c| c.key.server == *s);
+        self.servers.iter().map(move |s| of(s).map_or("", |c| c.key.kind.as_str()))
     }
 
     /// The index of a server, for its colour.

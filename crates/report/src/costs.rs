@@ -5,9 +5,6 @@ use crate::format;
 use crate::grid::{Beside, Grid, Shown, beside, grid};
 use results::published::{self, Table};
 
-/// A gigabyte of RZAIA's tables.
-const GIB: f64 = (1u64 << 30) as f64;
-
 /// All grids of costs, where the run has their figures.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     let mut all = Vec::new();
@@ -21,8 +18,8 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
 }
 
 /// BIND's and NSD's rows are tables of their own in the seed.
-fn table(bind: &str, nsd: &str, key: &Key) -> Option<&'static Table> {
-    match key.kind.as_str() {
+pub(crate) fn table(bind: &str, nsd: &str, kind: &str) -> Option<&'static Table> {
+    match kind {
         "bind" => published::find(bind),
         "nsd" => published::find(nsd),
         _ => None,
@@ -40,11 +37,11 @@ fn seconds(f: &Figure) -> Shown {
     Shown { details: f.interval_text(&text, ends).into_iter().collect(), text, compare: Some(f.value) }
 }
 
-/// Bytes with their interval; compared in the seed's gigabytes.
+/// Bytes with their interval.
 fn bytes(f: &Figure) -> Shown {
     let text = format::memory(f.value);
     let details = f.interval_text(&text, format::memory_range).into_iter().collect();
-    Shown { text, details, compare: Some(f.value / GIB) }
+    Shown { text, details, compare: Some(f.value) }
 }
 
 fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
@@ -58,7 +55,7 @@ fn ready(run: &Run) -> Option<Grid> {
         run,
         ("ready", "Time until a server answers".into(), about.into()),
         |c| c.metric("server_ready").is_some() || c.state() == State::Skipped,
-        |k, m| beside(table("rzaia-4.1", "rzaia-4.3", k), k, of_family, m),
+        |k, m| beside(table("rzaia-4.1", "rzaia-4.3", &k.kind), k, of_family, m, "s"),
         |c| Some(seconds(&c.metric("server_ready")?)),
     )
 }
@@ -73,7 +70,7 @@ fn reload(run: &Run) -> Option<Grid> {
         run,
         ("reload", "Time until a reloaded zone is served".into(), about.into()),
         |c| c.key.is("load"),
-        |k, m| beside(table("rzaia-4.2", "rzaia-4.4", k), k, of_family, m),
+        |k, m| beside(table("rzaia-4.2", "rzaia-4.4", &k.kind), k, of_family, m, "s"),
         |c| match c.metric("reload_seconds") {
             Some(f) => Some(seconds(&f)),
             None if unable(c) => {
@@ -109,9 +106,11 @@ fn meanwhile(run: &Run) -> Option<Grid> {
     )
 }
 
+/// The unsigned family with sparse glue, which the seed relates the others to.
+pub(crate) const BASE: &str = "U-4-DS0";
+
 /// How a figure lies to the one of the unsigned family with sparse glue, of the same server and size.
 fn relative(run: &Run, cell: &Cell, metric: &str) -> Option<String> {
-    const BASE: &str = "U-4-DS0";
     if cell.key.family == BASE {
         return None;
     }
@@ -140,7 +139,9 @@ fn memory(run: &Run) -> Option<Grid> {
         run,
         ("memory", "Memory of the server".into(), about),
         |c| c.metric(metric).is_some() || (by_map && c.state() == State::Skipped),
-        |k, m| if by_map { None } else { beside(table("rzaia-2.1", "rzaia-2.2", k), k, of_family, m) },
+        |k, m| {
+            if by_map { None } else { beside(table("rzaia-2.1", "rzaia-2.2", &k.kind), k, of_family, m, "B") }
+        },
         |c| {
             let mut shown = bytes(&c.metric(metric)?);
             shown.details.extend(relative(run, c, metric));
@@ -161,7 +162,7 @@ fn maps(run: &Run) -> Option<Grid> {
         run,
         ("virtual", "Virtual size of the server".into(), about.into()),
         |c| c.key.is("memory"),
-        |k, m| beside(table("rzaia-2.1", "rzaia-2.2", k), k, of_family, m),
+        |k, m| beside(table("rzaia-2.1", "rzaia-2.2", &k.kind), k, of_family, m, "B"),
         |c| {
             let mut shown = bytes(&c.metric("server_virtual")?);
             shown.details.extend(c.metric("server_rss").map(|f| format!("RSS {}", format::memory(f.value))));

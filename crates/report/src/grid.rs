@@ -52,7 +52,8 @@ pub(crate) struct Beside {
     pub cell: &'static published::Cell,
 }
 
-/// What a grid shows of a cell: its text, its details, and the figure in the published table's unit.
+/// What a grid shows of a cell: its text, its details, and the figure to compare with a published one, in the unit that
+/// [`beside`] is told.
 pub(crate) struct Shown {
     pub text: String,
     pub details: Vec<String>,
@@ -60,7 +61,7 @@ pub(crate) struct Shown {
 }
 
 /// The rows of RZAIA's tables by kind of server.
-fn software(kind: &str) -> Option<&'static str> {
+pub(crate) fn software(kind: &str) -> Option<&'static str> {
     match kind {
         "bind" => Some("BIND"),
         "nsd" => Some("NSD"),
@@ -68,19 +69,25 @@ fn software(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// The published cell for a measurement, from `table`, at the row heading that `heading` gives.
+/// The published cell for a measurement in `unit`, from `table`, at the row heading that `heading` gives. A table of
+/// something else than what was measured has none.
 pub(crate) fn beside(
     table: Option<&'static Table>,
     key: &Key,
     heading: impl Fn(&Key) -> Option<Vec<String>>,
     measured: Option<f64>,
+    unit: &str,
 ) -> Option<Beside> {
     let (table, size, heading) = (table?, key.size?, heading(key)?);
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
     let cell = table.cell_at_size(&heading, size)?;
-    let unit = if cell.value.is_some() { format!(" {}", table.unit) } else { String::new() };
+    let printed = table.unit_of(&heading);
+    let scale = published::conversion(unit, printed)?;
+    let unit = if cell.value.is_some() { format!(" {printed}") } else { String::new() };
     let factor = match (cell.relation, cell.value, measured) {
-        (Relation::Exactly, Some(published), Some(measured)) if published > 0.0 => Some(measured / published),
+        (Relation::Exactly, Some(published), Some(measured)) if published > 0.0 => {
+            Some(measured * scale / published)
+        }
         _ => None,
     };
     Some(Beside { text: format!("{}{unit}", cell.text), factor, table, cell })
@@ -227,7 +234,7 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
         move |c: &Cell| {
             let f = c.latency(q, deadline)?;
             let details = f.interval_text(&latency_text(&f), range).into_iter().collect();
-            let compare = (f.value <= deadline as f64).then_some(f.value / 1e6);
+            let compare = (f.value <= deadline as f64).then_some(f.value);
             Some(Shown { text: latency_text(&f), details, compare })
         }
     };
@@ -242,7 +249,7 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
             format!("{how}. From the intended time of sending, over all queries: one without an answer within {limit} counts as slower."),
         ),
         keep,
-        |k, m| beside(medians, k, heading, m),
+        |k, m| beside(medians, k, heading, m, "ns"),
         quantile(0.5),
     ));
     all.extend(grid(
@@ -264,7 +271,7 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
             format!("{how}. Late answers count as lost."),
         ),
         keep,
-        |k, m| beside(shares, k, heading, m),
+        |k, m| beside(shares, k, heading, m, "%"),
         |c| {
             let f = c.metric("answered_in_deadline_share")?;
             let text = format::percent(f.value);

@@ -5,6 +5,7 @@
 //! seeds' published tables, and no trial is left out: an invalid one is shown as invalid.
 
 mod answers;
+mod appendix;
 mod capacity;
 mod cells;
 mod churn;
@@ -12,11 +13,14 @@ pub mod compare;
 mod costs;
 mod format;
 mod grid;
+mod growth;
 mod html;
 mod lines;
 pub mod live;
+mod past;
 mod peak;
 mod plots;
+mod questions;
 mod search;
 mod summary;
 mod svg;

@@ -2,7 +2,7 @@
 
 use crate::cells::{Cell, Run, Sample, State};
 use crate::svg::{self, Axis, Bar, Plot};
-use crate::{format, peak};
+use crate::{format, past, peak, summary};
 use measure::Nanos;
 use serde::Serialize;
 
@@ -66,7 +66,7 @@ pub(crate) fn tick(ns: f64) -> String {
 }
 
 /// Least and greatest of some positive values.
-fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(crate) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|v| *v > 0.0).fold(None, |ends, v| match ends {
         None => Some((v, v)),
         Some((low, high)) => Some((v.min(low), v.max(high))),
@@ -240,7 +240,7 @@ fn actual(all: &[Series], what: &str) -> Option<(String, String)> {
 }
 
 /// A number without zeros at its end.
-fn tick_number(text: &str) -> String {
+pub(crate) fn tick_number(text: &str) -> String {
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
@@ -258,8 +258,8 @@ pub(crate) fn rate_tick(v: f64) -> String {
     }
 }
 
-/// Bars of the peaks on one zone, with the bounds of the searches.
-pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<Figure> {
+/// Bars of the peaks on one zone, with the bounds of the searches; below them the seed's, where `with_past` asks for it.
+pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str, with_past: bool) -> Option<Figure> {
     let mut bars: Vec<Bar> = cells
         .iter()
         .filter_map(|cell| {
@@ -273,11 +273,16 @@ pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<
                 text: format!("{}{}", format::significant(value), if invalid { " invalid" } else { "" }),
                 bounds: peak::bounds(cell),
                 points: if points.len() > 1 { points } else { Vec::new() },
-                invalid,
+                class: if invalid { "invalid" } else { "" },
             })
         })
         .collect();
     bars.sort_by(|a, b| b.value.total_cmp(&a.value));
+    if bars.is_empty() {
+        return None;
+    }
+    let (past, tables) = if with_past { past::peaks(run) } else { Default::default() };
+    bars.extend(past);
     let (_, high) = ends(bars.iter().flat_map(|b| [b.value, b.bounds.map_or(0.0, |x| x.1)]))?;
     let axis = Axis::linear("queries/s", high, rate_tick);
     let about = bars
@@ -288,7 +293,18 @@ pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<
     let svg = svg::bars(&axis, &bars, &format!("Peak query rate, {what}"), &about);
     let trials = cells.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
     let dots = if bars.iter().any(|b| !b.points.is_empty()) { "; dots: single trials" } else { "" };
-    let caption = format!("Peak query rate, {what}. Whiskers: the searches’ lower and upper bounds{dots}.");
+    let mut caption =
+        format!("Peak query rate, {what}. Whiskers: the searches’ lower and upper bounds{dots}.");
+    for table in tables {
+        let software = table.software.split([',', ';']).next().unwrap_or_default();
+        let dots = match table.column_title.to_lowercase() {
+            title if title.is_empty() => String::new(),
+            title => format!("; dots: its {title}s"),
+        };
+        let (source, by) = (table.short_source(), table.row_titles.join(" and "));
+        caption +=
+            &format!(" Hollow: {source}, {} ({software}), by {by}{dots}.", summary::table_name(&table.place));
+    }
     Some(Figure { id: format!("{id}-peak"), caption, svg, legend: Vec::new(), trials })
 }
 

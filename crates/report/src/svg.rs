@@ -6,6 +6,10 @@
 use crate::format::escape;
 use std::fmt::Write;
 
+mod bars;
+
+pub(crate) use bars::{Bar, bars};
+
 /// Width and height of a plot, in its own units.
 pub(crate) const SIZE: (f64, f64) = (480.0, 330.0);
 /// Left, top, right and bottom margins.
@@ -119,6 +123,43 @@ impl Plot {
         }
     }
 
+    /// A line through points in the style of a series, with a marker at each of them; `class` adds to the style of both.
+    pub fn curve(&mut self, points: &[(f64, f64)], style: usize, class: &str) {
+        if points.len() > 1 {
+            self.line(points, style, class);
+        }
+        for (x, y) in points {
+            self.body += &marked(self.px(*x), self.py(*y), style, class);
+        }
+    }
+
+    /// The interval of a series' value at a point.
+    pub fn interval(&mut self, x: f64, low: f64, high: f64, style: usize) {
+        let (x, low, high) = (self.px(x), self.py(low), self.py(high));
+        let _ = write!(
+            self.body,
+            "<path class=\"range s{}\" d=\"M{:.1} {low:.1}h6m-3 0V{high:.1}m-3 0h6\"/>",
+            style % STYLES,
+            x - 3.0
+        );
+    }
+
+    /// An arrow from a bound: what is known is only that the value lies above it, or below.
+    pub fn bound(&mut self, x: f64, y: f64, style: usize, above: bool, class: &str) {
+        let (x, y) = (self.px(x), self.py(y));
+        let sign = if above { -1.0 } else { 1.0 };
+        let _ = write!(
+            self.body,
+            "<path class=\"range s{} {class}\" d=\"M{:.1} {y:.1}h8m-4 0v{}m-3.5 {}l3.5 {}l3.5 {}\"/>",
+            style % STYLES,
+            x - 4.0,
+            12.0 * sign,
+            -5.0 * sign,
+            5.0 * sign,
+            -5.0 * sign
+        );
+    }
+
     /// The marker of a series at a point, perhaps faint.
     pub fn point(&mut self, x: f64, y: f64, style: usize, faint: bool) {
         let mark = marker(self.px(x), self.py(y), style);
@@ -222,6 +263,11 @@ fn open(height: f64, title: &str, description: &str) -> String {
 
 /// The marker of a style, centred.
 pub(crate) fn marker(x: f64, y: f64, style: usize) -> String {
+    marked(x, y, style, "")
+}
+
+/// The same, with another class.
+fn marked(x: f64, y: f64, style: usize, class: &str) -> String {
     let style = style % STYLES;
     let d = match style {
         0 => format!("M{:.1} {y:.1}a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0Z", x - 3.6),
@@ -233,7 +279,8 @@ pub(crate) fn marker(x: f64, y: f64, style: usize) -> String {
         6 => format!("M{:.1} {:.1}l7 7m0 -7l-7 7", x - 3.5, y - 3.5),
         _ => format!("M{:.1} {y:.1}h8", x - 4.0),
     };
-    format!("<path class=\"mark s{style}\" d=\"{d}\"/>")
+    let class = if class.is_empty() { String::new() } else { format!(" {class}") };
+    format!("<path class=\"mark s{style}{class}\" d=\"{d}\"/>")
 }
 
 /// A marker of a style for a legend.
@@ -242,90 +289,13 @@ pub(crate) fn key(style: usize) -> String {
     format!("<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\">{mark}</svg>")
 }
 
-/// A sample of a style for a legend: a bit of its line with its marker.
+/// A sample of a style for a legend: a bit of its line with its marker, which lines of the second row do not have.
 pub(crate) fn swatch(style: usize, class: &str) -> String {
-    let mark = if class.is_empty() { marker(17.0, 6.0, style) } else { String::new() };
+    let mark = if class == "second" { String::new() } else { marked(17.0, 6.0, style, class) };
     format!(
         "<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"line s{} {class}\" d=\"M1 6H33\"/>{mark}</svg>",
         style % STYLES
     )
-}
-
-/// A horizontal bar with bounds: name, value, lower and upper bound, the values of single trials.
-#[derive(Clone, Debug)]
-pub(crate) struct Bar {
-    pub name: String,
-    pub style: usize,
-    pub value: f64,
-    pub text: String,
-    pub bounds: Option<(f64, f64)>,
-    pub points: Vec<f64>,
-    pub invalid: bool,
-}
-
-/// Horizontal bars on one axis from zero.
-pub(crate) fn bars(axis: &Axis, bars: &[Bar], title: &str, description: &str) -> String {
-    const ROW: f64 = 34.0;
-    let (left, right, top) = (104.0, SIZE.0 - 74.0, 8.0);
-    let bottom = top + ROW * bars.len() as f64;
-    let height = bottom + 40.0;
-    let px = |v: f64| left + axis.at(v) * (right - left);
-    let mut out = open(height, title, description);
-    for (value, text) in &axis.ticks {
-        let x = px(*value);
-        let _ = write!(
-            out,
-            "<path class=\"grid\" d=\"M{x:.1} {top}V{bottom}\"/><text x=\"{x:.1}\" y=\"{}\" \
-             text-anchor=\"middle\">{}</text>",
-            bottom + 16.0,
-            escape(text)
-        );
-    }
-    for (i, bar) in bars.iter().enumerate() {
-        let y = top + ROW * i as f64;
-        let middle = y + ROW / 2.0;
-        let (style, end) = (bar.style % STYLES, px(bar.value));
-        let class = if bar.invalid { "invalid" } else { "" };
-        let _ = write!(
-            out,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><path class=\"bar s{style} {class}\" \
-             d=\"M{left} {}H{end:.1}V{}H{left}Z\"/>",
-            left - 8.0,
-            middle + 4.0,
-            escape(&bar.name),
-            y + 7.0,
-            y + ROW - 7.0
-        );
-        for point in &bar.points {
-            let _ = write!(out, "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{middle}\" r=\"2.6\"/>", px(*point));
-        }
-        let mut after = end;
-        if let Some((low, high)) = bar.bounds {
-            let (a, b) = (px(low), px(high));
-            after = after.max(b);
-            let _ = write!(
-                out,
-                "<path class=\"whisker\" d=\"M{a:.1} {middle}H{b:.1}M{a:.1} {}v10M{b:.1} {}v10\"/>",
-                middle - 5.0,
-                middle - 5.0
-            );
-        }
-        let _ = write!(
-            out,
-            "<text class=\"value\" x=\"{:.1}\" y=\"{}\">{}</text>",
-            after + 7.0,
-            middle + 4.0,
-            escape(&bar.text)
-        );
-    }
-    let _ = write!(
-        out,
-        "<path class=\"axis\" d=\"M{left} {top}V{bottom}\"/><text class=\"title\" x=\"{right}\" y=\"{}\" \
-         text-anchor=\"end\">{}</text></svg>",
-        height - 6.0,
-        escape(&axis.title)
-    );
-    out
 }
 
 /// Pictures below each other, each with its height, as one SVG file: with its own colours and without a page's.

@@ -2,6 +2,7 @@
 
 use crate::cells::{Run, State};
 use crate::grid::{self, Grid, GridCell};
+use crate::questions::{self, Question};
 use crate::{Error, summary};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use results::RunDir;
@@ -18,8 +19,14 @@ pub fn terminal(dir: &RunDir) -> Result<String, Error> {
     let name = run.planned("name").unwrap_or_else(|| dir.dir().display().to_string());
     let title = run.planned("title").map_or_else(String::new, |t| format!(": {t}"));
     let mut out = format!("{name}{title}\n");
-    for sentence in summary::sentences(&run, &grids).iter().take(2) {
+    for sentence in summary::sentences(&run) {
         let _ = writeln!(out, "{sentence}");
+    }
+    for Question { question, answers } in questions::all(&run, &grids) {
+        let _ = writeln!(out, "\n{question}");
+        for answer in answers {
+            let _ = writeln!(out, "  {answer}");
+        }
     }
     for grid in &grids {
         let _ = write!(out, "\n{}\n{}\n", grid.title, table(grid));

@@ -1,6 +1,7 @@
 //! Second by second: rates, latency, CPU and memory while a trial ran.
 
 use crate::cells::{Cell, Run};
+use crate::growth::trim;
 use crate::plots::{Entry, Figure};
 use crate::svg::{self, Axis, Plot};
 use crate::{format, svg::SIZE};
@@ -135,14 +136,6 @@ fn legend(lines: &[Line]) -> Vec<Entry> {
         }
     }
     all
-}
-
-/// `1.00 GiB` as `1 GiB`.
-fn trim(text: &str) -> String {
-    let (number, rest) = text.split_once(' ').map_or((text, ""), |(n, r)| (n, r));
-    let number =
-        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
-    if rest.is_empty() { number.to_owned() } else { format!("{number} {rest}") }
 }
 
 /// What each core did, one above the other: user, system, softirq, steal. A picture for each core that did

@@ -1,9 +1,11 @@
 //! What the page's template sees: text that is ready to be shown.
 
+use crate::appendix::{self, TrialView};
 use crate::cells::{Cell, Run};
 use crate::grid::{self, Grid, GridCell};
 use crate::plots::{self, Figure};
-use crate::{format, summary, terminal, timeline};
+use crate::questions::{self, Question};
+use crate::{format, growth, summary, terminal, timeline};
 use results::published::{self, Table};
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +20,7 @@ pub(crate) struct Chapter {
     pub about: String,
     pub folder: String,
     pub summary: Vec<String>,
+    pub questions: Vec<Question>,
     pub counts: [usize; 3],
     pub grids: Vec<GridView>,
     pub groups: Vec<Group>,
@@ -77,13 +80,13 @@ pub(crate) struct SourceView {
     notes: Vec<String>,
 }
 
-/// The figures of one zone.
+/// Figures that belong together: of one zone, or of one quantity over zones.
 #[derive(Serialize)]
 pub(crate) struct Group {
-    id: String,
-    title: String,
-    main: Vec<Figure>,
-    seconds: Vec<Figure>,
+    pub id: String,
+    pub title: String,
+    pub main: Vec<Figure>,
+    pub seconds: Vec<Figure>,
 }
 
 /// Something to know about trials.
@@ -104,18 +107,6 @@ pub(crate) struct PublishedView {
     head: Vec<String>,
     rows: Vec<(Vec<String>, Vec<String>)>,
     source: SourceView,
-}
-
-/// A trial's row in the appendix.
-#[derive(Serialize)]
-pub(crate) struct TrialView {
-    id: u32,
-    repeat: u32,
-    state: &'static str,
-    params: String,
-    figures: Vec<(String, String)>,
-    remarks: Vec<String>,
-    logs: String,
 }
 
 /// Everything of a run, in words and pictures.
@@ -139,9 +130,10 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
             .unwrap_or_default(),
         // Its name alone: where the run lay is nobody's business who gets the page.
         folder: run.dir.dir().file_name().unwrap_or(run.dir.dir().as_os_str()).to_string_lossy().into_owned(),
-        summary: summary::sentences(run, &grids),
+        summary: summary::sentences(run),
+        questions: questions::all(run, &grids),
         counts: [valid, invalid, failed],
-        groups: groups(run),
+        groups: growth::groups(run).into_iter().chain(groups(run)).collect(),
         invalid: trials
             .iter()
             .filter(|t| t.error.is_none())
@@ -164,7 +156,7 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
         seed: text("seed"),
         plan: run.dir.run_toml().to_owned(),
         published: published_tables(run, &grids),
-        trials: appendix(run),
+        trials: appendix::rows(run),
         grids: grids.iter().map(grid_view).collect(),
     }
 }
@@ -269,7 +261,8 @@ fn groups(run: &Run) -> Vec<Group> {
             }
             let peaks: Vec<&Cell> = cells.iter().filter(|c| c.key.is("peak")).copied().collect();
             main.extend(plots::searches(run, &peaks, &id, &title));
-            main.extend(plots::peaks(run, &peaks, &id, &title));
+            // What the seed has is of no zone of ours: once is enough.
+            main.extend(plots::peaks(run, &peaks, &id, &title, n == 0));
             Group { id, title, main, seconds }
         })
         .filter(|g| !g.main.is_empty() || !g.seconds.is_empty())
@@ -303,6 +296,9 @@ fn machine(environment: &Value) -> Vec<(String, String)> {
                     (Some(name), Some(bytes)) => {
                         (format!("{lead}{}", name.replace('_', " ")), format::memory(bytes))
                     }
+                    (None, Some(bytes)) if k.starts_with("memory") => {
+                        (format!("{lead}{}", k.replace('_', " ")), format::memory(bytes))
+                    }
                     _ => (format!("{lead}{}", k.replace('_', " ")), plain(v)),
                 }));
             }
@@ -329,69 +325,4 @@ fn servers(environment: &Value) -> Vec<(String, String, String)> {
         )
     };
     all.into_iter().flatten().map(of).collect()
-}
-
-/// Metrics of the appendix, where a trial has them.
-const KEY_METRICS: &[(&str, &str)] = &[
-    ("offered_qps", "offered"),
-    ("answered_qps", "answered"),
-    ("sent", "sent"),
-    ("unsent", "unsent"),
-    ("answered", "answered in time"),
-    ("lost", "lost"),
-    ("late", "late"),
-    ("mismatched", "mismatched"),
-    ("truncated", "truncated"),
-    ("latency_p50", "p50"),
-    ("latency_p99", "p99"),
-    ("latency_max", "max"),
-    ("service_latency_p99", "p99 from sending"),
-    ("pacing_error_p99", "pacing error p99"),
-    ("peak_qps", "peak"),
-    ("peak_lower", "lower bound"),
-    ("peak_upper", "upper bound"),
-    ("server_ready", "ready after"),
-    ("server_pss", "PSS"),
-    ("server_rss", "RSS"),
-    ("server_cpu", "server CPU"),
-];
-
-fn appendix(run: &Run) -> Vec<TrialView> {
-    let of = |t: &results::TrialRecord| {
-        let figure = |(metric, word): &(&str, &str)| {
-            let m = t.outcome.metrics.iter().find(|m| m.name == *metric)?;
-            Some(((*word).to_owned(), format::value(m.value, &m.unit)))
-        };
-        let validity = &t.outcome.validity;
-        let mut remarks: Vec<String> = t.error.iter().map(|e| format!("failed: {e}")).collect();
-        remarks.extend(validity.reasons.iter().map(|r| format!("invalid: {r}")));
-        // Their sentences are in the section on validity, once.
-        let mut codes: Vec<String> = validity.warnings.iter().map(|r| r.code.clone()).collect();
-        codes.dedup();
-        remarks.extend(codes);
-        remarks.extend(t.skipped.iter().map(|s| format!("skipped: {s}")));
-        let state = if t.error.is_some() {
-            "failed"
-        } else if t.skipped.is_some() {
-            "skipped"
-        } else if validity.valid {
-            "valid"
-        } else {
-            "invalid"
-        };
-        let same = t.param("kind") == t.param("server");
-        let told = |k: &str| k == "published" || k == "experiment" || (k == "kind" && same);
-        let params = t.params.iter().filter(|(k, _)| !told(k));
-        let folder = run.dir.servers_dir(t.id);
-        TrialView {
-            id: t.id,
-            repeat: t.repeat,
-            state,
-            params: params.map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", "),
-            figures: KEY_METRICS.iter().filter_map(figure).collect(),
-            remarks,
-            logs: folder.strip_prefix(run.dir.dir()).unwrap_or(&folder).display().to_string() + "/",
-        }
-    };
-    run.dir.trials().iter().map(of).collect()
 }

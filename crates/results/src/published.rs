@@ -8,6 +8,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+mod unit;
+
+pub use unit::conversion;
+
 /// Where a cell's value lies in respect of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
@@ -148,6 +152,33 @@ impl Table {
     pub fn cell_at_size(&self, key: &[&str], delegations: u64) -> Option<&Cell> {
         let column = self.columns.iter().find(|c| units::count(c) == Ok(delegations))?;
         self.cell(key, column)
+    }
+
+    /// The unit of the row with these heading cells: its own, or else the table's.
+    pub fn unit_of(&self, key: &[&str]) -> &str {
+        let row = self.rows.iter().find(|r| r.key == key);
+        row.and_then(|r| r.unit.as_deref()).unwrap_or(&self.unit)
+    }
+
+    /// The row with these heading cells as (zone size in delegations, cell), for a table whose columns are zone sizes.
+    /// Empty where there is no such row or the columns are no sizes.
+    pub fn by_size(&self, key: &[&str]) -> Vec<(u64, &Cell)> {
+        let Some(row) = self.rows.iter().find(|r| r.key == key) else { return Vec::new() };
+        let sizes = self.columns.iter().map(|c| units::count(c).ok());
+        sizes.zip(&row.cells).filter_map(|(size, cell)| Some((size?, cell))).collect()
+    }
+
+    /// Where it is from, in short: `RZAIA 2009`, `ISC 2008`.
+    pub fn short_source(&self) -> String {
+        let who = self.id.split('-').next().unwrap_or(&self.id);
+        let who = if who == "nominet" { "Nominet".to_owned() } else { who.to_uppercase() };
+        // The date ends the source, as every table's shows.
+        format!("{who} {}", self.source.rsplit(' ').next().unwrap_or_default())
+    }
+
+    /// The part of [`Table::software`] that begins with `name`, with its version: `BIND 9.6.0-P1`.
+    pub fn version_of(&self, name: &str) -> Option<&str> {
+        self.software.split([',', ';']).map(str::trim).find(|part| part.starts_with(name))
     }
 }
 
@@ -320,6 +351,24 @@ mod tests {
             "nearly30",
         ] {
             assert_eq!(parts(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn rows_and_sources_are_found() {
+        let latency = find("rzaia-3.1").unwrap();
+        let row = latency.by_size(&["BIND", "signed"]);
+        let values: Vec<_> = row.iter().map(|(size, c)| (*size, c.relation, c.value)).collect();
+        assert_eq!(values[2], (100_000, Relation::Exactly, Some(77.7)));
+        assert_eq!(values[4], (10_000_000, Relation::Above, Some(4000.0)));
+        assert!(latency.by_size(&["BIND", "shiny"]).is_empty());
+        assert!(find("isc-6.3.1").unwrap().by_size(&["Linux-Fedora"]).is_empty());
+        assert_eq!(latency.short_source(), "RZAIA 2009");
+        assert_eq!(latency.version_of("NSD"), Some("NSD 3.2.1"));
+        assert_eq!(find("isc-6.3.1").unwrap().short_source(), "ISC 2008");
+        for table in all() {
+            let year = table.short_source().rsplit(' ').next().map(str::parse::<u16>);
+            assert!(matches!(year, Some(Ok(2006..=2009))), "{}: {}", table.id, table.short_source());
         }
     }
 

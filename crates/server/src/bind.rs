@@ -7,6 +7,7 @@
 //! Extra configuration goes into the `options` block. BIND refuses a statement given twice, so a statement of ours
 //! is left out where the extra text has it: `minimal-responses yes; max-udp-size 4096;` just works.
 
+use crate::counted::{Counted, sum};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
@@ -60,6 +61,29 @@ impl NameServer for Bind {
 
     fn stats_file(&self) -> Option<&'static str> {
         Some("named.stats")
+    }
+
+    /// Lines of a number and words in the section on the server; what never happened has no line.
+    fn counted(&self, text: &str) -> Counted {
+        let mut sections = text.split("\n++ ");
+        let Some(section) = sections.find_map(|s| s.strip_prefix("Name Server Statistics ++\n")) else {
+            return Counted::default();
+        };
+        let of = |words: &str| {
+            let mut lines = section.lines().filter_map(|line| line.trim_start().split_once(' '));
+            Some(lines.find(|(_, what)| *what == words).map_or(0, |(n, _)| n.parse().unwrap_or(0)))
+        };
+        Counted {
+            udp: of("UDP queries received"),
+            tcp: of("TCP queries received"),
+            answers: of("responses sent"),
+            truncated: of("truncated responses sent"),
+            dropped: sum([
+                of("queries dropped"),
+                of("duplicate queries received"),
+                of("responses dropped for rate limits"),
+            ]),
+        }
     }
 
     fn judge(&self, line: &str) -> Line {
@@ -178,6 +202,33 @@ fn statements(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_those_of_the_server() {
+        // Of BIND 9.18.
+        let text = "+++ Statistics Dump +++ (1795313095)\n++ Incoming Requests ++\n               17585 QUERY\n\
+                    ++ Outgoing Rcodes ++\n               16043 NOERROR\n\
+                    ++ Name Server Statistics ++\n               17583 IPv4 requests received\n\
+                    \x20                  2 IPv6 requests received\n               13232 requests with EDNS(0) received\n\
+                    \x20                 31 TCP requests received\n               17585 responses sent\n\
+                    \x20                 23 truncated responses sent\n                   4 queries dropped\n\
+                    \x20              17554 UDP queries received\n                  31 TCP queries received\n\
+                    ++ Zone Maintenance Statistics ++\n++ Resolver Statistics ++\n[Common]\n\
+                    \x20                  9 truncated responses sent\n--- Statistics Dump --- (1795313095)\n";
+        let counted = Bind.counted(text);
+        let want = Counted {
+            udp: Some(17_554),
+            tcp: Some(31),
+            answers: Some(17_585),
+            truncated: Some(23),
+            dropped: Some(4),
+        };
+        assert_eq!(counted, want);
+        // What never happened is not in the text.
+        let without = text.replace("                  31 TCP queries received\n", "");
+        assert_eq!(Bind.counted(&without), Counted { tcp: Some(0), ..want });
+        assert_eq!(Bind.counted("rndc: connect failed"), Counted::default());
+    }
 
     #[test]
     fn statements_are_found_at_the_top_level_only() {

@@ -1,5 +1,6 @@
 //! What each server's file has to know.
 
+use crate::counted::Counted;
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::{Kind, ServerSpec};
@@ -127,6 +128,11 @@ pub trait NameServer: Sync {
     /// The file in the folder that counters are written to, where they are not on the tool's output.
     fn stats_file(&self) -> Option<&'static str> {
         None
+    }
+
+    /// What its counters say, from the text that it answers [`Control::Stats`] with; of a text that is none, nothing.
+    fn counted(&self, _text: &str) -> Counted {
+        Counted::default()
     }
 
     /// What a line of the log means.

@@ -7,6 +7,7 @@
 //! section that is there already is added to. Lists (`zone:`, `template:`) refuse an identifier given twice, so the
 //! zone's own settings are changed by a `template:` with `id: default`.
 
+use crate::counted::{Counted, sum};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
@@ -54,6 +55,24 @@ impl NameServer for Knot {
 
     fn log(&self) -> &'static str {
         "knot.log"
+    }
+
+    /// `name[of] = value` lines, which are there with the module `mod-stats` alone: by itself it counts zones. The
+    /// module is not loaded for it, as it costs time with each query; extra configuration may have it.
+    fn counted(&self, text: &str) -> Counted {
+        let of = |lead: &str| {
+            sum(text
+                .lines()
+                .filter_map(|line| line.strip_prefix(lead)?.split_once(" = "))
+                .map(|(_, n)| n.parse().ok()))
+        };
+        Counted {
+            udp: of("mod-stats.request-protocol[udp"),
+            tcp: of("mod-stats.request-protocol[tcp"),
+            answers: of("mod-stats.response-code["),
+            truncated: None,
+            dropped: None,
+        }
     }
 
     fn judge(&self, line: &str) -> Line {
@@ -104,4 +123,23 @@ fn knot_conf(site: &Site<'_>) -> Result<String, Error> {
         origin = spec.zone.origin,
         extra = extra(spec),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_those_of_the_module() {
+        // Of Knot 3.2, with `global-module: mod-stats`.
+        let text = "server.zone-count = 1\nmod-stats.request-protocol[udp4] = 5006\n\
+                    mod-stats.request-protocol[tcp4] = 15\nmod-stats.request-protocol[quic4] = 0\n\
+                    mod-stats.request-protocol[udp6] = 2\nmod-stats.request-protocol[udp4-xdp] = 0\n\
+                    mod-stats.server-operation[query] = 5023\nmod-stats.response-bytes[reply] = 2762631\n\
+                    mod-stats.response-code[NOERROR] = 3522\nmod-stats.response-code[NXDOMAIN] = 1501\n";
+        let want =
+            Counted { udp: Some(5008), tcp: Some(15), answers: Some(5023), truncated: None, dropped: None };
+        assert_eq!(Knot.counted(text), want);
+        assert_eq!(Knot.counted("server.zone-count = 1\n"), Counted::default());
+    }
 }

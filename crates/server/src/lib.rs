@@ -41,6 +41,7 @@
 
 mod bind;
 mod check;
+mod counted;
 mod driver;
 mod error;
 mod external;
@@ -55,6 +56,7 @@ mod start;
 mod tool;
 mod yadifa;
 
+pub use counted::Counted;
 pub use driver::{Capabilities, Control, NameServer, Prepared, Site, driver};
 pub use error::{Cause, Error, Problem};
 pub use found::{Found, installed, package};

@@ -9,6 +9,7 @@
 //! Extra configuration is appended to the `server:` clause, which is the last: it may begin clauses of its own
 //! (`key:`, `pattern:`). The last of two settings wins.
 
+use crate::counted::{Counted, sum};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
@@ -55,6 +56,21 @@ impl NameServer for Nsd {
 
     fn log(&self) -> &'static str {
         "nsd.log"
+    }
+
+    /// `name=value` lines. It does not count answers; connections over TLS are none here.
+    fn counted(&self, text: &str) -> Counted {
+        let of = |name: &str| {
+            let mut pairs = text.lines().filter_map(|line| line.split_once('='));
+            pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok())
+        };
+        Counted {
+            udp: sum([of("num.udp"), of("num.udp6")]),
+            tcp: sum([of("num.tcp"), of("num.tcp6")]),
+            answers: None,
+            truncated: of("num.truncated"),
+            dropped: of("num.dropped"),
+        }
     }
 
     fn judge(&self, line: &str) -> Line {
@@ -115,4 +131,26 @@ fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
         cap = spec.udp_size,
         extra = extra(spec),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_added_over_families_of_addresses() {
+        // Of NSD 4.6.
+        let text = "server0.queries=17563\nnum.queries=17563\ntime.boot=4.737573\nnum.type.A=10591\n\
+                    num.opcode.QUERY=17563\nnum.rcode.NXDOMAIN=15865\nnum.udp=17530\nnum.udp6=2\nnum.tcp=30\nnum.tcp6=1\n\
+                    num.answer_wo_aa=1642\nnum.rxerr=0\nnum.truncated=109\nnum.dropped=3\nzone.master=1\n";
+        let want = Counted {
+            udp: Some(17_532),
+            tcp: Some(31),
+            answers: None,
+            truncated: Some(109),
+            dropped: Some(3),
+        };
+        assert_eq!(Nsd.counted(text), want);
+        assert_eq!(Nsd.counted("error: could not connect"), Counted::default());
+    }
 }

@@ -11,6 +11,7 @@
 //!
 //! Extra configuration is appended; the last of two settings wins. Its checker knows names of settings only.
 
+use crate::counted::{Counted, sum};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::{Error, Problem};
 use crate::log::Line;
@@ -86,6 +87,21 @@ impl NameServer for Powerdns {
 
     fn log(&self) -> &'static str {
         "pdns.log"
+    }
+
+    /// `name=value` pairs with commas between them. It does not count truncated answers.
+    fn counted(&self, text: &str) -> Counted {
+        let of = |name: &str| {
+            let mut pairs = text.trim().split(',').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse().ok())
+        };
+        Counted {
+            udp: of("udp-queries"),
+            tcp: of("tcp-queries"),
+            answers: sum([of("udp-answers"), of("tcp-answers")]),
+            truncated: None,
+            dropped: sum([of("overload-drops"), of("timedout-packets"), of("corrupt-packets")]),
+        }
     }
 
     fn judge(&self, line: &str) -> Line {
@@ -181,6 +197,23 @@ fn after_type(mut lines: impl BufRead, rtype: &[u8]) -> io::Result<Option<[Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_pairs() {
+        // Of PowerDNS 4.7.
+        let text = "backend-queries=72246,corrupt-packets=2,noerror-packets=0,overload-drops=1,packetcache-hit=94,\
+                    tcp-answers=5,tcp-answers-bytes=900,tcp-queries=6,tcp4-queries=6,timedout-packets=4,udp-answers=17493,\
+                    udp-answers-bytes=8599313,udp-queries=17495,udp4-queries=17493,udp6-queries=2,xfr-queue=0,\n";
+        let want = Counted {
+            udp: Some(17_495),
+            tcp: Some(6),
+            answers: Some(17_498),
+            truncated: None,
+            dropped: Some(7),
+        };
+        assert_eq!(Powerdns.counted(text), want);
+        assert_eq!(Powerdns.counted("Fatal error"), Counted::default());
+    }
 
     #[test]
     fn nsec3_parameters_and_opt_out_come_from_the_zone_file() {

@@ -28,6 +28,7 @@
 //! Extra configuration is appended: containers (`<main>` ... `</main>`) may be opened again, and the last of two
 //! settings wins.
 
+use crate::counted::{Counted, sum};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
@@ -94,6 +95,27 @@ impl NameServer for Yadifa {
 
     fn log(&self) -> &'static str {
         "yadifad.log"
+    }
+
+    /// Groups of `name=value` in brackets, each after its name: messages over UDP and TCP, and answers over each by their
+    /// code, truncated ones (`TR`) once more.
+    fn counted(&self, text: &str) -> Counted {
+        let group = |name: &str| {
+            let (_, rest) = text.split_once(&format!(" {name} ("))?;
+            let pairs = rest.split(')').next()?.split_whitespace().filter_map(|pair| pair.split_once('='));
+            Some(pairs.filter_map(|(k, v)| Some((k, v.parse().ok()?))).collect::<Vec<(&str, u64)>>())
+        };
+        let of = |name: &str, wanted: &dyn Fn(&str) -> bool| {
+            sum(group(name)?.into_iter().map(|(key, value)| wanted(key).then_some(value)))
+        };
+        let answers = |wanted: &dyn Fn(&str) -> bool| sum([of("udpa", wanted), of("tcpa", wanted)]);
+        Counted {
+            udp: of("udp", &|key| key == "in"),
+            tcp: of("tcp", &|key| key == "in"),
+            answers: answers(&|key| key != "TR"),
+            truncated: answers(&|key| key == "TR"),
+            dropped: sum([of("udp", &|key| key == "dr"), of("tcp", &|key| key == "dr")]),
+        }
     }
 
     fn judge(&self, line: &str) -> Line {
@@ -192,4 +214,26 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
         origin = spec.zone.origin,
         extra = extra(spec),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_in_groups() {
+        // Of YADIFA 2.6.4.
+        let text = "2026-11-22 02:36:00.139882 |    825 | yadifad  | stats    | I | udp (in=4860 qr=4860 ni=0 up=0 dr=1 \
+                    st=2665193 un=0 rf=3406) tcp (in=2 qr=2 ni=0 up=0 dr=0 st=1325 un=0 rf=0 ax=0 ix=0 ov=6) udpa (OK=3409 \
+                    FE=0 SF=6 NE=1445 NI=0 RE=0 BA=0 TR=4) tcpa (OK=0 FE=0 SF=0 NE=2 NI=0 RE=0 BA=0 TR=0) rrl (sl=0 dr=9)";
+        let want = Counted {
+            udp: Some(4860),
+            tcp: Some(2),
+            answers: Some(4862),
+            truncated: Some(4),
+            dropped: Some(1),
+        };
+        assert_eq!(Yadifa.counted(text), want);
+        assert_eq!(Yadifa.counted(""), Counted::default());
+    }
 }

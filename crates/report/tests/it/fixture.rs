@@ -38,7 +38,7 @@ pub fn environment() -> Value {
         "command": "dnsrack experiment run layout-fixture -o runs/fixture --set note='<b>not markup</b>'",
         "seed": 1,
         "machine": {
-            "cpu": "Made-up CPU @ 2.50GHz", "cores": 2, "memory_bytes": 8_254_955_520_u64, "kernel": "6.1.0-18-amd64",
+            "cpu": "Made-up CPU @ 2.50GHz", "cores": 2, "memory": 8_254_955_520_u64, "kernel": "6.1.0-18-amd64",
             "hypervisor": "kvm", "governor": null, "steal_percent": 0.4, "netem": false, "rootless": false,
             "sysctls": {"net.core.rmem_max": "212992", "net.core.netdev_max_backlog": "1000"},
         },

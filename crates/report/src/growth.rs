@@ -1,0 +1,366 @@
+//! Figures over the zone's size: a line for each server on one type of zone, and the seed's own, dashed, beside it.
+
+use crate::cells::{self, Cell, Key, Run, State};
+use crate::past::{self, Past};
+use crate::plots::{self, Entry, Figure};
+use crate::svg::{self, Axis, Plot};
+use crate::view::Group;
+use crate::{costs, format};
+use measure::units;
+use results::published::{self, Relation, Table};
+
+/// A published table and the heading of one of its rows, for a kind of server and the zone of a cell.
+type Published = Box<dyn Fn(&str, &Key) -> Option<(&'static Table, Vec<String>)>>;
+
+/// Something that may change as the zone grows.
+struct Quantity {
+    id: String,
+    /// `Memory (PSS)`.
+    title: String,
+    /// As figures have it: `B`, `s`, `ns`, `%`, `1/s`.
+    unit: &'static str,
+    /// By what they are divided at an axis, so that its ticks are round.
+    scale: f64,
+    /// A value at an axis, divided.
+    tick: fn(f64) -> String,
+    /// What a published figure is, where it is not the same thing.
+    remark: &'static str,
+    /// The published table of a kind of server, for the zones of a cell, and the row's heading.
+    table: Published,
+}
+
+/// A line of a plot: its points, those of trials that are not valid, and those of which only a bound is known.
+struct Line {
+    name: String,
+    style: usize,
+    past: bool,
+    points: Vec<(f64, f64)>,
+    /// At a size: low and high.
+    intervals: Vec<(f64, f64, f64)>,
+    invalid: Vec<(f64, f64)>,
+    /// At a size: the bound, and whether the value is above it.
+    bounds: Vec<(f64, f64, bool)>,
+}
+
+impl Line {
+    fn new(name: String, style: usize) -> Self {
+        let (points, intervals) = (Vec::new(), Vec::new());
+        Self { name, style, past: false, points, intervals, invalid: Vec::new(), bounds: Vec::new() }
+    }
+
+    fn of_past(past: &Past, style: usize) -> Self {
+        let mut line = Self { past: true, ..Self::new(past.name.clone(), style) };
+        for (size, value, relation) in &past.points {
+            match relation {
+                Relation::Above => line.bounds.push((*size, *value, true)),
+                Relation::Below => line.bounds.push((*size, *value, false)),
+                Relation::Exactly | Relation::About | Relation::Missing => line.points.push((*size, *value)),
+            }
+        }
+        line
+    }
+
+    /// All values that must be on the axis.
+    fn ys(&self) -> impl Iterator<Item = f64> {
+        let intervals = self.intervals.iter().flat_map(|i| [i.1, i.2]);
+        let single = self.points.iter().chain(&self.invalid).map(|p| p.1);
+        single.chain(self.bounds.iter().map(|b| b.1)).chain(intervals)
+    }
+
+    fn divided(mut self, by: f64) -> Self {
+        self.points.iter_mut().chain(&mut self.invalid).for_each(|p| p.1 /= by);
+        self.intervals.iter_mut().for_each(|i| (i.1, i.2) = (i.1 / by, i.2 / by));
+        self.bounds.iter_mut().for_each(|b| b.1 /= by);
+        self
+    }
+
+    fn xs(&self) -> impl Iterator<Item = f64> {
+        self.points.iter().chain(&self.invalid).map(|p| p.0).chain(self.bounds.iter().map(|b| b.0))
+    }
+}
+
+/// A group of figures for each quantity that the run has at two sizes or more.
+pub(crate) fn groups(run: &Run) -> Vec<Group> {
+    let by_family = |bind: &'static str, nsd: &'static str| {
+        move |kind: &str, key: &Key| Some((costs::table(bind, nsd, kind)?, vec![key.family.clone()]))
+    };
+    let of = |measure: &'static str, metric: &'static str| {
+        (move |c: &Cell| c.key.is(measure), move |c: &Cell| c.metric(metric))
+    };
+    let memory = |id: &str, title: &str, remark| Quantity {
+        id: id.into(),
+        title: title.into(),
+        unit: "B",
+        scale: (1u64 << 30) as f64,
+        tick: |v| format!("{} GiB", plots::tick_number(&format::significant(v))),
+        remark,
+        table: Box::new(by_family("rzaia-2.1", "rzaia-2.2")),
+    };
+    let time = |id: &str, title: &str, bind, nsd| Quantity {
+        id: id.into(),
+        title: title.into(),
+        unit: "s",
+        scale: 1.0,
+        tick: |v| trim(&format::seconds(v)),
+        remark: "",
+        table: Box::new(by_family(bind, nsd)),
+    };
+    let mut all = Vec::new();
+    let pss = memory("pss", "Memory (PSS)", "virtual size");
+    let (keep, value) = of("memory", "server_pss");
+    all.extend(group(run, &pss, keep, value));
+    all.extend(relative(run, &pss, keep, value));
+    let (keep, value) = of("memory", "server_virtual");
+    all.extend(group(run, &memory("virtual", "Virtual size", ""), keep, value));
+    let start = time("start", "Time from the start to the first right answer", "rzaia-4.1", "rzaia-4.3");
+    let (keep, value) = of("load", "server_ready");
+    all.extend(group(run, &start, keep, value));
+    let reload = time("reloading", "Time to reload", "rzaia-4.2", "rzaia-4.4");
+    let (keep, value) = of("load", "reload_seconds");
+    all.extend(group(run, &reload, keep, value));
+    for rate in run.distinct("latency", |k| k.rate.clone()).into_iter().flatten() {
+        all.extend(latency(run, &rate));
+    }
+    let peak = Quantity {
+        id: "peak".into(),
+        title: "Peak query rate".into(),
+        unit: "1/s",
+        scale: 1.0,
+        tick: plots::rate_tick,
+        remark: "",
+        table: Box::new(|_, _| None),
+    };
+    let (keep, value) = of("peak", "peak_qps");
+    all.extend(group(run, &peak, keep, value));
+    all
+}
+
+fn latency(run: &Run, rate: &str) -> Option<Group> {
+    let qps = rate.parse::<f64>();
+    // As in the tables: the seed's rate is the condition for its cells to stand beside.
+    let table = published::find("rzaia-3.1").filter(|t| qps == Ok(5000.0) && run.wants(&t.id));
+    let heading = |kind: &str, key: &Key| {
+        let signed = if key.signed { "signed" } else { "unsigned" };
+        Some(vec![crate::grid::software(kind)?.to_owned(), signed.to_owned()])
+    };
+    let quantity = Quantity {
+        id: format!("median-{rate}"),
+        title: format!("Median latency at {}", qps.as_ref().map_or(rate.to_owned(), |r| format::rate(*r))),
+        unit: "ns",
+        scale: 1.0,
+        tick: plots::tick,
+        remark: "",
+        table: Box::new(move |kind, key| Some((table?, heading(kind, key)?))),
+    };
+    let keep = |c: &Cell| c.key.is("latency") && c.key.rate.as_deref() == Some(rate);
+    group(run, &quantity, keep, |c| c.latency(0.5, run.deadline))
+}
+
+/// Different kinds of zones among cells, in order of appearance.
+fn rows(cells: &[&Cell]) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    for cell in cells {
+        if !rows.contains(&cell.key.row()) {
+            rows.push(cell.key.row());
+        }
+    }
+    rows
+}
+
+/// A quantity's figures, one for each type of zone that was measured at two sizes or more.
+fn group(
+    run: &Run,
+    quantity: &Quantity,
+    keep: impl Fn(&Cell) -> bool,
+    value: impl Fn(&Cell) -> Option<cells::Figure>,
+) -> Option<Group> {
+    let cells: Vec<&Cell> = run.cells.iter().filter(|c| keep(c)).collect();
+    let figures = rows(&cells).into_iter().enumerate().filter_map(|(n, row)| {
+        let of_row: Vec<&Cell> = cells.iter().filter(|c| c.key.row() == row).copied().collect();
+        let mut lines: Vec<Line> =
+            run.servers.iter().filter_map(|s| measured(run, quantity, s, &of_row, &value)).collect();
+        if !grows(&lines) {
+            return None;
+        }
+        let mut notes = Vec::new();
+        for (i, kind) in past::KINDS.iter().enumerate() {
+            let Some((table, heading)) = (quantity.table)(kind, &of_row[0].key) else { continue };
+            let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+            if let Some(past) = past::past(run, table, kind, &heading, quantity.unit) {
+                lines.push(Line::of_past(&past, past.style.unwrap_or(run.servers.len() + i)));
+                notes.extend(past.notes);
+            }
+        }
+        let lines: Vec<Line> = lines.into_iter().map(|l| l.divided(quantity.scale)).collect();
+        let what = format!("{} over the zone’s size, {row}", quantity.title);
+        let (low, high) = plots::ends(lines.iter().flat_map(Line::ys))?;
+        let y = Axis::log(&quantity.title, low, high, quantity.tick);
+        let trials = of_row.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
+        draw(&format!("over-{}-{n}", quantity.id), &what, quantity.remark, y, &lines, &notes, trials)
+    });
+    let main: Vec<Figure> = figures.collect();
+    let title = format!("{} over the zone’s size", quantity.title);
+    (!main.is_empty()).then(|| Group {
+        id: format!("over-{}", quantity.id),
+        title,
+        main,
+        seconds: Vec::new(),
+    })
+}
+
+/// Whether anything was measured at two sizes.
+fn grows(lines: &[Line]) -> bool {
+    let mut sizes: Vec<f64> = lines.iter().flat_map(Line::xs).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    sizes.len() > 1
+}
+
+/// A server's line on one type of zone.
+fn measured(
+    run: &Run,
+    quantity: &Quantity,
+    server: &str,
+    cells: &[&Cell],
+    value: impl Fn(&Cell) -> Option<cells::Figure>,
+) -> Option<Line> {
+    let mut line = Line::new(server.to_owned(), run.style(server));
+    let mut mine: Vec<&&Cell> = cells.iter().filter(|c| c.key.server == server).collect();
+    mine.sort_by_key(|c| c.key.size);
+    for cell in mine {
+        let (Some(size), Some(figure)) = (cell.key.size, value(cell)) else { continue };
+        let (size, deadline) = (size as f64, run.deadline as f64);
+        if cell.state() != State::Valid {
+            line.invalid.push((size, figure.value));
+        } else if quantity.unit == "ns" && figure.value > deadline {
+            line.bounds.push((size, deadline, true));
+        } else {
+            line.points.push((size, figure.value));
+            line.intervals.extend(figure.interval.map(|i| (size, i.low, i.high)));
+        }
+    }
+    let any = line.xs().next().is_some();
+    any.then_some(line)
+}
+
+/// RZAIA's figures 2.3 and 2.5: each type of zone relative to the first one, server by server.
+fn relative(
+    run: &Run,
+    quantity: &Quantity,
+    keep: impl Fn(&Cell) -> bool,
+    value: impl Fn(&Cell) -> Option<cells::Figure>,
+) -> Option<Group> {
+    let cells: Vec<&Cell> = run.cells.iter().filter(|c| keep(c)).collect();
+    let families = rows(&cells);
+    let base = families.iter().position(|f| f == costs::BASE)?;
+    let figures = run.servers.iter().enumerate().filter_map(|(n, server)| {
+        let (mut lines, mut notes) = (Vec::new(), Vec::new());
+        let of_family = |family: &str| {
+            let mine: Vec<&Cell> = cells.iter().filter(|c| c.key.row() == family).copied().collect();
+            Some((measured(run, quantity, server, &mine, &value)?, mine[0]))
+        };
+        let (of_base, _) = of_family(&families[base])?;
+        let over = |points: &[(f64, f64)], base: &[(f64, f64)]| -> Vec<(f64, f64)> {
+            let at = |size: f64| base.iter().find(|p| p.0 == size).map(|p| p.1);
+            points.iter().filter_map(|p| Some((p.0, p.1 / at(p.0)?))).collect()
+        };
+        let kind = run.kinds().nth(n)?;
+        let published = |key: &Key| {
+            let (table, heading) = (quantity.table)(kind, key)?;
+            let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+            past::past(run, table, kind, &heading, quantity.unit)
+        };
+        for (style, family) in families.iter().enumerate().filter(|(i, _)| *i != base) {
+            let Some((line, cell)) = of_family(family) else { continue };
+            let points = over(&line.points, &of_base.points);
+            lines.push(Line { points, ..Line::new(family.clone(), style) });
+            let key = Key { family: costs::BASE.into(), ..cell.key.clone() };
+            if let (Some(past), Some(base)) = (published(&cell.key), published(&key)) {
+                let (line, base) = (Line::of_past(&past, style), Line::of_past(&base, style));
+                let points = over(&line.points, &base.points);
+                let name = format!("{family}, {}", past.name);
+                lines.push(Line { points, past: true, ..Line::new(name, style) });
+                notes.extend(past.notes.iter().map(|note| format!("{family}, {note}")));
+            }
+        }
+        lines.retain(|l| !l.points.is_empty());
+        if !grows(&lines) {
+            return None;
+        }
+        let what = format!("{} of {server} relative to {}", quantity.title, costs::BASE);
+        let high = lines.iter().flat_map(Line::ys).fold(1.0, f64::max);
+        let y =
+            Axis::linear(&format!("times that of {}", costs::BASE), high, |v| trim(&format::significant(v)));
+        let trials = cells.iter().filter(|c| c.key.server == *server);
+        let trials = trials.flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
+        draw(&format!("relative-{}-{n}", quantity.id), &what, quantity.remark, y, &lines, &notes, trials)
+    });
+    let main: Vec<Figure> = figures.collect();
+    let title = format!("{} relative to {}", quantity.title, costs::BASE);
+    (!main.is_empty()).then(|| Group {
+        id: format!("relative-{}", quantity.id),
+        title,
+        main,
+        seconds: Vec::new(),
+    })
+}
+
+fn draw(
+    id: &str,
+    what: &str,
+    remark: &str,
+    y: Axis,
+    lines: &[Line],
+    notes: &[String],
+    trials: Vec<u32>,
+) -> Option<Figure> {
+    let (first, last) = plots::ends(lines.iter().flat_map(Line::xs))?;
+    let x = Axis::log("delegations", first, last, |v| units::short(v as u64));
+    let mut plot = Plot::new(x, y);
+    // What was measured lies on top.
+    for line in lines.iter().filter(|l| l.past).chain(lines.iter().filter(|l| !l.past)) {
+        let class = if line.past { "past" } else { "solid" };
+        line.intervals.iter().for_each(|(x, low, high)| plot.interval(*x, *low, *high, line.style));
+        line.bounds.iter().for_each(|(x, y, above)| plot.bound(*x, *y, line.style, *above, class));
+        line.invalid.iter().for_each(|(x, y)| plot.point(*x, *y, line.style, true));
+        plot.curve(&line.points, line.style, class);
+    }
+    let mut caption = format!("{what}.");
+    let past = lines.iter().any(|l| l.past);
+    if past {
+        let remark = if remark.is_empty() { String::new() } else { format!(", {remark}") };
+        caption += &format!(" Dashed: published{remark}, on that time’s hardware.");
+    }
+    if lines.iter().any(|l| !l.bounds.is_empty()) {
+        caption += " An arrow stands where only a bound is known.";
+    }
+    if lines.iter().any(|l| !l.invalid.is_empty()) {
+        caption += " Faint: no valid trial.";
+    }
+    if !notes.is_empty() {
+        caption += &format!(" Published without a figure that could be drawn: {}.", notes.join("; "));
+    }
+    let legend = |l: &Line| Entry {
+        swatch: svg::swatch(l.style, if l.past { "past" } else { "solid" }),
+        text: l.name.clone(),
+    };
+    let about = format!("By delegations (logarithmic), for {}.", format::list(&names(lines)));
+    Some(Figure {
+        id: id.to_owned(),
+        svg: plot.finish(what, &about),
+        caption,
+        legend: lines.iter().map(legend).collect(),
+        trials,
+    })
+}
+
+fn names(lines: &[Line]) -> Vec<String> {
+    lines.iter().map(|l| l.name.clone()).collect()
+}
+
+/// `1.00 GiB` as `1 GiB`.
+pub(crate) fn trim(text: &str) -> String {
+    let (number, rest) = text.split_once(' ').map_or((text, ""), |(n, r)| (n, r));
+    let number = plots::tick_number(number);
+    if rest.is_empty() { number } else { format!("{number} {rest}") }
+}

@@ -1,0 +1,82 @@
+//! What the seeds published, as series and bars to be drawn beside what was measured.
+
+use crate::cells::Run;
+use crate::grid::software;
+use crate::svg::{Bar, STYLES};
+use results::published::{self, Relation, Table};
+
+/// The kinds of servers that RZAIA measured.
+pub(crate) const KINDS: [&str; 2] = ["bind", "nsd"];
+
+/// A published point: zone size, value in the unit asked for, and how the true value lies to it.
+pub(crate) type Point = (f64, f64, Relation);
+
+/// A row of a published table over the zone's size.
+#[derive(Debug)]
+pub(crate) struct Past {
+    /// `BIND 9.6.0-P1 (RZAIA 2009)`.
+    pub name: String,
+    /// The first server of the run that is of the same kind, or none.
+    pub style: Option<usize>,
+    pub points: Vec<Point>,
+    /// The cells that are no point, each in words.
+    pub notes: Vec<String>,
+}
+
+/// The published row of a kind of server, with its figures in `unit`; none where the table has no such row or measures
+/// something else.
+///
+/// A cell with a footnote is none of the column's own (RZAIA's † is of another zone): it is told, not drawn.
+pub(crate) fn past(run: &Run, table: &Table, kind: &str, heading: &[&str], unit: &str) -> Option<Past> {
+    let scale = published::conversion(table.unit_of(heading), unit)?;
+    let software = software(kind)?;
+    let name = format!("{} ({})", table.version_of(software).unwrap_or(software), table.short_source());
+    let (mut points, mut notes) = (Vec::new(), Vec::new());
+    for (size, cell) in table.by_size(heading) {
+        let at = measure::units::short(size);
+        match (cell.value, &cell.mark) {
+            (Some(value), None) => points.push((size as f64, value * scale, cell.relation)),
+            (_, mark) => {
+                let note = mark.as_ref().and_then(|m| table.footnotes.get(m));
+                let note = note.map_or_else(String::new, |n| format!(" ({})", n.trim_end_matches('.')));
+                notes.push(format!("{software} at {at}: {}{note}", cell.text));
+            }
+        }
+    }
+    let style = run.kinds().position(|of| of == kind);
+    (!points.is_empty()).then_some(Past { name, style, points, notes })
+}
+
+/// The rows of the published tables of peak rates that the run asks for, as bars: the mean over a row's columns, or its
+/// total, and its columns as dots. With them, the tables that they are from.
+pub(crate) fn peaks(run: &Run) -> (Vec<Bar>, Vec<&'static Table>) {
+    let is_peak =
+        |t: &&Table| t.unit == "1/s" && (t.row_titles == ["OS"] || t.columns.iter().any(|c| c == "Total"));
+    let tables: Vec<&Table> = published::all().iter().filter(|t| run.wants(&t.id)).filter(is_peak).collect();
+    let mut bars = Vec::new();
+    for table in &tables {
+        for row in &table.rows {
+            let total = table.columns.iter().position(|c| c == "Total");
+            let cells = match total {
+                Some(at) => &row.cells[at..=at],
+                None => &row.cells[..],
+            };
+            let numbers: Vec<f64> = cells
+                .iter()
+                .filter(|c| matches!(c.relation, Relation::Exactly | Relation::About))
+                .filter_map(|c| c.value)
+                .collect();
+            let Some(value) = results::stats::mean(&numbers) else { continue };
+            bars.push(Bar {
+                name: row.key.join(", "),
+                style: STYLES - 2,
+                value,
+                text: crate::format::significant(value),
+                bounds: None,
+                points: if numbers.len() > 1 { numbers } else { Vec::new() },
+                class: "past",
+            });
+        }
+    }
+    (bars, tables)
+}

@@ -1,0 +1,126 @@
+//! RZAIA, chapter 6 and section 3.3: truncated answers, TCP, and floods.
+
+use super::{Question, distinct, each_server, question, span};
+use crate::cells::{Cell, Run, State};
+use crate::format;
+use results::published;
+
+/// The share of good queries, in per cent, that must be answered for them to have survived.
+const SURVIVED: f64 = 99.0;
+
+pub(super) fn questions(run: &Run) -> Vec<Question> {
+    let mut all = Vec::new();
+    if run.dir.trials().iter().any(|t| t.param("transport") == Some("udp+tcp")) {
+        all.extend(truncated(run));
+        all.extend(over_tcp(run));
+    }
+    all.extend(flood(run));
+    all
+}
+
+fn valid<'a>(run: &'a Run<'a>) -> impl Iterator<Item = &'a Cell<'a>> {
+    run.cells.iter().filter(|c| c.key.is("latency") && c.state() == State::Valid)
+}
+
+fn value(cell: &Cell, metric: &str) -> Option<f64> {
+    cell.metric(metric).map(|f| f.value)
+}
+
+/// The least and the greatest, in per cent.
+fn range((low, high): (f64, f64)) -> String {
+    let (low, high) = (format::percent(low), format::percent(high));
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
+fn truncated(run: &Run) -> Option<Question> {
+    let share = |c: &Cell| Some(100.0 * value(c, "truncated")? / value(c, "answered").filter(|n| *n > 0.0)?);
+    let rows = distinct(valid(run), |c| c.key.row());
+    let of = |row: &String| {
+        Some(format!("{row} {}", range(span(valid(run).filter(|c| c.key.row() == *row), share)?)))
+    };
+    let all: Vec<String> = rows.iter().filter_map(of).collect();
+    let mut answers = Vec::new();
+    if !all.is_empty() {
+        answers.push(format!("Of the answers over UDP, over servers and sizes: {}.", all.join("; ")));
+    }
+    if let Some(table) = published::find("rzaia-text-truncated").filter(|t| run.wants(&t.id)) {
+        let cell = |column: &str| {
+            Some(table.cell(&["Executive summary", "root servers", "answers over UDP"], column)?.text.clone())
+        };
+        let seed = cell("least").zip(cell("most"));
+        answers.extend(seed.map(|(least, most)| {
+            format!("{}: {least} to {most} % of the answers of a signed root.", table.short_source())
+        }));
+    }
+    question("How many answers get truncated?", answers)
+}
+
+fn over_tcp(run: &Run) -> Option<Question> {
+    let back = each_server(run, |server| {
+        let sum = |metric: &str| {
+            let values: Vec<f64> =
+                valid(run).filter(|c| c.key.server == server).filter_map(|c| value(c, metric)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>())
+        };
+        let (sent, answered) = (sum("tcp_retries_sent")?, sum("tcp_retries_answered")?);
+        let mut text = match sent > 0.0 {
+            true => format!("{server} {} of {sent:.0} answered", format::percent(100.0 * answered / sent)),
+            false => format!("{server} had none"),
+        };
+        let mine = || valid(run).filter(|c| c.key.server == server);
+        if let Some((_, open)) = span(mine(), |c| value(c, "tcp_open_max")).filter(|s| s.1 > 0.0) {
+            text += &format!(", {open:.0} connections at once at most");
+        }
+        if let Some((_, slow)) = span(mine(), |c| value(c, "tcp_retries_latency_p99")).filter(|s| s.1 > 0.0) {
+            text += &format!(", 99 % within {}", format::latency(slow * 1e3));
+        }
+        Some(text)
+    });
+    let back = back.map(|b| format!("Each truncated answer was asked again: {b}."));
+    question("What comes back over TCP?", back.into_iter().collect())
+}
+
+/// The good queries beside the greatest flood, and without one.
+fn flood(run: &Run) -> Option<Question> {
+    let flood = |c: &Cell| value(c, "background_sent").filter(|n| *n > 0.0);
+    valid(run).find(|c| flood(c).is_some())?;
+    let rate = |c: &Cell| c.key.rate.as_deref().and_then(|r| r.parse::<f64>().ok()).unwrap_or(0.0);
+    let p99 = |c: &Cell| Some(format::latency(c.latency(0.99, run.deadline)?.value.min(run.deadline as f64)));
+    let (mut answers, mut hurt) = (Vec::new(), Vec::new());
+    for (family, size) in distinct(valid(run), |c| (c.key.family.clone(), c.key.size)) {
+        let mut texts = Vec::new();
+        for server in &run.servers {
+            let mine = || {
+                let here = valid(run).filter(|c| c.key.family == family && c.key.size == size);
+                here.filter(|c| c.key.server == *server)
+            };
+            let worst = mine().filter(|c| flood(c).is_some()).max_by(|a, b| rate(a).total_cmp(&rate(b)));
+            let Some(worst) = worst else { continue };
+            let Some(good) = value(worst, "answered_in_deadline_share") else { continue };
+            if good < SURVIVED && !hurt.contains(server) {
+                hurt.push(server.clone());
+            }
+            let alone = mine().find(|c| flood(c).is_none()).and_then(p99);
+            texts.push(format!(
+                "{server} {} of the good queries answered, 99 % within {}{} ({})",
+                format::percent(good),
+                p99(worst).unwrap_or_default(),
+                alone.map_or_else(String::new, |t| format!(", without it {t}")),
+                worst.key.variant.as_deref().unwrap_or("the flood"),
+            ));
+        }
+        if !texts.is_empty() {
+            let size = size.map_or_else(String::new, |n| format!(", {}", measure::units::short(n)));
+            answers.push(format!("{family}{size}: {}.", texts.join("; ")));
+        }
+    }
+    let verdict = match hurt.as_slice() {
+        [] => format!("Yes: every server answered at least {SURVIVED} % of it under the greatest flood."),
+        hurt => format!(
+            "Not with {}: less than {SURVIVED} % of it was answered under the greatest flood.",
+            format::list(hurt)
+        ),
+    };
+    answers.insert(0, verdict);
+    question("Does good traffic survive a flood?", answers)
+}
