@@ -5,6 +5,9 @@ use crate::cells::{Cell, Run, State};
 use crate::format;
 use measure::units;
 
+/// The share of queries, in per cent, that a server must answer to be there.
+const ANSWERED: f64 = 99.0;
+
 /// What pages add to a size, and the period of probes to a time.
 const NOISE: (f64, f64) = (0.002, 0.01);
 
@@ -182,8 +185,19 @@ pub(super) fn loading(run: &Run) -> Vec<Question> {
             worst.map_or_else(String::new, |w| format!(", 99 % within {}", format::latency(w.1 * 1e3)));
         Some(format!("{server} at least {}{silent}{worst}", format::percent(least)))
     });
-    let meanwhile =
-        meanwhile.map(|m| format!("Of the queries in the seconds of a reload, on the zones of {at}: {m}."));
+    let answered: Vec<(&String, f64)> = run
+        .servers
+        .iter()
+        .filter_map(|s| Some((s, span(here(s), |c| Some(c.metric("reloading_answered_share")?.value))?.0)))
+        .collect();
+    let silent: Vec<String> = answered.iter().filter(|a| a.1 < ANSWERED).map(|a| a.0.clone()).collect();
+    let of = format!("{ANSWERED} % of the queries, on the zones of {at}");
+    let verdict = match silent.as_slice() {
+        [] => format!("Yes: at least {of}"),
+        some if some.len() == answered.len() => format!("Not all: less than {of}"),
+        some => format!("Not all with {}: less than {of}", format::list(some)),
+    };
+    let meanwhile = meanwhile.map(|m| format!("{verdict}. In the seconds of a reload: {m}."));
     all.extend(question("Does it answer while it reloads?", meanwhile.into_iter().collect()));
     let memory = each_server(run, |server| {
         let (_, high) = span(here(server), |c| {
