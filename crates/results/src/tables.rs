@@ -7,8 +7,9 @@ use arrow::datatypes::{DataType, Field, Schema};
 use measure::{Histogram, Metric, Named, Reason};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
@@ -50,10 +51,33 @@ fn schema(columns: &[Column]) -> Arc<Schema> {
     ))
 }
 
+/// How columns are written. Whole numbers rise, or stay, from row to row: their differences take a few bits each, where
+/// a dictionary of them would be as long as they are.
+fn properties(columns: &[Column]) -> WriterProperties {
+    let mut all = WriterProperties::builder().set_compression(Compression::SNAPPY);
+    for (name, kind, _) in columns {
+        if matches!(kind, DataType::UInt32 | DataType::UInt64) {
+            let column = ColumnPath::from(*name);
+            all = all
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    all.build()
+}
+
 fn write(columns: &[Column], arrays: Vec<ArrayRef>, out: &mut (impl Write + Send)) -> Result<(), String> {
+    write_as(properties(columns), columns, arrays, out)
+}
+
+fn write_as(
+    properties: WriterProperties,
+    columns: &[Column],
+    arrays: Vec<ArrayRef>,
+    out: &mut (impl Write + Send),
+) -> Result<(), String> {
     let schema = schema(columns);
     let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(|e| e.to_string())?;
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let mut writer = ArrowWriter::try_new(out, schema, Some(properties)).map_err(|e| e.to_string())?;
     writer.write(&batch).map_err(|e| e.to_string())?;
     writer.close().map(|_| ()).map_err(|e| e.to_string())
@@ -98,6 +122,10 @@ pub(crate) fn write_trials(trials: &[TrialRecord], out: &mut (impl Write + Send)
 
 /// Rows of `latency.parquet`: the non-empty buckets; an empty histogram is one row with count 0.
 pub(crate) fn write_latency(trials: &[TrialRecord], out: &mut (impl Write + Send)) -> Result<(), String> {
+    write(LATENCY, latency(trials), out)
+}
+
+fn latency(trials: &[TrialRecord]) -> Vec<ArrayRef> {
     let (mut id, mut name) = (UInt32Builder::new(), StringBuilder::new());
     let (mut low, mut high, mut count) = (UInt64Builder::new(), UInt64Builder::new(), UInt64Builder::new());
     for t in trials {
@@ -112,14 +140,13 @@ pub(crate) fn write_latency(trials: &[TrialRecord], out: &mut (impl Write + Send
             }
         }
     }
-    let arrays: Vec<ArrayRef> = vec![
+    vec![
         Arc::new(id.finish()),
         Arc::new(name.finish()),
         Arc::new(low.finish()),
         Arc::new(high.finish()),
         Arc::new(count.finish()),
-    ];
-    write(LATENCY, arrays, out)
+    ]
 }
 
 /// Rows of `series.parquet`, as the records have them.
@@ -275,5 +302,49 @@ pub fn fuzz_tables(folder: &Path, bytes: &[u8]) {
         for columns in [TRIALS, LATENCY, SERIES] {
             let _ = read(&path, columns, &mut |_| Ok(()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::metadata::ParquetMetaDataReader;
+
+    fn records() -> Vec<TrialRecord> {
+        let mut draw = measure::Seed(5).draw("tables", 0);
+        let record = |id: u32| {
+            let mut record = TrialRecord { id, repeat: 1, ..TrialRecord::default() };
+            let mut histogram = Histogram::default();
+            (0..5000).for_each(|_| histogram.record(50_000 + draw.below(5_000_000)));
+            record.outcome.histograms = vec![Named::new("latency", histogram)];
+            record
+        };
+        (1..4).map(record).collect()
+    }
+
+    /// The size of a table with the histograms of some trials, and what is read from it.
+    fn kept(trials: &[TrialRecord], properties: WriterProperties) -> (u64, Vec<TrialRecord>, bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let create = |name: &str| File::create(path(name)).unwrap();
+        write_as(properties, LATENCY, latency(trials), &mut create("latency")).unwrap();
+        write_trials(trials, &mut create("trials")).unwrap();
+        write_series(trials, &mut create("series")).unwrap();
+        let read = read_all(&path("trials"), &path("latency"), &path("series")).unwrap();
+        let file = File::open(path("latency")).unwrap();
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
+        let mut encodings = metadata.row_group(0).columns()[2].encodings();
+        (file.metadata().unwrap().len(), read, encodings.any(|e| e == Encoding::DELTA_BINARY_PACKED))
+    }
+
+    #[test]
+    fn histograms_take_less_than_half_of_what_they_did_and_older_files_are_read() {
+        let trials = records();
+        let (size, read, packed) = kept(&trials, properties(LATENCY));
+        let before = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let (older, read_older, older_packed) = kept(&trials, before);
+        assert!(packed && !older_packed);
+        assert!(size * 2 < older, "{size} of {older}");
+        assert_eq!((&read, &read_older), (&trials, &trials));
     }
 }

@@ -26,13 +26,14 @@ fn question(question: impl Into<String>, answers: Vec<String>) -> Option<Questio
     (!answers.is_empty()).then(|| Question { question: question.into(), answers })
 }
 
-/// All that the run can answer, in the order of RZAIA's chapters: memory, latency, loading, truncation; then peaks, and
-/// how all this lies to what the seeds published.
+/// All that the run can answer: memory, truncation and floods, latency, loading; then peaks, and how all this lies to
+/// what the seeds published.
 pub(crate) fn all(run: &Run, grids: &[Grid]) -> Vec<Question> {
     let mut all = costs::memory(run);
+    // A run that has them was made for them.
+    all.extend(answers::questions(run));
     all.extend(latency::questions(run));
     all.extend(costs::loading(run));
-    all.extend(answers::questions(run));
     all.extend(peaks::questions(run));
     all.extend(question(
         "How do the figures lie to the published ones?",
