@@ -80,8 +80,18 @@ pub(crate) fn beside(
 ) -> Option<Beside> {
     let (table, size, heading) = (table?, key.size?, heading(key)?);
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
-    let cell = table.cell_at_size(&heading, size)?;
-    let printed = table.unit_of(&heading);
+    of_cell(table, &heading, table.cell_at_size(&heading, size)?, measured, unit)
+}
+
+/// A published cell of a row, for a measurement in `unit`; none where it is of something else.
+pub(crate) fn of_cell(
+    table: &'static Table,
+    heading: &[&str],
+    cell: &'static published::Cell,
+    measured: Option<f64>,
+    unit: &str,
+) -> Option<Beside> {
+    let printed = table.unit_of(heading);
     let scale = published::conversion(unit, printed)?;
     let unit = if cell.value.is_some() { format!(" {printed}") } else { String::new() };
     let factor = match (cell.relation, cell.value, measured) {

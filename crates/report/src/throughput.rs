@@ -2,8 +2,8 @@
 
 use crate::cells::{Cell, Key, Run, State};
 use crate::format;
-use crate::grid::{Beside, Grid, Shown, grid, repeats};
-use results::published::{self, Relation, Table};
+use crate::grid::{Beside, Grid, Shown, grid, of_cell, repeats};
+use results::published::{self, Table};
 
 const MEASURE: &str = "throughput";
 
@@ -62,12 +62,7 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
 
 /// A published number, by its row and column.
 fn total(table: &'static Table, row: &[&str], column: &str, measured: Option<f64>) -> Option<Beside> {
-    let cell = table.cell(row, column)?;
-    let factor = match (cell.relation, cell.value, measured) {
-        (Relation::Exactly, Some(published), Some(measured)) if published > 0.0 => Some(measured / published),
-        _ => None,
-    };
-    Some(Beside { text: format!("{} {}", cell.text, table.unit), factor, table, cell })
+    of_cell(table, row, table.cell(row, column)?, measured, "1/s")
 }
 
 /// The servers by answered rate on each zone, fastest first.
