@@ -115,9 +115,11 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
     let start = time("start", "Time from the start to the first right answer", "rzaia-4.1", "rzaia-4.3");
     let (keep, value) = of("load", "server_ready");
     all.extend(group(run, &start, keep, value));
+    all.extend(relative(run, &start, keep, value));
     let reload = time("reloading", "Time to reload", "rzaia-4.2", "rzaia-4.4");
     let (keep, value) = of("load", "reload_seconds");
     all.extend(group(run, &reload, keep, value));
+    all.extend(relative(run, &reload, keep, value));
     for rate in run.distinct("latency", |k| k.rate.clone()).into_iter().flatten() {
         all.extend(latency(run, &rate));
     }
@@ -243,7 +245,7 @@ fn measured(
     any.then_some(line)
 }
 
-/// RZAIA's figures 2.3 and 2.5: each type of zone relative to the first one, server by server.
+/// RZAIA's figures 2.3, 2.5, 4.2 and 4.4 to 4.6: each type of zone relative to the first one, server by server.
 fn relative(
     run: &Run,
     quantity: &Quantity,

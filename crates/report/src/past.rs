@@ -80,3 +80,35 @@ pub(crate) fn peaks(run: &Run) -> (Vec<Bar>, Vec<&'static Table>) {
     }
     (bars, tables)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::RunDir;
+
+    #[test]
+    fn a_row_is_converted_and_what_is_no_number_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir =
+            RunDir::create(folder.path(), "published = [\"isc-6.3.1\"]", &serde_json::json!({})).unwrap();
+        let run = Run::new(&dir).unwrap();
+        let of = |id: &str, kind: &str, heading: &[&str], unit: &str| {
+            past(&run, published::find(id).unwrap(), kind, heading, unit)
+        };
+        let latency = of("rzaia-3.1", "bind", &["BIND", "signed"], "ns").unwrap();
+        assert_eq!((latency.name.as_str(), latency.style), ("BIND 9.6.0-P1 (RZAIA 2009)", None));
+        assert_eq!(latency.points[2], (1e5, 77.7e6, Relation::Exactly));
+        assert_eq!(latency.points[3], (1e6, 4e9, Relation::Above));
+        let memory = of("rzaia-2.2", "nsd", &["S-6-DS10"], "B").unwrap();
+        assert_eq!(
+            (memory.points.len(), memory.notes.as_slice()),
+            (4, ["NSD at 10M: N/A".to_owned()].as_slice())
+        );
+        assert_eq!(memory.points[3].1, 2.9 * 1_073_741_824.0);
+        assert!(of("rzaia-2.2", "nsd", &["S-6-DS10"], "s").is_none(), "memory is no time");
+        assert!(of("rzaia-2.2", "knot", &["S-6-DS10"], "B").is_none(), "the seed has no such server");
+        let (bars, tables) = peaks(&run);
+        assert_eq!((bars.len(), tables.len()), (8, 1));
+        assert_eq!((bars[0].name.as_str(), bars[0].value), ("Linux-Fedora", (80_872.0 + 76_531.0) / 2.0));
+    }
+}

@@ -90,6 +90,28 @@ fn pictures_can_be_read_aloud_and_tables_have_headings() {
     assert!(html.matches("class=\"line s0 \"").count() > 32);
 }
 
+#[test]
+fn published_series_are_drawn_as_what_they_are() {
+    let html = page();
+    let figure = |id: &str| {
+        let from = html.find(&format!("<figure id=\"r0-{id}\">")).unwrap_or_else(|| panic!("no figure {id}"));
+        html[from..].split("</figure>").next().unwrap()
+    };
+    let (unsigned, signed) = (figure("over-median-5000-0"), figure("over-median-5000-1"));
+    for of in [unsigned, signed] {
+        assert!(of.contains("BIND 9.6.0-P1 (RZAIA 2009)") && of.contains("NSD 3.2.1 (RZAIA 2009)"));
+    }
+    // Hollow markers, one for each cell that is a number, and one in the legend: five cells of each server; of the signed
+    // zones BIND's two bounds are arrows, and NSD's last cell is another zone's.
+    let marks = |of: &str, style: u32| of.matches(&format!("class=\"mark s{style} past\"")).count();
+    let arrows = |of: &str| of.matches("class=\"range s0 past\"").count();
+    assert_eq!((marks(unsigned, 0), marks(unsigned, 1), arrows(unsigned)), (5 + 1, 5 + 1, 0));
+    assert_eq!((marks(signed, 0), marks(signed, 1), arrows(signed)), (3 + 1, 4 + 1, 2));
+    assert!(signed.contains("NSD at 10M: 0.3†") && !unsigned.contains('†'));
+    // What was measured has solid ones: two sizes, and the legend.
+    assert_eq!(unsigned.matches("class=\"mark s2 solid\"").count(), 2 + 1);
+}
+
 /// Writes the made-up run and its page to the new folder `REPORT_FIXTURE`, to look at them.
 #[test]
 fn the_page_to_look_at() {
