@@ -110,9 +110,10 @@ fn counted(run: &Run) -> Option<Grid> {
     let warmup =
         run.planned("latency.warmup").and_then(|t| units::duration(&t).ok()).unwrap_or(0) as f64 / 1e9;
     let about = "Queries that the server's own counters have, added up over trials; below, what the generator sent it, with \
-                 warm-up, flood and retries, and how many more the server counted: probes until it was ready, and the \
-                 validation of answers in a cell's first trial, come from elsewhere. Then what else it tells, beside what \
-                 the generator received in the measured part.";
+                 warm-up and flood, and how many more the server counted: probes until it was ready, and the validation of \
+                 answers in a cell's first trial, come from elsewhere. Where truncated answers are asked again, these are the \
+                 ones over UDP, and those over TCP stand apart: retries that found no connection never reached it. Then what \
+                 else it tells, beside what the generator received in the measured part.";
     let count = |n: f64| units::grouped(n.max(0.0) as u64);
     grid(
         run,
@@ -120,13 +121,14 @@ fn counted(run: &Run) -> Option<Grid> {
         |c| c.key.is("latency") && c.metric("server_counted_queries").is_some(),
         |_, _| None,
         |c| {
-            let queries = sum(c, "server_counted_queries")?;
+            let retries = sum(c, "tcp_retries_sent");
+            let counted = if retries.is_some() { "server_counted_udp" } else { "server_counted_queries" };
+            let queries = sum(c, counted)?;
             let trials =
                 c.used().iter().filter(|t| t.outcome.metric("server_counted_queries").is_some()).count();
             // What was recorded is replayed from its beginning, without a warm-up.
             let rate = c.key.rate.as_deref().and_then(|r| r.parse::<f64>().ok()).unwrap_or(0.0);
-            let sent =
-                ["sent", "background_sent", "tcp_retries_sent"].iter().filter_map(|m| sum(c, m)).sum::<f64>();
+            let sent = ["sent", "background_sent"].iter().filter_map(|m| sum(c, m)).sum::<f64>();
             let sent = sent + (rate * warmup).round() * trials as f64;
             let more = if queries < sent {
                 format!("{} fewer", count(sent - queries))
@@ -134,6 +136,9 @@ fn counted(run: &Run) -> Option<Grid> {
                 format!("{} more", count(queries - sent))
             };
             let mut details = vec![format!("{} sent, {more}", count(sent))];
+            if let (Some(told), Some(sent)) = (sum(c, "server_counted_tcp"), retries) {
+                details.push(format!("{} over TCP, {} retries sent", count(told), count(sent)));
+            }
             details.extend(sum(c, "server_counted_answers").map(|n| format!("{} answers", count(n))));
             if let (Some(told), Some(seen)) = (sum(c, "server_counted_truncated"), sum(c, "truncated")) {
                 details.push(format!("{} truncated, {} received", count(told), count(seen)));
