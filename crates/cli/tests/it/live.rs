@@ -57,7 +57,7 @@ fn prometheus_finds_the_figures_while_a_load_runs_and_not_afterwards() {
     let folder = tempfile::tempdir().expect("a folder");
     let queries = write(&folder, "q", "example.com A\n");
     let echo = Echo::start();
-    let args = ["load", "run", &echo.target, "--queries", &queries, "--rate", "1K", "--duration", "5s"];
+    let args = ["load", "run", &echo.target, "--queries", &queries, "--rate", "1K", "--duration", "60s"];
     let mut load = dnsrack(&[&args[..], &["--prometheus", "127.0.0.1:0"]].concat())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -74,9 +74,10 @@ fn prometheus_finds_the_figures_while_a_load_runs_and_not_afterwards() {
     assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}\r\n", page.len())), "{head}");
     let sent = value(&page, "dnsrack_load_sent_queries_total").expect("a counter");
-    assert!((900.0..4000.0).contains(&sent), "{page}");
     assert!(page.contains(&format!("targets=\"{}\"", echo.target)), "{page}");
-    assert!(value(&page, "dnsrack_load_elapsed_seconds").is_some_and(|s| (1.0..5.0).contains(&s)), "{page}");
+    // As many as were due until then, less those that a busy machine left unsent.
+    let elapsed = value(&page, "dnsrack_load_elapsed_seconds").expect("a time");
+    assert!(elapsed >= 1.0 && sent > 0.0 && sent <= 1000.0 * elapsed, "{page}");
     lines.find(|line| line.contains("  sent ")).expect("another second");
     let (_, later) = http(&at, "GET /metrics HTTP/1.0\r\n\r\n").expect("a page");
     assert!(value(&later, "dnsrack_load_sent_queries_total").is_some_and(|n| n > sent), "{later}");
@@ -90,6 +91,8 @@ fn prometheus_finds_the_figures_while_a_load_runs_and_not_afterwards() {
     assert!(head.starts_with("HTTP/1.1 200 OK") && body.is_empty(), "{head}{body}");
     // Whoever says nothing does not keep the load from its end.
     let silent = TcpStream::connect(&at).expect("a connection");
+    let pid = rustix::process::Pid::from_child(&load);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("Ctrl-C");
     lines.for_each(drop);
     let done = load.wait_with_output().expect("it ends");
     assert!(matches!(done.status.code(), Some(0 | 3)), "{:?}", done.status);
