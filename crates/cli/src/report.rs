@@ -34,12 +34,16 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     if to_stdout && common.json {
         return Err(Failure::usage("--json and -o - both want standard output: give one of them"));
     }
+    // The tables are told even where the page cannot be written.
+    if !common.json && !to_stdout {
+        output::print(&tables)?;
+    }
     output::write_output(&page, |out| Ok(out.write_all(html.as_bytes())?))?;
     if common.json {
         let all: Vec<_> = runs.iter().map(summary).collect();
         output::json("report", &json!({ "report": page, "runs": all }))?;
     } else if !to_stdout {
-        output::print(&format!("{tables}\nreport: {}\n", page.display()))?;
+        output::print(&format!("\nreport: {}\n", page.display()))?;
     }
     Ok(Status::Done)
 }

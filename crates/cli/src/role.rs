@@ -4,6 +4,7 @@
 //! events on standard output; the end of the input means stop.
 
 use crate::output::{self, Failure, Status};
+use measure::clock::{self, SECOND, Wall};
 use measure::{Event, Nanos};
 use serde::Deserialize;
 use std::io::BufRead;
@@ -14,6 +15,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[serde(deny_unknown_fields)]
 struct Start {
     start_at: Nanos,
+}
+
+/// Within what time from now a start may be named.
+const NEAR: Nanos = 30 * SECOND;
+
+impl Start {
+    /// The instant on this machine's monotonic clock. Where the wall clock was stepped between the coordinator's look at it
+    /// and ours, the offset from before that step is the right one; the instant is never far.
+    fn instant(&self, before: Wall) -> Result<Nanos, Failure> {
+        let now = clock::now();
+        let given = [Wall::read(), before].map(|wall| wall.to_monotonic(self.start_at));
+        let at = given[usize::from(given[1].abs_diff(now) < given[0].abs_diff(now))];
+        if at.abs_diff(now) <= NEAR {
+            return Ok(at);
+        }
+        let message = format!(
+            "the start that was named is {:.1} s away by this host's wall clock: set the clocks of all hosts right, and run \
+             it again",
+            at.abs_diff(now) as f64 / SECOND as f64
+        );
+        Err(Failure { code: 1, message })
+    }
 }
 
 /// Runs a role until it is done or told to stop; its failure is an event.
@@ -43,6 +66,8 @@ fn load() -> output::Result {
     let spec: ::load::LoadSpec =
         serde_json::from_str(&first).map_err(|e| Failure::usage(format!("the role's specification: {e}")))?;
     let stop = Arc::new(AtomicBool::new(false));
+    let mut failure = None;
+    let before = Wall::read();
     let result = ::load::run(
         &spec,
         || {
@@ -54,19 +79,40 @@ fn load() -> output::Result {
                 let _ = line();
                 watched.store(true, Ordering::Relaxed);
             });
-            match start {
-                Some(start) => measure::clock::Wall::read().to_monotonic(start.start_at),
-                None => {
-                    stop.store(true, Ordering::Relaxed);
-                    measure::clock::now()
-                }
+            match start.map(|start| start.instant(before)) {
+                Some(Ok(at)) => return at,
+                Some(Err(far)) => failure = Some(far),
+                None => {}
             }
+            stop.store(true, Ordering::Relaxed);
+            clock::now()
         },
         &stop,
         &mut |event| {
             let _ = say(&event);
         },
     )?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     say(&Event::Done { result: serde_json::to_value(&result)? })?;
     Ok(Status::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_is_far_away_is_refused() {
+        let in_time = |ahead: i64| {
+            let start_at = clock::wall().saturating_add_signed(ahead * SECOND as i64);
+            Start { start_at }.instant(Wall::read())
+        };
+        assert!(in_time(1).is_ok_and(|at| at.abs_diff(clock::now()) < 20 * SECOND));
+        for ahead in [-3600, 3600] {
+            let refused = in_time(ahead).expect_err("an hour");
+            assert!(refused.message.contains("away by this host's wall clock"), "{}", refused.message);
+        }
+    }
 }

@@ -47,6 +47,10 @@ pub struct Experiment {
     /// Of the zones and of the traffic.
     #[serde(default = "one_seed")]
     pub seed: u64,
+    /// How long a server may take to its first right answer, and as long again after a reload: this, and a second more
+    /// for each megabyte of zone.
+    #[serde(default = "one_minute")]
+    pub patience: String,
     /// The zones.
     #[serde(default)]
     pub zone: Zone,
@@ -99,6 +103,10 @@ fn yes() -> bool {
 
 fn ten_seconds() -> String {
     "10s".into()
+}
+
+fn one_minute() -> String {
+    "60s".into()
 }
 
 fn one_seed() -> u64 {

@@ -29,7 +29,7 @@ const PERIOD: Duration = Duration::from_millis(200);
 /// The phase in which nothing happens but queries.
 const SERVED: &str = "served";
 
-/// Which part of the watch a second belongs to: wall-clock times of its beginning and end.
+/// Which part of the watch a second belongs to: its beginning and end, monotonic.
 type Phase = (Nanos, Nanos);
 
 impl Stage<'_> {
@@ -45,21 +45,22 @@ impl Stage<'_> {
             zone: ZoneRef { file: file.clone(), ..self.spec.zone.clone() },
             ..self.spec.clone()
         };
-        let patience = trial::patience(self.zone);
+        let patience = trial::patience(e, self.zone)?;
         let pace = Pace::Open(Arrivals::Fixed { rate: e.load.rate });
         let mut load = self.load(pace, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
         load.deadline = DEADLINE;
         let log = self.dir.join("generator.log");
         let mut role = Role::start(bench.launcher, &bench.generators[0], "load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
-        let began = clock::wall() + START_DELAY;
-        role.start_at(began)?;
-        std::thread::sleep(PAUSE);
-        let result = self.watched(&spec, patience, record, tell);
-        std::thread::sleep(PAUSE);
-        let seconds = end_of(role)?;
+        let began = clock::now() + START_DELAY;
+        role.start_at(clock::wall() + START_DELAY)?;
+        let watched = bench
+            .pause(PAUSE)
+            .and_then(|()| self.watched(&spec, patience, record, tell))
+            .and_then(|phases| bench.pause(PAUSE).map(|()| phases));
+        let seconds = end_of(role);
         let _ = std::fs::remove_file(&file);
-        let phases = result?;
+        let (phases, seconds) = (watched?, seconds?);
         for (second, values) in &seconds {
             record.series.extend(crate::sampling::rows(*second, values));
         }
@@ -79,30 +80,30 @@ impl Stage<'_> {
     ) -> Result<Vec<(&'static str, Phase)>, Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let dir = self.dir.join("server");
-        let started = clock::wall();
-        let mut server = server::start(bench.launcher, bench.server, spec, &dir)?;
+        let started = clock::now();
+        let mut server = server::start(bench.launcher, bench.server, spec, &dir)?.heeding(bench.stop);
         record.params.push(("version".into(), server.version().into()));
         let (took, peak) = while_watching(&mut server, |server| server.ready(&self.zone.probe, patience));
         let took = took?;
         tell(Happening::Ready { seconds: took.as_secs_f64() });
-        let mut phases = vec![("loading", (started, clock::wall()))];
+        let mut phases = vec![("loading", (started, clock::now()))];
         let metrics = &mut record.outcome.metrics;
         metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
         metrics.push(Metric::new("loading_peak_pss", "B", peak as f64));
-        std::thread::sleep(PAUSE);
-        phases.push((SERVED, (phases[0].1.1, clock::wall())));
+        bench.pause(PAUSE)?;
+        phases.push((SERVED, (phases[0].1.1, clock::now())));
         metrics.extend(crate::sampling::memory(&server.pids()));
         if e.load.reload && server::driver(spec.kind).can().reload {
             let changed = self.dir.join("changed.zone");
             change::write(&self.zone.file, &changed)?;
             std::fs::rename(&changed, &spec.zone.file).map_err(Error::io(&changed))?;
             let probe = zone::probe(&spec.zone.file)?;
-            let asked = clock::wall();
+            let asked = clock::now();
             let (reloaded, peak) = while_watching(&mut server, |server| {
                 server.reload()?;
                 server.ready(&probe, patience)
             });
-            phases.push(("reloading", (asked, clock::wall())));
+            phases.push(("reloading", (asked, clock::now())));
             record.outcome.metrics.push(Metric::new("reloading_peak_pss", "B", peak as f64));
             match reloaded {
                 Ok(took) => {
@@ -113,9 +114,9 @@ impl Stage<'_> {
                 Err(why) => record.outcome.validity.warn(Reason::new("unable_to_reload", why.to_string())),
             }
             // Queries of the last second are to find it there.
-            std::thread::sleep(PAUSE);
+            bench.pause(PAUSE)?;
         }
-        trial::end(server, spec, Ok(())).map(|()| phases)
+        trial::end(bench, server, spec, Ok(())).map(|()| phases)
     }
 }
 

@@ -29,7 +29,7 @@ impl Stage<'_> {
         let (mut level, mut since) = (first, began);
         let mut next = began + PERIOD;
         loop {
-            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            self.bench.pause(next.saturating_duration_since(Instant::now()))?;
             next += PERIOD;
             server.alive()?;
             let now = pss(server)?;

@@ -59,6 +59,7 @@ pub struct Needs {
 /// [`crate::Error::Plan`] where a server is none.
 pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
     let trials = plan::plan(e);
+    let available = available();
     let mut missing = Vec::new();
     for label in &e.servers {
         let server = e.server(label)?;
@@ -71,15 +72,19 @@ pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
         seconds: plan::seconds(e),
         memory: trials.iter().map(|t| memory(t).0).max().unwrap_or(0),
         disk: plan::zones(e).iter().map(plan::weight).sum(),
-        skipped: trials.iter().filter(|t| refused(t).is_some()).count(),
+        skipped: trials.iter().filter(|t| refused(t, available).is_some()).count(),
         trials: trials.len(),
         missing,
     })
 }
 
-/// Why a trial cannot fit here, with the sum; none where it may.
-pub fn refused(trial: &Trial) -> Option<String> {
-    let available = rack::environment::memory_available().ok()?;
+/// Bytes of memory that are available now; where the kernel does not tell, no trial is refused for it.
+pub fn available() -> u64 {
+    rack::environment::memory_available().unwrap_or(u64::MAX)
+}
+
+/// Why a trial cannot fit into so many bytes of memory, with the sum; none where it may.
+pub fn refused(trial: &Trial, available: u64) -> Option<String> {
     let (need, how) = memory(trial);
     (need > available).then(|| {
         format!(
@@ -107,8 +112,8 @@ mod tests {
         };
         assert_eq!(memory(&trial(1_000_000, Measure::Memory)).0, 8_800_000_000);
         assert_eq!(memory(&trial(1_000_000, Measure::Load)).0, 17_300_000_000);
-        assert_eq!(refused(&trial(1_000, Measure::Load)), None);
-        let why = refused(&trial(1 << 40, Measure::Memory)).unwrap();
+        assert_eq!(refused(&trial(1_000, Measure::Load), 317_000_000), None);
+        let why = refused(&trial(1 << 40, Measure::Memory), available()).unwrap();
         assert!(why.contains("1,099,511,627,776 delegations × 8.5 kB + 300 MB"), "{why}");
     }
 }

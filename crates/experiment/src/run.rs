@@ -4,10 +4,11 @@ use crate::file::{MANY, SourceKind};
 use crate::plan::{self, Trial};
 use crate::trial::{self, Bench};
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, settle};
+use crate::{Error, Experiment, room, settle};
 use measure::{Nanos, Reason};
 use rack::{Host, HostSpec, Local, Rack, RackSpec};
 use results::{RunDir, TrialRecord};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +100,9 @@ pub fn run(
     tell: &mut dyn FnMut(Happening),
 ) -> Result<Summary, Error> {
     let mut plan = plan::plan(e);
-    preflight(e, options, &plan)?;
+    // What answers elsewhere takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
+    let memory = if e.is_external()? { u64::MAX } else { room::available() };
+    preflight(e, options, &plan, memory)?;
     let cpus = Cores::of(e)?;
     let run_toml = e.to_toml()?;
     let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
@@ -113,8 +116,9 @@ pub fn run(
         }
     };
     let mut kept = if options.resume && options.dir.join("run.toml").exists() {
-        let kept = RunDir::open(&options.dir)?;
+        let kept = RunDir::resume(&options.dir)?;
         kept.same_plan(&run_toml)?;
+        zones::sweep(&options.dir.join("zones"));
         kept
     } else {
         RunDir::create(&options.dir, &run_toml, &environment(e, options, &cpus, rack.as_ref())?)?
@@ -149,9 +153,7 @@ pub fn run(
             break;
         };
         let trial = &trial;
-        // What answers elsewhere takes no memory here.
-        let refused = if rack.is_some() { crate::room::refused(trial) } else { None };
-        if let Some(reason) = refused {
+        if let Some(reason) = room::refused(trial, memory) {
             tell(Happening::Skipped { trial: trial.clone(), reason: reason.clone() });
             kept.append(trial::skipped(e, trial, reason))?;
             continue;
@@ -164,11 +166,17 @@ pub fn run(
         let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
         tell(Happening::Trial { trial: trial.clone(), of: plan.len(), left });
         here += 1;
-        let record = attempts(e, &bench, trial, prepared, &kept.servers_dir(trial.id), tell)?;
+        let lost = |why| lost(trial, &options.dir, why);
+        let record = attempts(e, &bench, trial, prepared, &kept.servers_dir(trial.id), tell)
+            .map_err(|e| lost(e.to_string()))?;
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        kept.append(record.clone())?;
+        if let Some(why) = record.error.as_ref().and_then(|_| unwritable(&options.dir)) {
+            let error = record.error.unwrap_or_default();
+            return Err(lost(format!("{why} ({error})")));
+        }
+        kept.append(record.clone()).map_err(|e| lost(e.to_string()))?;
         tell(Happening::Done { record: Box::new(record) });
     }
     let undone = plan.len() - kept.trials().len();
@@ -179,6 +187,27 @@ pub fn run(
     let failed = count(|t| t.error.is_some());
     let (valid, skipped) = (count(TrialRecord::is_valid), count(|t| t.skipped.is_some()));
     Ok(Summary { valid, failed, skipped, invalid: kept.trials().len() - valid - failed - skipped, undone })
+}
+
+/// Why nothing can be written into the run directory now, where that is so: then a trial that failed says nothing about its
+/// server.
+fn unwritable(dir: &Path) -> Option<String> {
+    let write = || {
+        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        file.write_all(&[0; 1 << 20])?;
+        file.as_file().sync_data()
+    };
+    write().err().map(|e| format!("{}: {e}", dir.display()))
+}
+
+/// A trial that was done, or begun, and cannot be kept.
+fn lost(trial: &Trial, dir: &Path, why: String) -> Error {
+    Error::Machine(format!(
+        "trial {} ({}) is lost: {why}; those before it are kept: mend that, and go on with --resume -o {}",
+        trial.id,
+        trial.words(),
+        dir.display()
+    ))
 }
 
 /// Does a trial, again where the generator was disturbed: validity is about us, so a further attempt says nothing else
@@ -224,7 +253,8 @@ fn attempts(
 }
 
 /// Everything that can be known to be wrong before anything is started or written.
-fn preflight(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Error> {
+fn preflight(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
+    e.duration("patience", &e.patience)?;
     for label in &e.servers {
         let server = e.server(label)?;
         let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m.to_string()))?;
@@ -265,13 +295,12 @@ fn preflight(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Er
         // A whole pass: a zone that does not parse is refused here, with its line, and not by four servers.
         zone::probe(file)?;
     }
-    disk(e, options, plan)?;
-    Ok(())
+    disk(e, options, plan, memory)
 }
 
 /// All zones of a run are kept until it is done; they must fit. Those of trials that do not fit into memory are not made.
-fn disk(e: &Experiment, options: &Options, plan: &[Trial]) -> Result<(), Error> {
-    let tried = plan.iter().filter(|t| crate::room::refused(t).is_none());
+fn disk(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
+    let tried = plan.iter().filter(|t| room::refused(t, memory).is_none());
     let mut zones: Vec<&plan::ZonePlan> = tried.map(|t| &t.zone).collect();
     zones.dedup();
     let mut need = 0;

@@ -4,14 +4,15 @@ use crate::plan::ZonePlan;
 use crate::stage::Stage;
 use crate::zones::Prepared;
 use crate::{Error, Experiment, Happening, Measure, Trial, recipe};
+use measure::clock::{SECOND, Wall};
 use measure::{Metric, Reason};
 use rack::{Host, Launcher};
 use results::TrialRecord;
 use server::{Server, ServerSpec, ZoneRef};
 use std::path::Path;
 use std::str::FromStr;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// What all trials of a run share.
 pub struct Bench<'a> {
@@ -23,6 +24,32 @@ pub struct Bench<'a> {
     pub server_cpus: &'a [usize],
     pub generator_cpus: &'a [usize],
     pub stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// Waits, as long as the run goes on.
+    ///
+    /// # Errors
+    /// As [`Self::goes_on`], within a twentieth of a second.
+    pub fn pause(&self, length: Duration) -> Result<(), Error> {
+        let end = Instant::now() + length;
+        loop {
+            self.goes_on()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+
+    /// An error once the run is to stop: the trial is dropped then, and its server killed.
+    pub fn goes_on(&self) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Machine("the run was stopped".into()));
+        }
+        Ok(())
+    }
 }
 
 /// Port that servers listen on: hosts are ours alone, so it is DNS's own.
@@ -42,10 +69,35 @@ pub fn run(
         params: params(bench.experiment, trial, Some(zone)),
         ..TrialRecord::default()
     };
+    let clock = Wall::read();
     if let Err(error) = measure(bench, trial, zone, dir, &mut record, tell) {
         record.error = Some(error.to_string());
     }
+    clock_stepped(clock.drift(Wall::read()), trial.measure, &mut record);
     record
+}
+
+/// Notes that the wall clock was set during a trial, by so many nanoseconds. Times are taken from the monotonic clock; only
+/// the kernel's receive stamps are of the other, and the generator looks at it each second, and rejects its own figures.
+fn clock_stepped(by: i64, measure: Measure, record: &mut TrialRecord) {
+    const CODE: &str = "clock_stepped";
+    let validity = &mut record.outcome.validity;
+    let known = validity.reasons.iter().chain(&validity.warnings).any(|reason| reason.code == CODE);
+    if known || by.unsigned_abs() <= load::CLOCK_LIMIT {
+        return;
+    }
+    let text = format!(
+        "the wall clock was set {} by {:.3} s during the trial",
+        if by < 0 { "back" } else { "forward" },
+        by.unsigned_abs() as f64 / SECOND as f64
+    );
+    // Of a generator that watches a server's life only the seconds are kept, not its verdict.
+    if measure == Measure::Load {
+        let text = format!("{text}: queries of about a second pass for lost; run it again");
+        validity.reject(Reason::new(CODE, text));
+    } else {
+        validity.warn(Reason::new(CODE, format!("{text}: no figure depends on it")));
+    }
 }
 
 /// The record of a trial that was not tried.
@@ -146,9 +198,9 @@ fn measure(
     if trial.measure == Measure::Load {
         return Stage { bench, spec: &spec, zone, traffic, dir }.loading(record, tell);
     }
-    let mut server = server::start(bench.launcher, bench.server, &spec, dir)?;
+    let mut server = server::start(bench.launcher, bench.server, &spec, dir)?.heeding(bench.stop);
     record.params.push(("version".into(), server.version().into()));
-    let took = server.ready(&zone.probe, patience(zone))?;
+    let took = server.ready(&zone.probe, patience(bench.experiment, zone)?)?;
     tell(Happening::Ready { seconds: took.as_secs_f64() });
     record.outcome.metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
     let stage = Stage { bench, spec: &spec, zone, traffic, dir };
@@ -162,23 +214,30 @@ fn measure(
         Measure::Memory => stage.memory(&mut server, record),
         Measure::Load => unreachable!("it went its own way above"),
     };
-    record.outcome.metrics.extend(counted_end(server, &spec, measured)?);
+    record.outcome.metrics.extend(counted_end(bench, server, &spec, measured)?);
     Ok(())
 }
 
-/// How long a server may take until it answers: a minute, and a second more for each megabyte; the slowest loaders of
-/// the seeds took 5 s per megabyte on machines of 2009.
-pub fn patience(zone: &Prepared) -> Duration {
-    Duration::from_secs(60 + zone.probe.bytes / 1_000_000)
+/// How long a server may take until it answers: a minute, where the experiment says nothing else, and a second more for
+/// each megabyte; the slowest loaders of the seeds took 5 s per megabyte on machines of 2009.
+pub fn patience(e: &Experiment, zone: &Prepared) -> Result<Duration, Error> {
+    let least = Duration::from_nanos(e.duration("patience", &e.patience)?);
+    Ok(least + Duration::from_secs(zone.probe.bytes / 1_000_000))
 }
 
 /// Keeps the server's own counters, and stops it.
-pub fn end(server: Server<'_>, spec: &ServerSpec, measured: Result<(), Error>) -> Result<(), Error> {
-    counted_end(server, spec, measured).map(drop)
+pub fn end(
+    bench: &Bench,
+    server: Server<'_>,
+    spec: &ServerSpec,
+    measured: Result<(), Error>,
+) -> Result<(), Error> {
+    counted_end(bench, server, spec, measured).map(drop)
 }
 
 /// The same, with what it counted.
 fn counted_end(
+    bench: &Bench,
     mut server: Server<'_>,
     spec: &ServerSpec,
     measured: Result<(), Error>,
@@ -186,6 +245,7 @@ fn counted_end(
     // A server that died explains a role's odd end better than the role does.
     server.alive()?;
     measured?;
+    bench.goes_on()?;
     let driver = server::driver(spec.kind);
     let counted = match spec.external.is_none() && driver.can().stats {
         true => driver.counted(&server.stats()?),
@@ -215,4 +275,35 @@ fn server_spec(bench: &Bench, trial: &Trial, zone: &Prepared) -> Result<ServerSp
         cpus: bench.server_cpus.to_vec(),
         external: given.address,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_step_is_told_once_and_spoils_what_a_generator_did_not_judge() {
+        let hour = 3600 * SECOND as i64;
+        let after = |by: i64, measure: Measure, known: bool| {
+            let mut record = TrialRecord::default();
+            if known {
+                record.outcome.validity.reject(Reason::new("clock_stepped", "the generator saw it"));
+            }
+            clock_stepped(by, measure, &mut record);
+            let validity = record.outcome.validity;
+            let text = |all: &[Reason]| all.iter().map(|r| r.text.clone()).collect::<Vec<_>>();
+            (text(&validity.warnings), text(&validity.reasons))
+        };
+        let (warnings, reasons) = after(-hour, Measure::Latency, false);
+        assert_eq!(reasons, [""; 0]);
+        assert_eq!(
+            warnings,
+            ["the wall clock was set back by 3600.000 s during the trial: no figure depends on it"]
+        );
+        let (warnings, reasons) = after(hour, Measure::Load, false);
+        assert_eq!((warnings.len(), reasons.len()), (0, 1));
+        assert!(reasons[0].contains("set forward by 3600.000 s"), "{reasons:?}");
+        assert_eq!(after(hour, Measure::Latency, true).1, ["the generator saw it"]);
+        assert_eq!(after(load::CLOCK_LIMIT as i64, Measure::Load, false), (vec![], vec![]));
+    }
 }

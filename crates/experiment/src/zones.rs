@@ -121,10 +121,11 @@ fn slice(
     let cut = zone::slice::plan(&whole, zone::slice::Cut::Parts(parts as usize), false, &mut |_| {})?;
     let aside: Vec<PathBuf> = (1..=parts).map(|part| folder.path().join(part.to_string())).collect();
     let mut outs = Vec::new();
+    let unwritten = |error: zone::Error| with_path(folder.path(), error.into());
     for path in &aside {
         outs.push(BufWriter::new(std::fs::File::create(path).map_err(Error::io(path))?));
     }
-    cut.write(&mut outs, &mut |_| {})?;
+    cut.write(&mut outs, &mut |_| {}).map_err(unwritten)?;
     for (part, (mut out, path)) in (1..).zip(outs.into_iter().zip(&aside)) {
         out.flush().map_err(Error::io(path))?;
         let file = file(part);
@@ -162,12 +163,32 @@ fn keep_anchor(path: &Path, signed: &zone::sign::Summary) -> Result<(), Error> {
     std::fs::write(path, &signed.trust_anchor).map_err(Error::io(path))
 }
 
+/// A zone that could not be written does not know where.
+fn with_path(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Zone(zone::Error::Write(source)) => Error::Io { path: path.into(), source },
+        other => other,
+    }
+}
+
+/// Removes what a run that was killed had half written. Nobody else may be at work in the folder.
+pub fn sweep(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        // As tempfile names its files and folders.
+        if entry.file_name().to_string_lossy().starts_with(".tmp") {
+            let path = entry.path();
+            // What cannot be removed takes room, and no more.
+            let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        }
+    }
+}
+
 /// Writes a file aside and renames it into place.
 fn write_aside<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T, Error>) -> Result<T, Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut aside = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(path))?;
     let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
-    let value = write(&mut out)?;
+    let value = write(&mut out).map_err(|error| with_path(path, error))?;
     out.flush().map_err(Error::io(path))?;
     drop(out);
     aside.persist(path).map_err(|e| Error::Io { path: path.into(), source: e.error })?;

@@ -12,6 +12,9 @@ const TRIALS: &str = "trials.parquet";
 const LATENCY: &str = "latency.parquet";
 const SERIES: &str = "series.parquet";
 
+/// How the names of files begin that are not yet in their place.
+const ASIDE: &str = ".dnsrack-";
+
 /// A run directory: `run.toml`, `environment.json`, three Parquet tables, `servers/`.
 ///
 /// Trials are added one by one. The tables are written aside and renamed, `trials.parquet` last: a
@@ -88,6 +91,24 @@ impl RunDir {
         Ok(Self { dir: path.to_owned(), run_toml, environment, trials, lock: None })
     }
 
+    /// Reads a run directory to go on with it: nobody else can from here on. What a process that was killed had half
+    /// written is removed.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`Error::InUse`] where another process is at it.
+    pub fn resume(path: &Path) -> Result<Self, Error> {
+        // A folder that is no run is said to be none, and not locked.
+        Self::open(path)?;
+        let lock = lock(path)?;
+        for entry in fs::read_dir(path).map_err(Error::io(path))? {
+            let file = entry.map_err(Error::io(path))?.path();
+            if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(ASIDE)) {
+                fs::remove_file(&file).map_err(Error::io(&file))?;
+            }
+        }
+        Ok(Self { lock: Some(lock), ..Self::open(path)? })
+    }
+
     /// Adds a trial; when this returns, it is kept. Rows of the tables that no trial claims are dropped.
     ///
     /// # Errors
@@ -122,7 +143,7 @@ impl RunDir {
     ) -> Result<(), Error> {
         let path = self.dir.join(name);
         let mut aside = tempfile::Builder::new()
-            .prefix(".dnsrack-")
+            .prefix(ASIDE)
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
             .tempfile_in(&self.dir)
             .map_err(Error::io(&path))?;

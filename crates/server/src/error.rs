@@ -146,6 +146,9 @@ pub enum Problem {
         /// What its log says.
         cause: Cause,
     },
+    /// Nobody waits for it any more.
+    #[error("not waited for: the run was stopped")]
+    Stopped,
     /// It runs, but has refused the zone: it will never be ready.
     #[error("it runs, but refused the zone{}", because(cause))]
     Refused {

@@ -14,6 +14,7 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::rtype;
 use zone::Probe;
@@ -23,6 +24,9 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// How long the kernel may take to end killed processes: it frees their memory.
 const KILLED: Duration = Duration::from_secs(60);
+
+/// How long a server may take to tell its counters: NSD's never comes where its disk is full.
+const COUNTERS: Duration = Duration::from_secs(20);
 
 /// How long an external server may take to answer, and how often it is asked.
 const EXTERNAL: (Duration, u32) = (Duration::from_millis(700), 3);
@@ -40,6 +44,8 @@ pub struct Server<'a> {
     since: Instant,
     reloaded: bool,
     stats: u32,
+    /// Ends a wait for readiness.
+    stop: Option<&'a AtomicBool>,
 }
 
 impl std::fmt::Debug for Server<'_> {
@@ -118,8 +124,18 @@ pub fn start<'a>(
     let since = Instant::now();
     let process = cmd.map(|cmd| launcher.spawn(host, &cmd)).transpose();
     let process = process.map_err(|e| Error::new(&spec.label, Problem::Rack(e)))?;
-    let mut server =
-        Server { launcher, host, driver, place, process, watch, since, reloaded: false, stats: 0 };
+    let mut server = Server {
+        launcher,
+        host,
+        driver,
+        place,
+        process,
+        watch,
+        since,
+        reloaded: false,
+        stats: 0,
+        stop: None,
+    };
     server.alive()?;
     Ok(server)
 }
@@ -181,6 +197,14 @@ fn secret(spec: &ServerSpec) -> Result<String, Error> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+impl<'a> Server<'a> {
+    /// From now on [`Server::ready`] waits only as long as `stop` is not set.
+    pub fn heeding(mut self, stop: &'a AtomicBool) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+}
+
 impl Server<'_> {
     /// Waits until every address serves the probe's serial and answers its question rightly, and returns the
     /// time from the start (or the last [`Server::reload`]) to the first right answer.
@@ -193,7 +217,8 @@ impl Server<'_> {
     /// # Errors
     /// [`Problem::Died`], [`Problem::Refused`] as soon as it is seen. [`Problem::WrongSerial`] and
     /// [`Problem::WrongAnswer`] as soon as they are seen after a start, at the end of `timeout` after a reload (the
-    /// old zone is served until the new one is there). Else [`Problem::NotReady`] after `timeout`.
+    /// old zone is served until the new one is there). [`Problem::Stopped`] where it is told to. Else
+    /// [`Problem::NotReady`] after `timeout`.
     pub fn ready(&mut self, probe: &Probe, timeout: Duration) -> Result<Duration, Error> {
         let began = Instant::now();
         let mut first = None;
@@ -233,6 +258,9 @@ impl Server<'_> {
 
     /// Whether there is sense in waiting on: it lives, and its log does not say that it refused the zone.
     fn still_trying(&mut self) -> Result<(), Error> {
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(self.error(Problem::Stopped));
+        }
         let Some(process) = &mut self.process else { return Ok(()) };
         let ended = process.try_wait().map_err(|e| Error::new(&self.place.spec.label, Problem::Rack(e)))?;
         if let Some(status) = ended {
@@ -324,7 +352,7 @@ impl Server<'_> {
         self.alive()?;
         let label = &self.place.spec.label;
         let cmd = self.command(Control::Stats, "tell its counters: it is not ours")?;
-        let mut text = tool::run(self.launcher, self.host, label, &cmd)?;
+        let mut text = tool::run_within(COUNTERS, self.launcher, self.host, label, &cmd)?;
         if let Some(name) = self.driver.stats_file() {
             let path = self.place.dir.join(name);
             text = fs::read_to_string(&path).map_err(|e| Error::file(label, "read", &path, e))?;

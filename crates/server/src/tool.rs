@@ -20,11 +20,21 @@ pub(crate) fn outcome(
     label: &str,
     cmd: &Cmd,
 ) -> Result<(Option<ExitStatus>, String), Error> {
+    outcome_within(LIMIT, launcher, host, label, cmd)
+}
+
+fn outcome_within(
+    limit: Duration,
+    launcher: &dyn Launcher,
+    host: &Host,
+    label: &str,
+    cmd: &Cmd,
+) -> Result<(Option<ExitStatus>, String), Error> {
     let rack = |e| Error::new(label, Problem::Rack(e));
     let cmd = cmd.clone().stdout(Output::Pipe).stderr(Output::Pipe);
     let mut process = launcher.spawn(host, &cmd).map_err(rack)?;
     let (out, err) = (drain(process.take_stdout()), drain(process.take_stderr()));
-    let status = process.wait_timeout(LIMIT).map_err(rack)?;
+    let status = process.wait_timeout(limit).map_err(rack)?;
     drop(process); // kills it, if it still runs, so that the pipes end
     let text = |handle: thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&handle.join().unwrap_or_default()).into_owned()
@@ -34,11 +44,22 @@ pub(crate) fn outcome(
 
 /// As [`outcome`], where anything but exit status 0 is an error that quotes the tool.
 pub(crate) fn run(launcher: &dyn Launcher, host: &Host, label: &str, cmd: &Cmd) -> Result<String, Error> {
-    match outcome(launcher, host, label, cmd)? {
+    run_within(LIMIT, launcher, host, label, cmd)
+}
+
+/// The same for a tool that has only so long.
+pub(crate) fn run_within(
+    limit: Duration,
+    launcher: &dyn Launcher,
+    host: &Host,
+    label: &str,
+    cmd: &Cmd,
+) -> Result<String, Error> {
+    match outcome_within(limit, launcher, host, label, cmd)? {
         (Some(status), said) if status.success() => Ok(said),
         (status, said) => {
             let status =
-                status.map_or(format!("still running after {} s", LIMIT.as_secs()), |s| s.to_string());
+                status.map_or(format!("still running after {} s", limit.as_secs()), |s| s.to_string());
             Err(Error::new(label, Problem::Tool { command: line(cmd), status, said: last_lines(&said) }))
         }
     }

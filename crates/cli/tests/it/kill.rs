@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// The processes whose command line names `folder`: everything of a run does.
-fn processes(folder: &Path) -> Vec<(i32, String)> {
+pub fn processes(folder: &Path) -> Vec<(i32, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
@@ -38,7 +38,7 @@ fn traces() -> BTreeSet<String> {
     seen
 }
 
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(40);
     while !done() {
         assert!(Instant::now() < end, "never seen: {what}");
@@ -108,7 +108,7 @@ fn others(folder: &Path) -> bool {
     })
 }
 
-fn kill(pid: i32) {
+pub fn kill(pid: i32) {
     assert!(
         std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill").success()
     );

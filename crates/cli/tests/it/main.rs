@@ -11,6 +11,7 @@ mod import;
 mod kill;
 mod live;
 mod load;
+mod luck;
 mod measures;
 mod rack;
 mod replay;
