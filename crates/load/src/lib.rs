@@ -38,5 +38,6 @@ pub use source::Source;
 pub use spec::{Backend, Connections, LONGEST, LoadSpec, REPLAY_SPIN, SPIN, Transport};
 pub use targets::{Prefix, parse_target};
 pub use verdict::{
-    CLOCK_LIMIT, PACING_COUNT, PACING_LIMIT, PREEMPTED_LIMIT, STALL_LIMIT, STEAL_LIMIT, UNSENT_LIMIT,
+    CLOCK_LIMIT, PACING_COUNT, PACING_LIMIT, PREEMPTED_LIMIT, PREEMPTED_LIMIT_UNPACED, STALL_LIMIT,
+    STEAL_LIMIT, UNSENT_LIMIT,
 };

@@ -190,10 +190,10 @@ fn open(
         let udp = UdpFlows::open(&flows, spec.recv_buffer).map_err(|e| refuse(&flows, e))?;
         Box::new(if spec.pace == Pace::Flood { udp.for_floods() } else { udp })
     };
-    let main = Lane::new(main, recorder(plan.flows_per_worker, plan.slots, 0));
+    let main = Lane::new(main, recorder(plan.flows_per_worker, plan.slots, 0), &spec.pace);
     let Some((most, slots)) = plan.connections else { return Ok((main, None)) };
     let beside = over_tcp(&self::flows(spec, worker, most), slots)?;
-    Ok((main, Some(Lane::new(Box::new(beside), recorder(most, slots, 1)))))
+    Ok((main, Some(Lane::new(Box::new(beside), recorder(most, slots, 1), &spec.pace))))
 }
 
 /// AF_XDP where it is asked for, or where sockets would be too slow and it can be had.

@@ -1,4 +1,4 @@
-//! What answers were like: truncated ones, their sizes, and those to a flood.
+//! What answers were like: truncated ones, their sizes, those to a flood; and what others than the generator saw.
 
 use crate::cells::{Cell, Run};
 use crate::format;
@@ -21,6 +21,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     all.extend(flood(run));
     all.extend(cpu(run));
     all.extend(counted(run));
+    all.extend(witness(run));
     all
 }
 
@@ -106,6 +107,31 @@ fn cpu(run: &Run) -> Option<Grid> {
 }
 
 /// What the server says of it all, beside what we sent: two witnesses.
+/// The monitor host's view (RZAIA 3.2.1).
+fn witness(run: &Run) -> Option<Grid> {
+    let about = "From a capture at the server's end of the link: the median from each query's arrival there to its answer's \
+                 departure, of which the generator knows nothing; below, what the generator waited from sending on, and the \
+                 queries that the one sent and the other saw.";
+    grid(
+        run,
+        ("witness", "Median latency at the server's end of the link".into(), about.into()),
+        |c| c.metric("witness_latency_p50").is_some(),
+        |_, _| None,
+        |c| {
+            let there = c.metric("witness_latency_p50")?.value;
+            let mut details = Vec::new();
+            if let Some(here) = c.metric("service_latency_p50") {
+                details.push(format!("{} at the generator", format::latency(here.value * 1e3)));
+            }
+            let count = |n: f64| measure::units::grouped(n as u64);
+            if let (Some(sent), Some(seen)) = (sum(c, "sent"), sum(c, "witness_queries")) {
+                details.push(format!("{} of {} seen", count(seen), count(sent)));
+            }
+            Some(Shown { text: format::latency(there * 1e3), details, compare: None })
+        },
+    )
+}
+
 fn counted(run: &Run) -> Option<Grid> {
     let warmup =
         run.planned("latency.warmup").and_then(|t| units::duration(&t).ok()).unwrap_or(0) as f64 / 1e9;

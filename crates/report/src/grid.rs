@@ -189,9 +189,9 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     for rate in run.distinct("latency", |k| k.rate.clone()) {
         all.extend(latency_grids(run, rate.as_deref().unwrap_or_default()));
     }
-    all.extend(answers::grids(run));
     all.extend(throughput::throughput_grid(run));
     all.extend(peak_grid(run));
+    all.extend(answers::grids(run));
     all.extend(capacity::grid(run));
     all.extend(costs::grids(run));
     all

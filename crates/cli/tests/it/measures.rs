@@ -145,6 +145,9 @@ attempts = 1
 families = ["U-4-DS0"]
 delegations = [1000]
 
+[traffic]
+profile = "PROFILE"
+
 [throughput]
 window = 5
 duration = "1s"
@@ -165,7 +168,10 @@ name = "three at two"
 generators = 3
 addresses = 2
 "#;
-    let file = write(&folder, "several.toml", text);
+    // A window would wait for the answers to wrong checksums, and come to a stand.
+    let profile = "about = \"p\"\n[types]\nNS = 1\n[packets]\nbad-checksum = 0.2\n";
+    let profile = write(&folder, "profile.toml", profile);
+    let file = write(&folder, "several.toml", &text.replace("PROFILE", &profile));
     let dir = folder.path().join("run");
     let dir = dir.to_str().expect("a path");
     let ran = output(&["experiment", "run", &file, "-o", dir, "--events"]);
@@ -202,6 +208,7 @@ addresses = 2
             assert!(there > Some(0.0) && there < here, "{there:?} at the server, {here:?} at the generator");
         } else {
             assert_eq!(metric(event, "witness_queries"), None);
+            assert!(metric(event, "lost") < Some(0.01 * metric(event, "sent").expect("sent")), "{event}");
         }
     }
     let report = stdout(&output(&["report", dir]));

@@ -197,5 +197,9 @@ fn losses(run: &Run) -> Option<Question> {
         None => "No: at these rates all were answered in time, in every valid trial.".to_owned(),
         Some(worst) => format!("Some were, or answered late; the most of each server: {worst}."),
     };
-    question("Are queries lost?", vec![answer])
+    let asked = match cells(run).any(flooded) {
+        true => "Are queries lost where there is no flood?",
+        false => "Are queries lost?",
+    };
+    question(asked, vec![answer])
 }
