@@ -38,8 +38,11 @@ impl Key {
             server: param("server"),
             kind: param("kind"),
             family: param("family"),
-            // A zone without delegations has none to speak of.
-            size: trial.param("zone_size").and_then(|s| units::count(s).ok()).filter(|n| *n > 0),
+            // A zone without delegations has none to speak of, and slices of one zone are about as large as each other.
+            size: trial
+                .param("zone_size")
+                .and_then(|s| units::count(s).ok())
+                .filter(|n| *n > 0 && !trial.param("family").is_some_and(|family| family.contains('#'))),
             // `no`, or how: `yes RSASHA256`, `rzaia`, an algorithm.
             signed: trial.param("signed").is_some_and(|s| !s.is_empty() && s != "no"),
             rate: (measure == "latency").then(|| param("rate")),

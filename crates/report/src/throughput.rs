@@ -71,6 +71,7 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
     let of = |at: &(String, Option<u64>)| {
         let here =
             |c: &&Cell| c.key.is(MEASURE) && (c.key.row(), c.key.size) == *at && c.state() == State::Valid;
+        let zone = run.cells.iter().find(here)?.key.zone();
         let mut all: Vec<(f64, &str)> = run
             .cells
             .iter()
@@ -80,7 +81,7 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
         let texts: Vec<String> =
             all.iter().map(|(qps, server)| format!("{server} {}", format::rate(*qps))).collect();
-        (!texts.is_empty()).then(|| format!("{}: {}", at.0, texts.join(", ")))
+        (!texts.is_empty()).then(|| format!("{zone}: {}", texts.join(", ")))
     };
     let parts: Vec<String> = rows.iter().filter_map(of).collect();
     match parts.len() {

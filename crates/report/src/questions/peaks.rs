@@ -11,7 +11,7 @@ pub(super) fn questions(run: &Run) -> Option<Question> {
 
 /// The ranking on each zone; for more than two zones, each server's span over all of them.
 fn ranked(run: &Run) -> Vec<String> {
-    let zone = |k: &Key| (k.family.clone(), k.size);
+    let zone = |k: &Key| (k.row(), k.size);
     let zones = run.distinct("peak", zone);
     if zones.len() > 2 {
         let mut all: Vec<(f64, String)> = run
@@ -25,11 +25,12 @@ fn ranked(run: &Run) -> Vec<String> {
             .collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
         let all: Vec<String> = all.into_iter().map(|a| a.1).collect();
-        let zones = zones.len();
+        let variants = run.cells.iter().any(|c| c.key.is("peak") && c.key.variant.is_some());
+        let zones = format!("{} zones{}", zones.len(), if variants { " and kinds of traffic" } else { "" });
         return if all.is_empty() {
             Vec::new()
         } else {
-            vec![format!("Peak query rate over {zones} zones: {}.", all.join("; "))]
+            vec![format!("Peak query rate over {zones}: {}.", all.join("; "))]
         };
     }
     zones.into_iter().filter_map(|at| ranking(run, |k| zone(k) == at)).collect()
