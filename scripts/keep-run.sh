@@ -1,6 +1,6 @@
 #!/bin/sh
 # Keeps the small files of a run: scripts/keep-run.sh RUN NAME makes docs/runs/NAME, which 'dnsrack report' and 'compare' read.
-# Configurations and logs of the servers stay where they are, and so does the machine's name. Needs python3.
+# Configurations and logs of the servers stay where they are, and so do the machine's name and folders. Needs python3.
 set -eu
 [ $# -eq 2 ] || { sed -n 2,3p "$0" >&2; exit 2; }
 run=$1 to=$(dirname "$0")/../docs/runs/$2
@@ -10,6 +10,11 @@ python3 - "$run/environment.json" "$to/environment.json" <<'EOF'
 import json, sys
 environment = json.load(open(sys.argv[1]))
 environment["machine"].pop("hostname", None)
+# Whoever repeats it has the program and the run somewhere else.
+words = environment["command"].split()
+if "-o" in words:
+    del words[words.index("-o"):words.index("-o") + 2]
+environment["command"] = " ".join(["dnsrack"] + words[1:])
 json.dump(environment, open(sys.argv[2], "w"), indent=2, sort_keys=True)
 EOF
 du -sh "$to"
