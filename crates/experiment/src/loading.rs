@@ -116,7 +116,7 @@ impl Stage<'_> {
             // Queries of the last second are to find it there.
             bench.pause(PAUSE)?;
         }
-        trial::end(bench, server, spec, Ok(())).map(|()| phases)
+        trial::end(bench, server, spec, Ok(())).map(|_| phases)
     }
 }
 

@@ -214,7 +214,7 @@ fn measure(
         Measure::Memory => stage.memory(&mut server, record),
         Measure::Load => unreachable!("it went its own way above"),
     };
-    record.outcome.metrics.extend(counted_end(bench, server, &spec, measured)?);
+    record.outcome.metrics.extend(end(bench, server, &spec, measured)?);
     Ok(())
 }
 
@@ -225,18 +225,8 @@ pub fn patience(e: &Experiment, zone: &Prepared) -> Result<Duration, Error> {
     Ok(least + Duration::from_secs(zone.probe.bytes / 1_000_000))
 }
 
-/// Keeps the server's own counters, and stops it.
+/// Keeps the server's own counters, and stops it; what it counted.
 pub fn end(
-    bench: &Bench,
-    server: Server<'_>,
-    spec: &ServerSpec,
-    measured: Result<(), Error>,
-) -> Result<(), Error> {
-    counted_end(bench, server, spec, measured).map(drop)
-}
-
-/// The same, with what it counted.
-fn counted_end(
     bench: &Bench,
     mut server: Server<'_>,
     spec: &ServerSpec,

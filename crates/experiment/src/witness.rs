@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::stage::Stage;
+use load::Latency;
 use measure::{Histogram, Metric, Named, Nanos, Reason};
 use rack::Capture;
 use results::TrialRecord;
@@ -83,11 +84,11 @@ impl Witness {
                 ),
             ));
         }
-        for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
-            if seen.latency.count() > 0 {
-                let value = seen.latency.quantile(q) as f64 / 1e3;
-                outcome.metrics.push(Metric::new(format!("witness_latency_{name}"), "us", value));
-            }
+        if seen.latency.count() > 0 {
+            let named = Latency::of(&seen.latency).named();
+            outcome
+                .metrics
+                .extend(named.map(|(p, us)| Metric::new(format!("witness_latency_{p}"), "us", us)));
         }
         outcome.histograms.push(Named::new("witness_latency", seen.latency));
         Ok(())

@@ -197,7 +197,8 @@ impl Latency {
         }
     }
 
-    fn named(&self) -> [(&'static str, f64); 5] {
+    /// Each with its name.
+    pub fn named(&self) -> [(&'static str, f64); 5] {
         [("p50", self.p50), ("p90", self.p90), ("p99", self.p99), ("p999", self.p999), ("max", self.max)]
     }
 }

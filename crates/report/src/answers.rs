@@ -106,7 +106,6 @@ fn cpu(run: &Run) -> Option<Grid> {
     )
 }
 
-/// What the server says of it all, beside what we sent: two witnesses.
 /// The monitor host's view (RZAIA 3.2.1).
 fn witness(run: &Run) -> Option<Grid> {
     let about = "From a capture at the server's end of the link: the median from each query's arrival there to its answer's \
@@ -123,7 +122,7 @@ fn witness(run: &Run) -> Option<Grid> {
             if let Some(here) = c.metric("service_latency_p50") {
                 details.push(format!("{} at the generator", format::latency(here.value * 1e3)));
             }
-            let count = |n: f64| measure::units::grouped(n as u64);
+            let count = |n: f64| units::grouped(n as u64);
             if let (Some(sent), Some(seen)) = (sum(c, "sent"), sum(c, "witness_queries")) {
                 details.push(format!("{} of {} seen", count(seen), count(sent)));
             }
@@ -132,6 +131,7 @@ fn witness(run: &Run) -> Option<Grid> {
     )
 }
 
+/// What the server says of it all, beside what we sent.
 fn counted(run: &Run) -> Option<Grid> {
     let warmup =
         run.planned("latency.warmup").and_then(|t| units::duration(&t).ok()).unwrap_or(0) as f64 / 1e9;

@@ -72,6 +72,20 @@ impl Key {
     }
 }
 
+/// Different values over some cells, in order of appearance.
+pub(crate) fn distinct<'a, T: PartialEq>(
+    cells: impl Iterator<Item = &'a Cell<'a>>,
+    of: impl Fn(&Cell) -> T,
+) -> Vec<T> {
+    let mut all = Vec::new();
+    for value in cells.map(of) {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
 /// All repeats of one measurement.
 #[derive(Debug)]
 pub(crate) struct Cell<'a> {
@@ -289,14 +303,7 @@ impl<'a> Run<'a> {
 
     /// Different values of `of` among cells, in order of appearance.
     pub fn distinct<T: PartialEq>(&self, measure: &str, of: impl Fn(&Key) -> T) -> Vec<T> {
-        let mut all = Vec::new();
-        for cell in self.cells.iter().filter(|c| c.key.is(measure)) {
-            let value = of(&cell.key);
-            if !all.contains(&value) {
-                all.push(value);
-            }
-        }
-        all
+        distinct(self.cells.iter().filter(|c| c.key.is(measure)), |c| of(&c.key))
     }
 
     /// The kind of each server, in the order of [`Run::servers`].

@@ -160,13 +160,7 @@ fn latency(run: &Run, rate: &str) -> Option<Group> {
 
 /// Different kinds of zones among cells, in order of appearance.
 fn rows(cells: &[&Cell]) -> Vec<String> {
-    let mut rows: Vec<String> = Vec::new();
-    for cell in cells {
-        if !rows.contains(&cell.key.row()) {
-            rows.push(cell.key.row());
-        }
-    }
-    rows
+    cells::distinct(cells.iter().copied(), |c| c.key.row())
 }
 
 /// A quantity's figures, one for each type of zone that was measured at two sizes or more.

@@ -39,6 +39,22 @@ udp_size = 512
 changes = { background = 0.5, do = 1.0, edns = 1.0 }
 "#;
 
+/// Runs an experiment; its trials as events.
+fn done(file: &str, dir: &str) -> Vec<Value> {
+    let ran = output(&["experiment", "run", file, "-o", dir, "--events"]);
+    // A busy machine may leave trials invalid (3); none may fail.
+    assert!(matches!(ran.status.code(), Some(0 | 3)), "{}\n{}", stderr(&ran), stdout(&ran));
+    let told = stdout(&ran);
+    let events = told.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON lines"));
+    events.filter(|e| e["event"] == "done").collect()
+}
+
+/// A metric of such a trial.
+fn metric(event: &Value, name: &str) -> Option<f64> {
+    let all = event["metrics"].as_array().expect("metrics");
+    all.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64())
+}
+
 #[test]
 fn memory_loading_and_variants_have_their_tables() {
     if !has("nsd") {
@@ -48,18 +64,9 @@ fn memory_loading_and_variants_have_their_tables() {
     let file = write(&folder, "all.toml", ALL);
     let dir = folder.path().join("run");
     let dir = dir.to_str().expect("a path");
-    let ran = output(&["experiment", "run", &file, "-o", dir, "--events"]);
-    // A busy machine may leave trials invalid (3); none may fail.
-    assert!(matches!(ran.status.code(), Some(0 | 3)), "{}\n{}", stderr(&ran), stdout(&ran));
-    let events: Vec<Value> =
-        stdout(&ran).lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
-    let done: Vec<&Value> = events.iter().filter(|e| e["event"] == "done").collect();
+    let done = done(&file, dir);
     // Two zones × (memory, load, latency of two variants).
-    assert_eq!(done.len(), 8, "{events:?}");
-    let metric = |event: &Value, name: &str| {
-        let all = event["metrics"].as_array().expect("metrics");
-        all.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64())
-    };
+    assert_eq!(done.len(), 8, "{done:?}");
     let have = |name: &str| done.iter().filter(|e| metric(e, name).is_some()).count();
     assert!(done.iter().all(|e| e["error"].is_null()), "{done:?}");
     assert_eq!((have("pss_anonymous"), have("reload_seconds"), have("background_answered")), (2, 2, 2));
@@ -174,16 +181,8 @@ addresses = 2
     let file = write(&folder, "several.toml", &text.replace("PROFILE", &profile));
     let dir = folder.path().join("run");
     let dir = dir.to_str().expect("a path");
-    let ran = output(&["experiment", "run", &file, "-o", dir, "--events"]);
-    assert!(matches!(ran.status.code(), Some(0 | 3)), "{}\n{}", stderr(&ran), stdout(&ran));
-    let events: Vec<Value> =
-        stdout(&ran).lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
-    let done: Vec<&Value> = events.iter().filter(|e| e["event"] == "done").collect();
-    assert_eq!(done.len(), 4, "{events:?}");
-    let metric = |event: &Value, name: &str| {
-        let all = event["metrics"].as_array().expect("metrics");
-        all.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64())
-    };
+    let done = done(&file, dir);
+    assert_eq!(done.len(), 4, "{done:?}");
     for event in &done {
         assert!(event["error"].is_null(), "{event}");
         let each: Vec<f64> =

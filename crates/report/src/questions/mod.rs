@@ -1,6 +1,6 @@
 //! The questions that open RZAIA's chapters, and the answers that a run's own numbers give.
 
-use crate::cells::{Cell, Figure, Run, State};
+use crate::cells::{Cell, Figure, Run, State, distinct};
 use crate::format;
 use crate::grid::Grid;
 use results::TrialRecord;
@@ -128,17 +128,6 @@ fn span<'a>(
 fn each_server(run: &Run, of: impl Fn(&str) -> Option<String>) -> Option<String> {
     let all: Vec<String> = run.servers.iter().filter_map(|s| of(s)).collect();
     (!all.is_empty()).then(|| all.join("; "))
-}
-
-/// Different values over some cells, in order of appearance.
-fn distinct<'a, T: PartialEq>(cells: impl Iterator<Item = &'a Cell<'a>>, of: impl Fn(&Cell) -> T) -> Vec<T> {
-    let mut all = Vec::new();
-    for value in cells.map(of) {
-        if !all.contains(&value) {
-            all.push(value);
-        }
-    }
-    all
 }
 
 #[cfg(test)]
