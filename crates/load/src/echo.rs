@@ -173,13 +173,14 @@ impl Echo {
     }
 }
 
-/// Turns a query into its echo; an answer is left alone, so that two echoes cannot feed each other for ever.
-fn answer(msg: &mut [u8]) -> bool {
+/// Turns a query into its echo, as long as itself; an answer is left alone, so that two echoes cannot feed each other for
+/// ever.
+fn answer(msg: &mut [u8]) -> Option<usize> {
     let query = wire::header::Header::new(msg).is_some_and(|h| !h.qr());
     if query {
         wire::header::set_qr(msg);
     }
-    query
+    query.then_some(msg.len())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! One load from several hosts of a rack: a role on each, started at one instant, added into one result.
 
-use crate::targets::Prefix;
-use crate::{Error, LoadResult, LoadSpec, Source};
+use crate::{Error, LoadResult, LoadSpec, Prefix, Source};
 use measure::clock::{self, SECOND};
 use measure::{Arrivals, Event, Named, Nanos, Pace, Seed};
 use rack::{Kept, Role};

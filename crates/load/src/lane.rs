@@ -1,8 +1,8 @@
 //! A lane: one transport, and the recorder of all that goes over it.
 
 use crate::recorder::{Class, Received, Recorder, Unsent, Verdict};
-use crate::schedule::Due;
 use measure::clock::Wall;
+use measure::schedule::Due;
 use measure::{Nanos, Pace};
 use net::transport::{Incoming, Stamp, Transport};
 use std::io;

@@ -9,7 +9,6 @@ pub mod check;
 mod counts;
 pub mod echo;
 mod error;
-mod health;
 pub mod hosts;
 mod lane;
 mod merge;
@@ -18,26 +17,22 @@ mod recorder;
 mod result;
 mod retry;
 mod run;
-mod schedule;
 pub mod search;
 mod second;
 mod source;
 mod spec;
 mod table;
-mod targets;
 mod verdict;
 mod worker;
 
 pub use counts::{Bytes, Counts};
 pub use error::Error;
+pub use measure::limits::*;
+pub use measure::schedule::LATE_LIMIT;
+pub use measure::{Latency, PacingError};
+pub use net::target::{Prefix, parse_target};
 pub use recorder::{Class, Received, Recorder, Tally, Unsent, Verdict};
-pub use result::{Histograms, Latency, LoadResult, PacingError, Part, TcpResult};
+pub use result::{Histograms, LoadResult, Part, TcpResult};
 pub use run::run;
-pub use schedule::LATE_LIMIT;
 pub use source::Source;
 pub use spec::{Backend, Connections, LONGEST, LoadSpec, REPLAY_SPIN, SPIN, Transport};
-pub use targets::{Prefix, parse_target};
-pub use verdict::{
-    CLOCK_LIMIT, PACING_COUNT, PACING_LIMIT, PREEMPTED_LIMIT, PREEMPTED_LIMIT_UNPACED, STALL_LIMIT,
-    STEAL_LIMIT, UNSENT_LIMIT,
-};

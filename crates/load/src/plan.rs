@@ -1,9 +1,9 @@
 //! How a load is spread over workers, flows, ids and time: derived from its specification, which is checked by it.
 
-use crate::schedule::Span;
 use crate::source::Nature;
 use crate::{Backend, Error, LONGEST, LoadSpec, Transport};
 use measure::clock::SECOND;
+use measure::schedule::Span;
 use measure::{Nanos, Pace};
 use std::net::{IpAddr, SocketAddr};
 

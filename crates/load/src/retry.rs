@@ -6,7 +6,7 @@
 use crate::LoadSpec;
 use crate::lane::Lane;
 use crate::recorder::{Class, Unsent};
-use crate::schedule::Due;
+use measure::schedule::Due;
 use measure::seed::Draw;
 use measure::{Nanos, Seed};
 use std::collections::VecDeque;

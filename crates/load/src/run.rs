@@ -1,7 +1,6 @@
 //! A load from its specification to its result: prepare everything, start all workers at one instant, add up.
 
 use crate::check::{self, CheckResult};
-use crate::health::Machine;
 use crate::lane::Lane;
 use crate::plan::Plan;
 use crate::recorder::{Class, Recorder, Tally};
@@ -13,6 +12,7 @@ use crate::worker::{Report, Stall, Worker, settle};
 use crate::{Backend, Error, LoadResult, LoadSpec};
 use measure::clock::{self, SECOND, Wall};
 use measure::{Event, Histogram, Nanos, Pace, Seed};
+use net::own::{Machine, Scheduling};
 use net::tcp::TcpFlows;
 use net::transport::{Transport, Troubles};
 use net::udp::{Flow, UdpFlows};
@@ -50,11 +50,21 @@ pub fn run(
     if let Some(check) = &spec.check {
         check.check()?;
     }
-    crate::targets::check(spec)?;
+    near(spec)?;
     let nature = spec.source.check()?;
     let plan = spec.plan(&nature)?;
     let spec = &LoadSpec { retry: spec.retry.or(nature.retry), ..spec.clone() };
     go(spec, plan, spec.source.open_all(plan.workers)?, start, stop, events)
+}
+
+/// Refuses targets that are not on this machine, unless the specification allows them.
+fn near(spec: &LoadSpec) -> Result<(), Error> {
+    if spec.allow_external {
+        return Ok(());
+    }
+    let far = net::target::far(&spec.targets, &spec.allowed)
+        .map_err(|error| Error::System { what: "cannot list the network interfaces", error })?;
+    far.map_or(Ok(()), |target| Err(Error::External { target }))
 }
 
 /// As [`run`], with a source for each worker instead of the specification's.
@@ -66,7 +76,7 @@ pub(crate) fn run_from(
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
     let plan = spec.plan(&Nature::default())?;
-    crate::targets::check(spec)?;
+    near(spec)?;
     go(spec, plan, sources, start, stop, events)
 }
 
@@ -326,7 +336,7 @@ fn result(
     let (mut table_bytes, mut transport_bytes) = (0, 0);
     let (mut stall, mut clock_step, mut recv_buffer) = (Stall::default(), 0i64, usize::MAX);
     let mut troubles = Troubles::default();
-    let mut scheduling = crate::health::Scheduling::default();
+    let mut scheduling = Scheduling::default();
     let (mut cut_short, mut backend) = (false, "");
     let (mut connections, mut handshakes) = (None, Histogram::default());
     for r in reports {

@@ -1,8 +1,7 @@
 //! What a load is to be; travels as JSON to the role that sends it.
 
-use crate::Source;
 use crate::check::CheckSpec;
-use crate::targets::Prefix;
+use crate::{Prefix, Source};
 use measure::clock::SECOND;
 use measure::{Nanos, Pace, Seed};
 use serde::{Deserialize, Serialize};

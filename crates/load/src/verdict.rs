@@ -3,32 +3,16 @@
 //! Nothing here looks at what the server did: loss, late and wrong answers are the outcome, not the validity.
 
 use crate::Tally;
-use crate::health::Scheduling;
 use crate::worker::Stall;
 use measure::clock::SECOND;
+use measure::limits::{
+    CLOCK_LIMIT, PACING_COUNT, PREEMPTED_LIMIT, PREEMPTED_LIMIT_UNPACED, STALL_LIMIT, STEAL_LIMIT,
+    UNSENT_LIMIT,
+};
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
+use net::own::Scheduling;
 use net::transport::Troubles;
-
-/// More than this share of the offered queries unsent makes a trial invalid.
-pub const UNSENT_LIMIT: f64 = 0.001;
-/// A pacing error above this at the 99th percentile makes a trial invalid (the specification may allow more), in
-/// nanoseconds; where at least
-/// [`PACING_COUNT`] queries were late by more, as a single hiccup is 1 % of a short trial.
-pub const PACING_LIMIT: Nanos = 100_000;
-/// See [`PACING_LIMIT`].
-pub const PACING_COUNT: f64 = 10.0;
-/// A loop that stood still for longer than this makes a trial invalid, in nanoseconds.
-pub const STALL_LIMIT: Nanos = 50_000_000;
-/// A worker that waited for its core for more than this share of the time makes a trial invalid.
-pub const PREEMPTED_LIMIT: f64 = 0.01;
-/// The same where queries have no times to keep: the rate is lower by as much at most.
-pub const PREEMPTED_LIMIT_UNPACED: f64 = 0.03;
-/// More than this share of stolen time is a warning.
-pub const STEAL_LIMIT: f64 = 0.01;
-/// A wall clock that moved by more than this within a second makes a trial invalid, in nanoseconds: the kernel's
-/// stamps are taken from it.
-pub const CLOCK_LIMIT: Nanos = 5_000_000;
 
 /// What is known of our own side.
 pub(crate) struct Evidence<'a> {
@@ -104,7 +88,7 @@ fn sending(e: &Evidence<'_>, v: &mut Validity) {
                 unsent * 100.0,
                 UNSENT_LIMIT * 100.0,
                 grouped(t.unsent_overdue),
-                ms(crate::schedule::LATE_LIMIT),
+                ms(measure::schedule::LATE_LIMIT),
                 grouped(t.unsent_ids),
                 grouped(t.unsent_refused),
             ),
@@ -264,6 +248,7 @@ fn receiving(e: &Evidence<'_>, v: &mut Validity) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use measure::limits::PACING_LIMIT;
 
     fn evidence(tally: &Tally) -> Evidence<'_> {
         Evidence {

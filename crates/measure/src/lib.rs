@@ -1,24 +1,31 @@
-//! What every measurement is made of: clock, pace, seed, histogram, validity, metric, event.
+//! What every measurement is made of: clock, pace and schedule, seed, histogram, validity, metric, event.
 //!
 //! Small and pure: apart from reading the clock nothing here touches the outside world. Times are
 //! [`Nanos`] throughout; durations and instants share the type, the name of a variable says which.
 
 pub mod clock;
+pub mod coarse;
 pub mod distinct;
 pub mod event;
 pub mod histogram;
+pub mod latency;
+pub mod limits;
 pub mod metric;
 pub mod pace;
 pub mod position;
+pub mod schedule;
 pub mod seed;
 pub mod units;
 pub mod validity;
 
 pub use clock::Nanos;
+pub use coarse::Coarse;
 pub use event::Event;
 pub use histogram::Histogram;
+pub use latency::{Latency, PacingError};
 pub use metric::{Metric, Named, Outcome};
 pub use pace::{Arrivals, Pace};
 pub use position::line_column;
+pub use schedule::Schedule;
 pub use seed::{Draw, Seed};
 pub use validity::{Reason, Validity};

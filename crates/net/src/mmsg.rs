@@ -236,18 +236,18 @@ impl Receiver {
         unsafe { stamp_of(&self.headers[i].msg_hdr) }.unwrap_or_else(wall)
     }
 
-    /// Sends those datagrams of the last batch of `n` back to where they came from for which `keep` holds: how many
-    /// went. Where the socket was asked for packet infos, the answer's source is the address that was asked.
+    /// Sends the first `keep` octets of datagrams of the last batch of `n` back to where they came from, those for which it
+    /// gives a length: how many went. Where the socket was asked for packet infos, the answer's source is the address that was asked.
     pub(crate) fn send_back(
         &mut self,
         fd: BorrowedFd<'_>,
         n: usize,
-        mut keep: impl FnMut(usize) -> bool,
+        mut keep: impl FnMut(usize) -> Option<usize>,
     ) -> io::Result<usize> {
         let mut kept = 0;
         for i in 0..n {
-            if keep(i) {
-                self.vectors[i].iov_len = self.len(i).min(Incoming::MAX);
+            if let Some(length) = keep(i) {
+                self.vectors[i].iov_len = length.min(self.len(i)).min(Incoming::MAX);
                 // Swapping whole headers keeps each with its own buffers.
                 self.headers.swap(kept, i);
                 kept += 1;

@@ -9,15 +9,15 @@ mod send;
 mod turn;
 
 use crate::check::Sampler;
-use crate::health::Scheduling;
 use crate::lane::Lane;
 use crate::recorder::{Class, Tally};
 use crate::retry::Retries;
-use crate::schedule::{Schedule, Span};
 use crate::second::Second;
 use crate::{Error, LoadSpec};
 use measure::clock::{self, Wall};
+use measure::schedule::{Schedule, Span};
 use measure::{Histogram, Nanos, Pace};
+use net::own::Scheduling;
 use net::transport::{Connections, Troubles};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,20 +106,9 @@ struct Work<'a> {
     cut_short: bool,
 }
 
-/// Pins the calling thread and makes its timers exact.
+/// As [`net::own::settle`].
 pub(crate) fn settle(cpu: Option<usize>) -> Result<(), Error> {
-    if let Some(cpu) = cpu {
-        let refuse = |error: rustix::io::Errno| Error::Pin { cpu, error: error.into() };
-        if cpu >= rustix::thread::CpuSet::MAX_CPU {
-            return Err(refuse(rustix::io::Errno::INVAL));
-        }
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(cpu);
-        rustix::thread::sched_setaffinity(None, &set).map_err(refuse)?;
-    }
-    // The kernel may otherwise delay a wake-up by 50 us to join it with others.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    Ok(())
+    net::own::settle(cpu).map_err(|error| Error::Pin { cpu: cpu.unwrap_or(0), error })
 }
 
 impl Worker<'_> {

@@ -4,9 +4,9 @@ use super::turn::RECEIVE_MAX;
 use super::{Work, part};
 use crate::Error;
 use crate::recorder::{Class, Unsent};
-use crate::schedule::{Due, Schedule, Step};
 use measure::Nanos;
 use measure::clock::SECOND;
+use measure::schedule::{Due, Schedule, Step};
 use traffic::Query;
 
 impl Work<'_> {

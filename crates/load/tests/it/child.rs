@@ -65,7 +65,7 @@ fn server() {
             udp.wait(1_000_000_000).unwrap();
             udp.turn(&mut |msg| {
                 wire::header::set_qr(msg);
-                true
+                Some(msg.len())
             })
             .unwrap();
         }

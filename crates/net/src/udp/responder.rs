@@ -37,24 +37,24 @@ impl Responder {
         socket.local_addr()
     }
 
-    /// Receives a batch where there is one, lets `answer` turn each datagram into its answer in place (false: none),
-    /// and sends the answers: how many were received and how many answered. Never waits.
+    /// Receives a batch where there is one, lets `answer` turn each datagram into its answer in place and say how
+    /// long that is, at most as long as what came (none: no answer), and sends the answers: how many were received and how
+    /// many answered. Never waits.
     ///
     /// # Errors
     /// Only where nothing can be received any more. Answers that the kernel refuses are not answered.
-    pub fn turn(&mut self, answer: &mut dyn FnMut(&mut [u8]) -> bool) -> io::Result<(usize, usize)> {
+    pub fn turn(&mut self, answer: &mut dyn FnMut(&mut [u8]) -> Option<usize>) -> io::Result<(usize, usize)> {
         let fd = self.socket.as_fd();
         let n = match self.receiver.receive(fd, BATCH) {
             Ok(n) => n,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock || reports_the_past(&e) => return Ok((0, 0)),
             Err(e) => return Err(e),
         };
-        let mut keep = 0u64;
-        debug_assert!(self.receiver.size() <= 64, "one bit for each datagram of a batch");
-        for i in 0..n {
-            keep |= u64::from(answer(self.receiver.bytes_mut(i))) << i;
+        let mut lengths = [None; BATCH];
+        for (i, length) in lengths.iter_mut().enumerate().take(n) {
+            *length = answer(self.receiver.bytes_mut(i));
         }
-        let sent = self.receiver.send_back(fd, n, |i| keep >> i & 1 == 1).unwrap_or(0);
+        let sent = self.receiver.send_back(fd, n, |i| lengths[i]).unwrap_or(0);
         Ok((n, sent))
     }
 

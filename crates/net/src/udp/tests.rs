@@ -36,7 +36,7 @@ fn echo_round(bind: &str) {
             .turn(&mut |m| {
                 let keep = m[1] != 7;
                 m[1] += 100;
-                keep
+                keep.then_some(m.len())
             })
             .unwrap();
         assert!(n > 0, "loopback lost datagrams");
@@ -127,7 +127,7 @@ fn full_receive_buffers_are_counted() {
         flows.lend(0).unwrap().bytes.extend_from_slice(&[0; 100]);
     }
     flows.flush(&mut |_, _| ()).unwrap();
-    while responder.turn(&mut |_| true).unwrap().0 > 0 {}
+    while responder.turn(&mut |m| Some(m.len())).unwrap().0 > 0 {}
     let dropped = flows.troubles().socket_drops;
     assert!(dropped > 0, "the smallest buffer held {BATCH} answers");
     assert_eq!(collect(&mut flows, BATCH).len() as u64 + dropped, BATCH as u64);
@@ -145,4 +145,20 @@ fn long_datagrams_keep_their_length() {
     flows.wait(1_000_000_000).unwrap();
     flows.receive(1, &mut |m| seen = Some((m.bytes.len(), m.len))).unwrap();
     assert_eq!(seen, Some((Incoming::MAX, 9000)));
+}
+
+#[test]
+fn answers_may_be_shorter_than_what_came() {
+    let mut responder = Responder::open("127.0.0.1:0".parse().unwrap(), BUFFER).unwrap();
+    let target = responder.local_addr().unwrap();
+    let mut flows = UdpFlows::open(&[Flow::to(target)], BUFFER).unwrap();
+    for n in 0..3u8 {
+        flows.lend(0).unwrap().bytes.extend_from_slice(&[n; 9]);
+    }
+    flows.flush(&mut |_, _| ()).unwrap();
+    responder.wait(1_000_000_000).unwrap();
+    let turned = responder.turn(&mut |m| [Some(4), None, Some(99)][usize::from(m[0])]).unwrap();
+    assert_eq!(turned, (3, 2));
+    let got: Vec<_> = collect(&mut flows, 2).into_iter().map(|(_, _, bytes, _)| bytes).collect();
+    assert_eq!(got, [vec![0; 4], vec![2; 9]], "one is cut, one cannot grow");
 }

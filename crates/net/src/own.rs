@@ -1,11 +1,12 @@
-//! What the kernel says about our own side: time that the worker could not run, stolen time, drops.
+//! Our own side: a thread that sends, and what the kernel says about it: time that it could not run, stolen time, drops.
 
 use procfs::CurrentSI;
 use std::fs;
+use std::io;
 
 /// A thread's scheduling, from its start: `/proc/thread-self/schedstat` and `status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scheduling {
+pub struct Scheduling {
     /// Nanoseconds that it was ready to run while something else had the core.
     pub waited: u64,
     /// How often the core was taken from it.
@@ -14,7 +15,7 @@ pub(crate) struct Scheduling {
 
 impl Scheduling {
     /// Of the calling thread; zeroes where the kernel does not tell.
-    pub(crate) fn read() -> Self {
+    pub fn read() -> Self {
         let waited = fs::read_to_string("/proc/thread-self/schedstat")
             .ok()
             .and_then(|s| s.split_whitespace().nth(1)?.parse().ok())
@@ -28,14 +29,16 @@ impl Scheduling {
         Self { waited, involuntary }
     }
 
-    pub(crate) fn since(self, before: Self) -> Self {
+    /// What happened since `before`.
+    pub fn since(self, before: Self) -> Self {
         Self {
             waited: self.waited.saturating_sub(before.waited),
             involuntary: self.involuntary.saturating_sub(before.involuntary),
         }
     }
 
-    pub(crate) fn merge(&mut self, other: Self) {
+    /// Adds that of another thread.
+    pub fn merge(&mut self, other: Self) {
         self.waited += other.waited;
         self.involuntary += other.involuntary;
     }
@@ -43,7 +46,7 @@ impl Scheduling {
 
 /// Counters of the machine and of our network namespace.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Machine {
+pub struct Machine {
     /// Clock ticks that the hypervisor took from our cores (from all where we are not pinned), and ticks in all.
     steal: u64,
     ticks: u64,
@@ -55,7 +58,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Reads the counters; what the kernel does not tell is zero.
-    pub(crate) fn read(cpus: &[usize]) -> Self {
+    pub fn read(cpus: &[usize]) -> Self {
         let mut machine = Self::default();
         if let Ok(stat) = procfs::KernelStats::current() {
             let all = stat.cpu_time.iter().enumerate();
@@ -74,18 +77,36 @@ impl Machine {
     }
 
     /// Share of the time that was stolen since `before`, 0 to 1.
-    pub(crate) fn stolen_since(&self, before: &Self) -> f64 {
+    pub fn stolen_since(&self, before: &Self) -> f64 {
         let ticks = self.ticks.saturating_sub(before.ticks);
         if ticks == 0 { 0.0 } else { self.steal.saturating_sub(before.steal) as f64 / ticks as f64 }
     }
 
     /// Receive and send buffer errors of the namespace since `before`.
-    pub(crate) fn buffer_errors_since(&self, before: &Self) -> (u64, u64) {
+    pub fn buffer_errors_since(&self, before: &Self) -> (u64, u64) {
         (
             self.receive_buffer_errors.saturating_sub(before.receive_buffer_errors),
             self.send_buffer_errors.saturating_sub(before.send_buffer_errors),
         )
     }
+}
+
+/// Pins the calling thread, where a core is named, and makes its timers exact.
+///
+/// # Errors
+/// The core is not online, or not allowed to this process.
+pub fn settle(cpu: Option<usize>) -> io::Result<()> {
+    if let Some(cpu) = cpu {
+        if cpu >= rustix::thread::CpuSet::MAX_CPU {
+            return Err(rustix::io::Errno::INVAL.into());
+        }
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu);
+        rustix::thread::sched_setaffinity(None, &set)?;
+    }
+    // The kernel may otherwise delay a wake-up by 50 us to join it with others.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    Ok(())
 }
 
 /// A UDP counter of `/proc/net/snmp`: a line of names, then a line of values.

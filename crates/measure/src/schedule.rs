@@ -4,12 +4,12 @@
 //! even, a worker sends at most `burst` queries plus twice its share of the rate in any stretch of time: after a stall
 //! it first sends a burst of at most that size, then catches up at no more than double speed. Where they are not
 //! (drawn, or recorded), the bursts of the schedule itself are sent as they are, and the rule holds for what is late by
-//! more than [`ON_TIME`]. A query overdue by more than [`LATE_LIMIT`] is not sent any more but counted as unsent. So
+//! more than 200 us. A query overdue by more than [`LATE_LIMIT`] is not sent any more but counted as unsent. So
 //! sent + unsent = offered, always.
 
-use measure::clock::SECOND;
-use measure::pace::Times;
-use measure::{Arrivals, Nanos};
+use crate::clock::SECOND;
+use crate::pace::Times;
+use crate::{Arrivals, Nanos};
 
 /// How long after its intended time a query may still be sent.
 pub const LATE_LIMIT: Nanos = 10_000_000;
@@ -23,7 +23,7 @@ const CATCH_UP: f64 = 2.0;
 
 /// What a worker is to do now with the next query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Say when the next query was recorded ([`Schedule::recorded`]), or that there is none ([`Schedule::end`]).
     Tell,
     /// Send it.
@@ -38,7 +38,8 @@ pub(crate) enum Step {
 
 /// A query that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub struct Due {
+    /// When, monotonic.
     pub intended: Nanos,
     /// Part of the warm-up.
     pub quiet: bool,
@@ -66,7 +67,8 @@ struct Stream {
 
 /// How long a schedule is, in nanoseconds and queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
+    /// Before it counts.
     pub warmup: Nanos,
     /// The end, from the start on: the warm-up included.
     pub until: Nanos,
@@ -76,7 +78,7 @@ pub(crate) struct Span {
 
 /// The share of one worker in an open-loop schedule.
 #[derive(Clone, Debug)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     instants: Instants,
     start: Nanos,
     span: Span,
@@ -97,7 +99,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// The share of worker `share.0` of `share.1` in arrivals of `group` queries at a time.
-    pub(crate) fn arrivals(
+    pub fn arrivals(
         arrivals: &Arrivals,
         group: u32,
         start: Nanos,
@@ -119,7 +121,7 @@ impl Schedule {
     }
 
     /// Queries that bring their instants with them; each worker's source gives its share only.
-    pub(crate) fn recording(speed: f64, start: Nanos, span: Span, burst: u32) -> Self {
+    pub fn recording(speed: f64, start: Nanos, span: Span, burst: u32) -> Self {
         Self::new(Instants::Recorded { speed }, start, span, (0, 1), burst)
     }
 
@@ -170,7 +172,7 @@ impl Schedule {
     }
 
     /// The next query was recorded so long after the first.
-    pub(crate) fn recorded(&mut self, at: Nanos) {
+    pub fn recorded(&mut self, at: Nanos) {
         if let Instants::Recorded { speed } = self.instants {
             self.next = Some((at as f64 / speed) as Nanos);
         }
@@ -190,7 +192,7 @@ impl Schedule {
     }
 
     /// What to do at `now`. After `Send` and `Skip` comes [`Self::take`].
-    pub(crate) fn step(&mut self, now: Nanos) -> Step {
+    pub fn step(&mut self, now: Nanos) -> Step {
         if self.ended {
             return Step::End;
         }
@@ -219,7 +221,10 @@ impl Schedule {
     }
 
     /// Takes the next query: it is `sent`, or given up.
-    pub(crate) fn take(&mut self, sent: bool) -> Due {
+    ///
+    /// # Panics
+    /// Where [`Self::step`] said neither to send nor to skip.
+    pub fn take(&mut self, sent: bool) -> Due {
         let next = self.next.expect("a step said what to do with it");
         self.last = next;
         if sent {
@@ -230,18 +235,18 @@ impl Schedule {
     }
 
     /// Whether the queries bring their times with them.
-    pub(crate) fn is_recorded(&self) -> bool {
+    pub fn is_recorded(&self) -> bool {
         matches!(self.instants, Instants::Recorded { .. })
     }
 
     /// Ends the schedule before its next query.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.ended = true;
     }
 
     /// How long after the warm-up the schedule ends, as far as is known: at its end by time, or when the next query
     /// would have been due; where no next one is recorded, with the last.
-    pub(crate) fn length(&self) -> Nanos {
+    pub fn length(&self) -> Nanos {
         self.next.unwrap_or(self.last).min(self.span.until).saturating_sub(self.span.warmup)
     }
 }

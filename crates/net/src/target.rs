@@ -1,9 +1,9 @@
 //! Which targets may be loaded without further leave: those that cannot be anybody else's.
 
-use crate::{Error, LoadSpec};
-use net::link::{self, InterfaceAddress};
+use crate::link::{self, InterfaceAddress};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -87,17 +87,13 @@ impl From<Prefix> for String {
     }
 }
 
-/// Refuses targets that are not on this machine, unless the specification allows them.
-pub(crate) fn check(spec: &LoadSpec) -> Result<(), Error> {
-    if spec.allow_external {
-        return Ok(());
-    }
-    let here = link::addresses()
-        .map_err(|error| Error::System { what: "cannot list the network interfaces", error })?;
-    match spec.targets.iter().find(|t| !near(t.ip(), &spec.allowed, &here)) {
-        Some(&target) => Err(Error::External { target }),
-        None => Ok(()),
-    }
+/// The first of `targets` that is not on this machine and not in an `allowed` network; none: all may be loaded.
+///
+/// # Errors
+/// From the system: the interfaces cannot be listed.
+pub fn far(targets: &[SocketAddr], allowed: &[Prefix]) -> io::Result<Option<SocketAddr>> {
+    let here = link::addresses()?;
+    Ok(targets.iter().find(|t| !near(t.ip(), allowed, &here)).copied())
 }
 
 /// Loopback, an address of this machine, in a network of the rack, or on a virtual link.

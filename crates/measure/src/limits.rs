@@ -1,0 +1,23 @@
+//! Beyond what a trial is invalid, whatever is sent in it.
+
+use crate::Nanos;
+
+/// More than this share of the offered queries unsent makes a trial invalid.
+pub const UNSENT_LIMIT: f64 = 0.001;
+/// A pacing error above this at the 99th percentile makes a trial invalid (the specification may allow more), in
+/// nanoseconds; where at least
+/// [`PACING_COUNT`] queries were late by more, as a single hiccup is 1 % of a short trial.
+pub const PACING_LIMIT: Nanos = 100_000;
+/// See [`PACING_LIMIT`].
+pub const PACING_COUNT: f64 = 10.0;
+/// A loop that stood still for longer than this makes a trial invalid, in nanoseconds.
+pub const STALL_LIMIT: Nanos = 50_000_000;
+/// A worker that waited for its core for more than this share of the time makes a trial invalid.
+pub const PREEMPTED_LIMIT: f64 = 0.01;
+/// The same where queries have no times to keep: the rate is lower by as much at most.
+pub const PREEMPTED_LIMIT_UNPACED: f64 = 0.03;
+/// More than this share of stolen time is a warning.
+pub const STEAL_LIMIT: f64 = 0.01;
+/// A wall clock that moved by more than this within a second makes a trial invalid, in nanoseconds: the kernel's
+/// stamps are taken from it.
+pub const CLOCK_LIMIT: Nanos = 5_000_000;
