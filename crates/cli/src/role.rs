@@ -6,7 +6,8 @@
 use crate::output::{self, Failure, Status};
 use measure::clock::{self, SECOND, Wall};
 use measure::{Event, Nanos};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::io::BufRead;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +43,7 @@ impl Start {
 /// Runs a role until it is done or told to stop; its failure is an event.
 pub fn run(name: &str) -> output::Result {
     let result = match name {
-        "load" => load(),
+        "load" => play(&|spec, start, stop, events| ::load::run(spec, start, stop, events)),
         other => Err(Failure::usage(format!("no role '{other}': there is 'load'"))),
     };
     if let Err(failure) = &result {
@@ -61,37 +62,42 @@ fn line() -> Result<Option<String>, Failure> {
     Ok((std::io::stdin().lock().read_line(&mut line)? > 0).then_some(line))
 }
 
-fn load() -> output::Result {
+/// What a role does: from its specification, the wait for the instant at which it starts (monotonic), the flag that stops it,
+/// and where its events go, to its result.
+type Doing<'a, S, R, E> =
+    dyn Fn(&S, &mut dyn FnMut() -> Nanos, &AtomicBool, &mut dyn FnMut(Event)) -> Result<R, E> + 'a;
+
+/// Reads the specification, says that it is ready when `doing` waits for its start, and tells the result.
+fn play<S: DeserializeOwned, R: Serialize, E>(doing: &Doing<'_, S, R, E>) -> output::Result
+where
+    Failure: From<E>,
+{
     let Some(first) = line()? else { return Ok(Status::Done) };
-    let spec: ::load::LoadSpec =
+    let spec: S =
         serde_json::from_str(&first).map_err(|e| Failure::usage(format!("the role's specification: {e}")))?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut failure = None;
     let before = Wall::read();
-    let result = ::load::run(
-        &spec,
-        || {
-            let _ = say(&Event::Ready);
-            let start = line().ok().flatten().and_then(|text| serde_json::from_str::<Start>(&text).ok());
-            let watched = stop.clone();
-            // From here on anything on the input, its end above all, means stop.
-            std::thread::spawn(move || {
-                let _ = line();
-                watched.store(true, Ordering::Relaxed);
-            });
-            match start.map(|start| start.instant(before)) {
-                Some(Ok(at)) => return at,
-                Some(Err(far)) => failure = Some(far),
-                None => {}
-            }
-            stop.store(true, Ordering::Relaxed);
-            clock::now()
-        },
-        &stop,
-        &mut |event| {
-            let _ = say(&event);
-        },
-    )?;
+    let mut start = || {
+        let _ = say(&Event::Ready);
+        let start = line().ok().flatten().and_then(|text| serde_json::from_str::<Start>(&text).ok());
+        let watched = stop.clone();
+        // From here on anything on the input, its end above all, means stop.
+        std::thread::spawn(move || {
+            let _ = line();
+            watched.store(true, Ordering::Relaxed);
+        });
+        match start.map(|start| start.instant(before)) {
+            Some(Ok(at)) => return at,
+            Some(Err(far)) => failure = Some(far),
+            None => {}
+        }
+        stop.store(true, Ordering::Relaxed);
+        clock::now()
+    };
+    let result = doing(&spec, &mut start, &stop, &mut |event| {
+        let _ = say(&event);
+    })?;
     if let Some(failure) = failure {
         return Err(failure);
     }
