@@ -33,8 +33,12 @@ need_servers() {
     need pdns_server pdns-server "server under test"
     [ -e /usr/lib/x86_64-linux-gnu/pdns/libbindbackend.so ] || [ -n "$(find /usr/lib -name libbindbackend.so 2>/dev/null)" ] ||
         { say "missing: pdns-backend-bind (PowerDNS reads zone files with it)"; missing+=(pdns-backend-bind); }
+    [ -n "$(find /usr/lib -name libgsqlite3backend.so 2>/dev/null)" ] ||
+        { say "missing: pdns-backend-sqlite3 (PowerDNS takes updates with it)"; missing+=(pdns-backend-sqlite3); }
+    need sqlite3 sqlite3 "makes PowerDNS's databases"
     need yadifad yadifa "server under test"
     need delv bind9-dnsutils "validates answers from a trust anchor"
+    need nsupdate bind9-dnsutils "sends updates that ours are set beside"
     need named-checkzone bind9-utils "checks configurations and zones"
 }
 

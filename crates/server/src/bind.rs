@@ -8,6 +8,7 @@
 //! is left out where the extra text has it: `minimal-responses yes; max-udp-size 4096;` just works.
 
 use crate::counted::{Counted, sum};
+use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
@@ -103,12 +104,12 @@ fn named_conf(site: &Site<'_>) -> Result<String, Error> {
     let dir = quotable(&site.spec.label, "directory", site.dir)?;
     let zone_file = quotable(&site.spec.label, "zone.file", site.zone_file)?;
     let cap = site.spec.udp_size;
-    let options = [
+    let part = site.spec.distribution.as_ref();
+    let mut options = vec![
         ("directory", format!("\"{dir}\"")),
         ("pid-file", format!("\"{dir}/named.pid\"")),
         ("session-keyfile", format!("\"{dir}/session.key\"")),
         ("managed-keys-directory", format!("\"{dir}\"")),
-        ("key-directory", format!("\"{dir}\"")),
         ("bindkeys-file", format!("\"{dir}/bind.keys\"")),
         ("statistics-file", format!("\"{dir}/named.stats\"")),
         ("listen-on", listen(site, SocketAddr::is_ipv4)),
@@ -116,12 +117,11 @@ fn named_conf(site: &Site<'_>) -> Result<String, Error> {
         ("recursion", "no".into()),
         ("dnssec-validation", "no".into()),
         ("allow-query", "{ any; }".into()),
-        ("allow-transfer", "{ none; }".into()),
-        ("notify", "no".into()),
         ("querylog", "no".into()),
         ("max-udp-size", cap.to_string()),
         ("edns-udp-size", cap.to_string()),
     ];
+    options.extend(distributing(site, dir)?);
     let theirs = statements(site.spec.config.as_deref().unwrap_or_default());
     let ours: String = options
         .iter()
@@ -133,13 +133,74 @@ fn named_conf(site: &Site<'_>) -> Result<String, Error> {
         "options {{\n{ours}{}}};\n\
          key \"rndc\" {{ algorithm hmac-sha256; secret \"{secret}\"; }};\n\
          controls {{\n\tinet {} port {} allow {{ {}; }} keys {{ \"rndc\"; }};\n}};\n\
-         zone \"{}\" {{\n\ttype master;\n\tfile \"{zone_file}\";\n}};\n",
+         {}zone \"{}\" {{\n{}}};\n",
         extra(spec),
         control.ip(),
         control.port(),
         control.ip(),
+        part.map_or_else(String::new, shared_key),
         spec.zone.origin,
+        zone(part, zone_file),
     ))
+}
+
+/// Options of whom it tells and lets, and how soon.
+fn distributing(site: &Site<'_>, dir: &str) -> Result<Vec<(&'static str, String)>, Error> {
+    let Some(part) = &site.spec.distribution else {
+        return Ok(vec![
+            ("key-directory", format!("\"{dir}\"")),
+            ("allow-transfer", "{ none; }".into()),
+            ("notify", "no".into()),
+        ]);
+    };
+    let keys = match &part.keys {
+        Some(folder) => quotable(&site.spec.label, "distribution.keys", folder)?,
+        None => dir,
+    };
+    let mut options = vec![
+        ("key-directory", format!("\"{keys}\"")),
+        ("allow-transfer", format!("{{ key \"{}\"; }}", part.key.name)),
+        ("notify", if part.secondaries.is_empty() { "no" } else { "explicit" }.into()),
+        ("provide-ixfr", if part.ixfr { "yes" } else { "no" }.into()),
+        ("max-journal-size", part.journal.unwrap_or(JOURNAL).to_string()),
+    ];
+    if part.is_tuned() {
+        options.push(("notify-delay", "0".into()));
+        for rate in ["notify-rate", "startup-notify-rate", "serial-query-rate"] {
+            options.push((rate, "10000".into()));
+        }
+        for most in ["transfers-in", "transfers-out", "transfers-per-ns"] {
+            options.push((most, "1000".into()));
+        }
+    }
+    Ok(options)
+}
+
+fn shared_key(part: &Distribution) -> String {
+    let key = &part.key;
+    format!("key \"{}\" {{ algorithm hmac-sha256; secret \"{}\"; }};\n", key.name, key.secret)
+}
+
+/// The statements of the zone.
+fn zone(part: Option<&Distribution>, file: &str) -> String {
+    let Some(part) = part else { return format!("\ttype master;\n\tfile \"{file}\";\n") };
+    let key = &part.key.name;
+    let at = |a: &SocketAddr| format!(" {} port {} key \"{key}\";", a.ip(), a.port());
+    let mut text = match part.is_secondary() {
+        false => format!("\ttype master;\n\tfile \"{file}\";\n"),
+        true => format!("\ttype slave;\n\tmasters {{{} }};\n", Distribution::each(&part.primaries, at)),
+    };
+    // A secondary without a file keeps no copy, and no journal either.
+    if part.is_secondary() && part.dump {
+        text += &format!("\tfile \"{file}\";\n");
+    }
+    if part.updates {
+        text += &format!("\tallow-update {{ key \"{key}\"; }};\n");
+    }
+    if !part.secondaries.is_empty() {
+        text += &format!("\talso-notify {{{} }};\n", Distribution::each(&part.secondaries, at));
+    }
+    text
 }
 
 fn rndc_conf(site: &Site<'_>) -> String {

@@ -189,6 +189,14 @@ impl Error {
     pub(crate) fn file(label: &str, doing: &'static str, path: &Path, source: io::Error) -> Self {
         Error::new(label, Problem::File { doing, path: path.into(), source })
     }
+
+    /// The same with a secret struck out of a tool's command line and words.
+    pub(crate) fn hiding(mut self, secret: &str) -> Self {
+        if let (Problem::Tool { command, said, .. }, false) = (&mut *self.problem, secret.is_empty()) {
+            (*command, *said) = (command.replace(secret, "…"), said.replace(secret, "…"));
+        }
+        self
+    }
 }
 
 /// The lines of a server's log that say why.

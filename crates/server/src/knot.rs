@@ -8,11 +8,13 @@
 //! zone's own settings are changed by a `template:` with `id: default`.
 
 use crate::counted::{Counted, sum};
+use crate::distribution::{Distribution, JOURNAL, TsigKey};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
 use rack::Cmd;
+use std::net::SocketAddr;
 
 pub(crate) struct Knot;
 
@@ -39,7 +41,7 @@ impl NameServer for Knot {
             files: vec![("knot.conf", knot_conf(site)?)],
             folders: vec!["db"],
             check: tool(site, "knotc")?.args(["-c", &config, "conf-check"]),
-            before: Vec::new(),
+            before: import_keys(site, &config)?,
             start: Cmd::new(site.program).args(["-c", &config]),
         })
     }
@@ -86,6 +88,24 @@ impl NameServer for Knot {
     }
 }
 
+/// Takes the keys of the primary's zone in, where it signs what changes itself.
+fn import_keys(site: &Site<'_>, config: &str) -> Result<Vec<Cmd>, Error> {
+    let Some(folder) = site.spec.distribution.as_ref().and_then(|part| part.keys.as_ref()) else {
+        return Ok(Vec::new());
+    };
+    let failed = |e| Error::file(&site.spec.label, "read the folder of keys", folder, e);
+    let keymgr = tool(site, "keymgr")?;
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "private") {
+            let file = quotable(&site.spec.label, "distribution.keys", &path)?;
+            all.push(keymgr.clone().args(["-c", config, &site.spec.zone.origin, "import-bind", file]));
+        }
+    }
+    Ok(all)
+}
+
 /// The configuration. The zone file is never written back, and no journal is kept: nothing but the zone file says
 /// what is served.
 fn knot_conf(site: &Site<'_>) -> Result<String, Error> {
@@ -110,19 +130,76 @@ fn knot_conf(site: &Site<'_>) -> Result<String, Error> {
              any: info\n\
          database:\n    \
              storage: \"{dir}/db\"\n\
+         {journal}\
+         {peers}\
          zone:\n  \
            - domain: \"{origin}\"\n    \
-             file: \"{zone_file}\"\n    \
-             zonefile-sync: -1\n    \
-             journal-content: none\n\
+             file: \"{zone_file}\"\n\
+         {changes}\
          {extra}",
         listen = listen.join(", "),
         workers = spec.workers,
         cap = spec.udp_size,
         control = site.socket("knot.sock"),
         origin = spec.zone.origin,
+        journal = journal(spec.distribution.as_ref()),
+        peers = spec.distribution.as_ref().map_or_else(String::new, peers),
+        changes = changes(spec.distribution.as_ref()),
         extra = extra(spec),
     ))
+}
+
+/// The journal's database: room for all that a run writes (its addresses alone, 64 bits have plenty).
+fn journal(part: Option<&Distribution>) -> String {
+    part.map_or_else(String::new, |_| format!("    journal-db-max-size: {}\n", 4 * JOURNAL))
+}
+
+/// The key, the other servers, and who may do what.
+fn peers(part: &Distribution) -> String {
+    let TsigKey { name, secret } = &part.key;
+    let remote = |id: &str, list: &[SocketAddr]| -> String {
+        let one = |(n, a): (usize, &SocketAddr)| {
+            format!("  - id: {id}{n}\n    address: \"{}@{}\"\n    key: \"{name}\"\n", a.ip(), a.port())
+        };
+        list.iter().enumerate().map(one).collect()
+    };
+    let policy = match &part.keys {
+        // The keys are those of the folder; none is made or rolled.
+        Some(_) => "policy:\n  - id: rack\n    manual: on\n    rrsig-lifetime: 14d\n    rrsig-refresh: 1d\n",
+        None => "",
+    };
+    let remotes = remote("primary", &part.primaries) + &remote("secondary", &part.secondaries);
+    let remotes = if remotes.is_empty() { remotes } else { format!("remote:\n{remotes}") };
+    format!(
+        "key:\n  - id: \"{name}\"\n    algorithm: hmac-sha256\n    secret: \"{secret}\"\n\
+         {remotes}\
+         acl:\n  - id: rack\n    key: \"{name}\"\n    action: [ transfer, notify{update} ]\n\
+         {policy}",
+        update = if part.updates { ", update" } else { "" },
+    )
+}
+
+/// What the zone says of changes. Without a part the zone file is never written back, and no journal is kept: nothing but
+/// the zone file says what is served.
+fn changes(part: Option<&Distribution>) -> String {
+    let Some(part) = part else { return "    zonefile-sync: -1\n    journal-content: none\n".into() };
+    let list = |word: &str, id: &str, list: &[SocketAddr]| {
+        let all: Vec<String> = (0..list.len()).map(|n| format!("{id}{n}")).collect();
+        if all.is_empty() { String::new() } else { format!("    {word}: [ {} ]\n", all.join(", ")) }
+    };
+    // Without its zone file a secondary's journal has the whole zone.
+    let content = if part.is_secondary() && !part.dump { "all" } else { "changes" };
+    format!(
+        "    zonefile-sync: {sync}\n    journal-content: {content}\n    journal-max-usage: {usage}\n    \
+             journal-max-depth: 1000000\n    provide-ixfr: {ixfr}\n    acl: rack\n\
+         {masters}{notify}{signing}",
+        sync = if part.dump { 0 } else { -1 },
+        usage = part.journal.unwrap_or(JOURNAL),
+        ixfr = if part.ixfr { "on" } else { "off" },
+        masters = list("master", "primary", &part.primaries),
+        notify = list("notify", "secondary", &part.secondaries),
+        signing = if part.keys.is_some() { "    dnssec-signing: on\n    dnssec-policy: rack\n" } else { "" },
+    )
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //! * It listens on [`ServerSpec::addresses`] and [`ServerSpec::port`] only, over UDP and TCP.
 //! * UDP answers are capped at [`ServerSpec::udp_size`] octets, stated in the configuration even where it is
 //!   the default (1232). YADIFA is told so too, but heeds the client's size alone.
-//! * Response rate limiting is off, and so are query logging, NOTIFY and outgoing zone transfers.
+//! * Response rate limiting is off, and so is query logging. Without a [`Distribution`] NOTIFY and outgoing zone
+//!   transfers are off as well, and the zone file is served as it is.
 //! * It stays the user that started it: no setuid, no chroot. So it runs as root, and as the root of a user
 //!   namespace.
 //! * What is not named here is the server's default: which glue is added to an answer, DNS cookies (BIND answers
@@ -29,8 +30,9 @@
 //! | checked by | `named-checkconf` | `nsd-checkconf` | `knotc conf-check` | `pdns_server --config=check` (names, not values) | a start that ends before it listens |
 //! | reload | `rndc reload` | `nsd-control reload` | `knotc zone-reload` | `pdns_control bind-reload-now` | `yadifa ctrl -t reload`; a newer serial only |
 //! | counters | `rndc stats` | `nsd-control stats_noreset` | `knotc stats` (more with `mod-stats`) | `pdns_control show '*'` | its log's next line of counters (one every 5 s) |
-//! | updates (RFC 2136) | yes | no | yes | not with the bind backend | yes |
+//! | updates (RFC 2136) | yes | no | yes | from SQLite, not from a zone file | yes |
 //! | IXFR out | yes | yes | yes | no | yes |
+//! | IXFR in | yes | yes | yes | not into a zone file | yes |
 //! | a broken zone file at a reload | old zone served | zone gone (SERVFAIL) | old zone served | old zone served | old zone served |
 //! | UDP answers end at | client's size or cap | client's size or cap | client's size or cap | client's size or cap | client's size; without EDNS 4,096 |
 //! | DNAME, ZONEMD | yes | yes | yes | DNAME with `dname-processing=yes` | zone refused |
@@ -42,6 +44,7 @@
 mod bind;
 mod check;
 mod counted;
+mod distribution;
 mod driver;
 mod error;
 mod external;
@@ -57,6 +60,7 @@ mod tool;
 mod yadifa;
 
 pub use counted::Counted;
+pub use distribution::{Distribution, Timers, TsigKey};
 pub use driver::{Capabilities, Control, NameServer, Prepared, Site, driver};
 pub use error::{Cause, Error, Problem};
 pub use found::{Found, installed, package};

@@ -10,11 +10,13 @@
 //! (`key:`, `pattern:`). The last of two settings wins.
 
 use crate::counted::{Counted, sum};
+use crate::distribution::{Distribution, JOURNAL, TsigKey};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
 use rack::Cmd;
+use std::net::SocketAddr;
 
 pub(crate) struct Nsd;
 
@@ -99,9 +101,11 @@ fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
         "remote-control:\n\
          \tcontrol-enable: yes\n\
          \tcontrol-interface: \"{control}\"\n\
+         {key}\
          zone:\n\
          \tname: \"{origin}\"\n\
          \tzonefile: \"{zone_file}\"\n\
+         {peers}\
          server:\n\
          \tserver-count: {workers}\n\
          \treuseport: yes\n\
@@ -118,7 +122,7 @@ fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
          \txfrdir: \"{dir}\"\n\
          \tzonelistfile: \"{dir}/zone.list\"\n\
          \tcookie-secret-file: \"{dir}/cookiesecrets\"\n\
-         \tzonefiles-write: 0\n\
+         {timers}\
          \trrl-ratelimit: 0\n\
          \trrl-whitelist-ratelimit: 0\n\
          \tipv4-edns-size: {cap}\n\
@@ -129,8 +133,43 @@ fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
         workers = spec.workers,
         port = spec.port,
         cap = spec.udp_size,
+        key = spec.distribution.as_ref().map_or_else(String::new, key),
+        peers = spec.distribution.as_ref().map_or_else(String::new, peers),
+        timers = timers(spec.distribution.as_ref()),
         extra = extra(spec),
     ))
+}
+
+fn key(part: &Distribution) -> String {
+    let TsigKey { name, secret } = &part.key;
+    format!("key:\n\tname: \"{name}\"\n\talgorithm: hmac-sha256\n\tsecret: \"{secret}\"\n")
+}
+
+/// Where the zone comes from, and who is told and may have it. Differences are kept to be sent on.
+fn peers(part: &Distribution) -> String {
+    let key = &part.key.name;
+    let at = |a: &SocketAddr| format!("{}@{}", a.ip(), a.port());
+    let from = |a: &SocketAddr| {
+        format!("\trequest-xfr: {} \"{key}\"\n\tallow-notify: {} \"{key}\"\n", at(a), a.ip())
+    };
+    let mut text = Distribution::each(&part.primaries, from);
+    text += &Distribution::each(&part.secondaries, |a| format!("\tnotify: {} \"{key}\"\n", at(a)));
+    text += &format!("\tprovide-xfr: 0.0.0.0/0 \"{key}\"\n\tprovide-xfr: ::0/0 \"{key}\"\n");
+    if part.ixfr {
+        let (kept, size) = ("ixfr-number: 1000000", part.journal.unwrap_or(JOURNAL));
+        // A secondary keeps what it was sent; a primary reckons it from the file that it reads again.
+        let word = if part.is_secondary() { "store-ixfr" } else { "create-ixfr" };
+        text += &format!("\t{word}: yes\n\t{kept}\n\tixfr-size: {size}\n");
+    }
+    text
+}
+
+/// Settings of the server that say how soon a change is served and written. By default zones are written once an hour.
+fn timers(part: Option<&Distribution>) -> String {
+    let Some(part) = part else { return "\tzonefiles-write: 0\n".into() };
+    let write = if part.dump { "" } else { "\tzonefiles-write: 0\n" };
+    let reload = if part.is_tuned() { "\txfrd-reload-timeout: 0\n" } else { "" };
+    format!("{write}{reload}")
 }
 
 #[cfg(test)]

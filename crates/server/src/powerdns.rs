@@ -8,10 +8,15 @@
 //! * A signed zone's referral carries the DS also where the query has DO clear: larger answers than the others'.
 //! * Record data that it cannot parse does not make it refuse a zone file: the fault shows when it is asked for.
 //! * It logs to standard error only; that goes to `pdns.log`.
+//! * A secondary takes whole zones: the backend for zone files drops the differences of an IXFR.
+//! * A primary that takes updates has its zone in SQLite (`database.rs`).
 //!
 //! Extra configuration is appended; the last of two settings wins. Its checker knows names of settings only.
 
+mod database;
+
 use crate::counted::{Counted, sum};
+use crate::distribution::Distribution;
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::{Error, Problem};
 use crate::log::Line;
@@ -37,17 +42,21 @@ impl NameServer for Powerdns {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: false, ixfr_out: false, udp_cap: true }
+        Capabilities { reload: true, stats: true, update: true, ixfr_out: false, udp_cap: true }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
         let dir = quotable(&site.spec.label, "directory", site.dir)?;
         let zone_file = quotable(&site.spec.label, "zone.file", site.zone_file)?;
         let origin = &site.spec.zone.origin;
-        let zones = format!("zone \"{origin}\" {{\n\ttype master;\n\tfile \"{zone_file}\";\n}};\n");
+        let part = site.spec.distribution.as_ref();
+        if let Some(part) = part.filter(|part| part.updates) {
+            return database::prepare(site, part, dir, zone_file);
+        }
+        let zones = format!("zone \"{origin}\" {{\n{}\tfile \"{zone_file}\";\n}};\n", kind(part));
         let mut files = vec![("pdns.conf", pdns_conf(site, dir)), ("zones.conf", zones)];
         let mut before = Vec::new();
-        if site.spec.zone.signed {
+        if site.spec.zone.signed || part.is_some() {
             let metadata = format!(
                 "launch=bind\nbind-config={dir}/no-zones.conf\nbind-dnssec-db={dir}/metadata.db\n\
                  socket-dir={dir}\n"
@@ -56,11 +65,29 @@ impl NameServer for Powerdns {
             // The configuration's file name is pdns-NAME.conf.
             let pdnsutil = tool(site, "pdnsutil")?.args(["--config-dir", dir, "--config-name=metadata"]);
             before.push(pdnsutil.clone().args(["create-bind-db", &format!("{dir}/metadata.db")]));
-            before.push(pdnsutil.clone().args(["set-presigned", origin]));
-            let nsec3 = nsec3(site.zone_file).map_err(|source| {
-                Error::new(&site.spec.label, Problem::Zone { path: site.zone_file.into(), source })
-            })?;
-            before.extend(nsec3.map(|parameters| pdnsutil.args(["set-nsec3", origin, &parameters])));
+            if site.spec.zone.signed {
+                before.push(pdnsutil.clone().args(["set-presigned", origin]));
+                // A secondary's zone has the parameters of the file that its primary was started with.
+                let file = if part.is_some_and(Distribution::is_secondary) {
+                    &site.spec.zone.file
+                } else {
+                    site.zone_file
+                };
+                let nsec3 = nsec3(file).map_err(|source| {
+                    Error::new(&site.spec.label, Problem::Zone { path: file.into(), source })
+                })?;
+                before.extend(
+                    nsec3.map(|parameters| pdnsutil.clone().args(["set-nsec3", origin, &parameters])),
+                );
+            }
+            if let Some(part) = part {
+                // pdnsutil changes no metadata of a zone that it has not loaded.
+                files.push(("metadata.sql", grants(part, origin)));
+                before.push(
+                    Cmd::new("sqlite3")
+                        .args([&format!("{dir}/metadata.db"), &format!(".read {dir}/metadata.sql")]),
+                );
+            }
         }
         let config_dir = format!("--config-dir={dir}");
         Ok(Prepared {
@@ -105,8 +132,9 @@ impl NameServer for Powerdns {
     }
 
     fn judge(&self, line: &str) -> Line {
-        // At the start, and at a reload.
-        if line.contains("[bindbackend] error at ") || line.contains(" Error parsing '") {
+        // At the start, and at a reload. A secondary has no file before its first transfer.
+        let missing = line.contains("Has not been AXFR'd yet");
+        if !missing && (line.contains("[bindbackend] error at ") || line.contains(" Error parsing '")) {
             Line::Refused
         } else if line.contains("Fatal error")
             || line.contains("Exiting because")
@@ -121,16 +149,28 @@ impl NameServer for Powerdns {
 
 fn pdns_conf(site: &Site<'_>, dir: &str) -> String {
     let spec = site.spec;
-    let addresses: Vec<String> = site.listen.iter().map(|address| address.ip().to_string()).collect();
-    let metadata =
-        if spec.zone.signed { format!("bind-dnssec-db={dir}/metadata.db\n") } else { String::new() };
-    let socket = site.socket("");
+    let part = spec.distribution.as_ref();
+    let metadata = match spec.zone.signed || part.is_some() {
+        true => format!("bind-dnssec-db={dir}/metadata.db\n"),
+        false => String::new(),
+    };
     format!(
         "launch=bind\n\
          bind-config={dir}/zones.conf\n\
          bind-check-interval=0\n\
-         {metadata}\
-         socket-dir={socket}\n\
+         {metadata}{common}{changes}{extra}",
+        common = common(site),
+        changes = changes(part),
+        extra = extra(spec),
+    )
+}
+
+/// What both backends are told.
+fn common(site: &Site<'_>) -> String {
+    let (spec, socket) = (site.spec, site.socket(""));
+    let addresses: Vec<String> = site.listen.iter().map(|address| address.ip().to_string()).collect();
+    format!(
+        "socket-dir={socket}\n\
          local-address={addresses}\n\
          local-port={port}\n\
          daemon=no\n\
@@ -142,18 +182,70 @@ fn pdns_conf(site: &Site<'_>, dir: &str) -> String {
          distributor-threads=1\n\
          reuseport=yes\n\
          udp-truncation-threshold={cap}\n\
-         disable-axfr=yes\n\
          disable-syslog=yes\n\
          log-timestamp=yes\n\
          log-dns-queries=no\n\
-         security-poll-suffix=\n\
-         {extra}",
+         security-poll-suffix=\n",
         socket = socket.trim_end_matches('/'),
         addresses = addresses.join(","),
         port = spec.port,
         workers = spec.workers,
         cap = spec.udp_size,
-        extra = extra(spec),
+    )
+}
+
+/// The key, and what the zone is allowed by it, for the bind backend's file of metadata.
+fn grants(part: &Distribution, origin: &str) -> String {
+    let name = if origin == "." { origin } else { origin.trim_end_matches('.') };
+    let set = |kind: &str, value: &str| {
+        format!(
+            "INSERT INTO domainmetadata (domain, kind, content) VALUES ('{name}', '{kind}', '{value}');\n"
+        )
+    };
+    let mut text = tsig_key(part) + &set("TSIG-ALLOW-AXFR", &part.key.name);
+    if part.is_secondary() {
+        // It asks for whole zones: with the metadata IXFR the bind backend (4.7) takes differences, tells the new serial in its
+        // log, and serves the old zone.
+        text += &set("AXFR-MASTER-TSIG", &part.key.name);
+    }
+    text
+}
+
+/// The key, for a database of either backend: not on a command line, where others could read it.
+fn tsig_key(part: &Distribution) -> String {
+    let (name, secret) = (&part.key.name, &part.key.secret);
+    format!("INSERT INTO tsigkeys (name, algorithm, secret) VALUES ('{name}', 'hmac-sha256', '{secret}');\n")
+}
+
+/// What the zone is, and where it comes from.
+fn kind(part: Option<&Distribution>) -> String {
+    match part {
+        Some(part) if part.is_secondary() => {
+            let from = Distribution::each(&part.primaries, |a| format!(" {a};"));
+            format!("\ttype slave;\n\tmasters {{{from} }};\n")
+        }
+        _ => "\ttype master;\n".into(),
+    }
+}
+
+/// Who is told of changes and may have them, and how soon.
+fn changes(part: Option<&Distribution>) -> String {
+    let Some(part) = part else { return "disable-axfr=yes\n".into() };
+    let tell: Vec<String> = part.secondaries.iter().map(ToString::to_string).collect();
+    let tell = match tell.as_slice() {
+        [] => "only-notify=\n".to_owned(),
+        // NS records of the zone are not asked who else is to be told.
+        all => format!("only-notify=\nalso-notify={}\n", all.join(",")),
+    };
+    let role = match (part.is_secondary(), part.secondaries.is_empty()) {
+        (true, true) => "secondary=yes\n",
+        (true, false) => "secondary=yes\nsecondary-do-renotify=yes\n",
+        (false, _) => "primary=yes\n",
+    };
+    let cycle = if part.is_tuned() { "xfr-cycle-interval=1\n" } else { "" };
+    format!(
+        "disable-axfr=no\nallow-axfr-ips=\nallow-notify-from=0.0.0.0/0,::/0\nxfr-max-received-mbytes=0\n\
+         {role}{tell}{cycle}"
     )
 }
 

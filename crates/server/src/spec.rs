@@ -1,5 +1,6 @@
 //! What is to be started.
 
+use crate::distribution::{self, Distribution};
 use crate::error::{Error, Problem};
 use rack::Host;
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,9 @@ pub struct ServerSpec {
     /// Where an [`Kind::External`] server answers.
     #[serde(default)]
     pub external: Option<SocketAddr>,
+    /// Its part where the zone changes. It has a secret, so it is in no file.
+    #[serde(skip)]
+    pub distribution: Option<Distribution>,
 }
 
 impl ServerSpec {
@@ -126,6 +130,7 @@ impl ServerSpec {
             zone,
             cpus: Vec::new(),
             external: None,
+            distribution: None,
         }
     }
 
@@ -171,7 +176,7 @@ impl ServerSpec {
         if unquotable(&self.zone.origin) || self.zone.origin.contains(' ') {
             return refuse("zone.origin", format!("'{}' has quotes, escapes or blanks", self.zone.origin));
         }
-        Ok(())
+        distribution::check(self)
     }
 }
 

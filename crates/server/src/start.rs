@@ -111,13 +111,22 @@ pub fn start<'a>(
     let cmd = if spec.kind == Kind::External {
         None
     } else {
-        place.zone_file = check::zone_file(spec)?;
+        let zone_file = match &spec.distribution {
+            Some(part) if part.is_secondary() => None,
+            _ => Some(check::zone_file(spec)?),
+        };
         place.program = found::program(spec)?;
         place.version = found::version(launcher, host, &spec.label, driver, &place.program)?;
         check::ports_free(spec, host, &place.listen)?;
         place.control = check::control_address(spec, host)?;
         place.secret = secret(spec)?;
         place.dir = check::folder(spec, dir)?;
+        place.zone_file = match zone_file {
+            // It may be written, and it is the caller's.
+            Some(file) if spec.distribution.is_some() => own_copy(spec, &file, &place.dir)?,
+            Some(file) => file,
+            None => place.dir.join(ZONE_FILE),
+        };
         Some(prepare(launcher, host, driver, &place)?)
     };
     let watch = Watch::new(place.dir.join(driver.log()));
@@ -140,6 +149,15 @@ pub fn start<'a>(
     Ok(server)
 }
 
+/// The zone file's name in the folder of a server whose zone changes.
+const ZONE_FILE: &str = "zone";
+
+fn own_copy(spec: &ServerSpec, file: &Path, dir: &Path) -> Result<PathBuf, Error> {
+    let copy = dir.join(ZONE_FILE);
+    fs::copy(file, &copy).map_err(|e| Error::file(&spec.label, "copy the zone file to", &copy, e))?;
+    Ok(copy)
+}
+
 /// Writes the configuration, has it checked, runs what comes before the start; returns the command of the start.
 fn prepare(
     launcher: &dyn Launcher,
@@ -152,7 +170,8 @@ fn prepare(
     for (name, text) in &files {
         let path = dir.join(name);
         // Who can read the secret can control the server.
-        let mode = if text.contains(&place.secret) { 0o600 } else { 0o644 };
+        let shared = place.spec.distribution.as_ref().is_some_and(|part| text.contains(&part.key.secret));
+        let mode = if shared || text.contains(&place.secret) { 0o600 } else { 0o644 };
         File::options()
             .write(true)
             .create_new(true)
@@ -172,8 +191,9 @@ fn prepare(
         let said = tool::last_lines(&said);
         return Err(Error::new(label, Problem::Config { checker: tool::line(&check), path, said }));
     }
+    let secret = place.spec.distribution.as_ref().map_or("", |part| &part.key.secret);
     for cmd in before {
-        tool::run(launcher, host, label, &cmd.cwd(dir))?;
+        tool::run(launcher, host, label, &cmd.cwd(dir)).map_err(|e| e.hiding(secret))?;
     }
     let output = dir.join("output.log");
     let mut cmd = start.cwd(dir).cpus(&place.spec.cpus).stdout(Output::File(output.clone()));
@@ -340,7 +360,7 @@ impl Server<'_> {
             Err(Error { problem, .. }) if matches!(&*problem, Problem::Tool { said, .. } if self.driver.still_works(said)) => {
                 Ok(())
             }
-            other => other.map(drop),
+            other => other.map(drop).map_err(|e| e.hiding(&self.place.secret)),
         }
     }
 

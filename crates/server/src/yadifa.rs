@@ -25,15 +25,20 @@
 //!   it finds no private keys is a warning, and so is glue that lies below another
 //!   delegation: 862,000 lines, 128 MB, for 100K delegations of S-6-DS10. So warnings of the database are not logged.
 //!
+//! * As a secondary it does not get the zone at one start in four, says nothing, and tries again no sooner than
+//!   `axfr-retry-delay`, 10 minutes by default and one at the least; also then not always.
+//!
 //! Extra configuration is appended: containers (`<main>` ... `</main>`) may be opened again, and the last of two
 //! settings wins.
 
 use crate::counted::{Counted, sum};
+use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
 use rack::{Cmd, Output};
+use std::net::SocketAddr;
 
 pub(crate) struct Yadifa;
 
@@ -172,14 +177,17 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
          \tallow-transfer none\n\
          \tallow-notify none\n\
          \tallow-control control\n\
+         {timers}\
          </main>\n\
          <key>\n\
          \tname {KEY}\n\
          \talgorithm hmac-sha256\n\
          \tsecret {secret}\n\
          </key>\n\
+         {shared}\
          <acl>\n\
          \tcontrol key {KEY}\n\
+         {rack}\
          </acl>\n\
          <control>\n\
          \tenabled on\n\
@@ -199,7 +207,7 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
          \tstats PROD log\n\
          </loggers>\n\
          <zone>\n\
-         \ttype primary\n\
+         {part}\
          \tdomain {origin}\n\
          \tfile \"{zone_file}\"\n\
          \tnotify-auto no\n\
@@ -212,8 +220,48 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
         workers = spec.workers,
         secret = site.secret,
         origin = spec.zone.origin,
+        shared = spec.distribution.as_ref().map_or_else(String::new, shared_key),
+        rack =
+            spec.distribution.as_ref().map_or_else(String::new, |p| format!("\track key {}\n", p.key.name)),
+        timers = timers(spec.distribution.as_ref()),
+        part = part(spec.distribution.as_ref()),
         extra = extra(spec),
     ))
+}
+
+/// How soon it tries again where a first transfer failed: by default after 10 minutes, at the least after one.
+fn timers(part: Option<&Distribution>) -> &'static str {
+    match part {
+        Some(part) if part.is_tuned() => "\taxfr-retry-delay 60\n\taxfr-retry-jitter 60\n",
+        _ => "",
+    }
+}
+
+fn shared_key(part: &Distribution) -> String {
+    let key = &part.key;
+    format!("<key>\n\tname {}\n\talgorithm hmac-sha256\n\tsecret {}\n</key>\n", key.name, key.secret)
+}
+
+/// What the zone says of changes. Its file is written when the server is told to, and when the journal is full.
+fn part(part: Option<&Distribution>) -> String {
+    let Some(part) = part else { return "\ttype primary\n".into() };
+    let hosts = |list: &[SocketAddr]| {
+        let at = |a: &SocketAddr| format!("{} port {} key {}", a.ip(), a.port(), part.key.name);
+        list.iter().map(at).collect::<Vec<_>>().join(", ")
+    };
+    let mut text = match part.is_secondary() {
+        false => "\ttype primary\n".to_owned(),
+        true => format!("\ttype secondary\n\tprimaries {}\n\tallow-notify rack\n", hosts(&part.primaries)),
+    };
+    text += "\tallow-transfer rack\n";
+    text += &format!("\tjournal-size-kb {}\n", part.journal.unwrap_or(JOURNAL) / 1024);
+    if part.updates {
+        text += "\tallow-update rack\n";
+    }
+    if !part.secondaries.is_empty() {
+        text += &format!("\tnotifies {}\n", hosts(&part.secondaries));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ macro_rules! for_each_server {
 
 mod checked;
 mod configurations;
+mod distributed;
 mod external;
 mod faults;
 mod hosts;

@@ -1,0 +1,125 @@
+//! A server's part where a zone changes and is carried to others: primary or secondary, whom it tells, whom it lets.
+
+use crate::error::{Error, Problem};
+use crate::spec::{Kind, ServerSpec, quotable};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A key that servers, senders and clients of one run share (TSIG, RFC 8945, with HMAC-SHA256). Its secret is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TsigKey {
+    /// Its name in presentation format, without the last dot.
+    pub name: String,
+    /// In base64.
+    pub secret: String,
+}
+
+impl fmt::Debug for TsigKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TsigKey").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// How soon changes are told, taken and served. What servers wait for by default are floors in every figure of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timers {
+    /// As the server has them.
+    #[default]
+    Default,
+    /// No wait that can be switched off: BIND's `notify-delay` (5 s) and its limits on NOTIFY, SOA queries and transfers a
+    /// second, NSD's `xfrd-reload-timeout` (1 s), PowerDNS's `xfr-cycle-interval` (60 s).
+    Tuned,
+}
+
+/// What a server does with changes of its zone. It is a primary without [`Self::primaries`], a secondary with some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Distribution {
+    /// Signs updates, NOTIFY (where the server can) and transfers. Whoever has it may transfer the zone.
+    pub key: TsigKey,
+    /// Where it has the zone from; none: from the zone file.
+    pub primaries: Vec<SocketAddr>,
+    /// Whom it tells of changes (NOTIFY, RFC 1996).
+    pub secondaries: Vec<SocketAddr>,
+    /// A primary takes updates that are signed with the key (RFC 2136).
+    pub updates: bool,
+    /// It sends differences (IXFR, RFC 1995); otherwise whole zones alone.
+    pub ixfr: bool,
+    /// How soon.
+    pub timers: Timers,
+    /// Zones that changed are written to disk as the server does by default; otherwise to its journal at most.
+    pub dump: bool,
+    /// A folder with the zone's keys in BIND's format, where the primary signs what changes itself.
+    pub keys: Option<PathBuf>,
+    /// How large its journal may grow, in bytes; otherwise so large that nothing is cut off.
+    pub journal: Option<u64>,
+}
+
+impl Distribution {
+    /// A part with this key that does nothing yet: IXFR, default timers, no files written.
+    pub fn new(key: TsigKey) -> Self {
+        Self {
+            key,
+            primaries: Vec::new(),
+            secondaries: Vec::new(),
+            updates: false,
+            ixfr: true,
+            timers: Timers::Default,
+            dump: false,
+            keys: None,
+            journal: None,
+        }
+    }
+
+    /// Whether it has the zone from another server.
+    pub fn is_secondary(&self) -> bool {
+        !self.primaries.is_empty()
+    }
+
+    /// Whether waits are switched off.
+    pub fn is_tuned(&self) -> bool {
+        self.timers == Timers::Tuned
+    }
+
+    /// Each secondary and primary written by `one`, put together.
+    pub(crate) fn each(list: &[SocketAddr], one: impl Fn(&SocketAddr) -> String) -> String {
+        list.iter().map(one).collect()
+    }
+}
+
+/// The journal's bound where none is given: more than a run can write.
+pub(crate) const JOURNAL: u64 = 1 << 30;
+
+/// Checks what a specification says of changes.
+///
+/// # Errors
+/// [`Problem::Spec`], naming the field.
+pub(crate) fn check(spec: &ServerSpec) -> Result<(), Error> {
+    let Some(part) = &spec.distribution else { return Ok(()) };
+    let refuse = |why: String| Err(Error::new(&spec.label, Problem::Spec { field: "distribution", why }));
+    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let coded = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    if part.key.name.is_empty() || !part.key.name.chars().all(named) || !part.key.secret.chars().all(coded) {
+        return refuse(format!(
+            "the key '{}' has no plain name or a secret that is not base64",
+            part.key.name
+        ));
+    }
+    if part.updates && part.is_secondary() {
+        return refuse("a secondary takes no updates: send them to its primary".into());
+    }
+    if part.keys.is_some() && part.is_secondary() {
+        return refuse("a secondary does not sign: its primary does".into());
+    }
+    let can = crate::driver(spec.kind).can();
+    if part.updates && !can.update {
+        return refuse(format!("{} takes no updates (RFC 2136) as it is set up here", spec.kind));
+    }
+    if part.keys.is_some() && !matches!(spec.kind, Kind::Bind | Kind::Knot) {
+        return refuse(format!("{} is not set up here to sign what changes: bind and knot are", spec.kind));
+    }
+    if let Some(keys) = &part.keys {
+        quotable(&spec.label, "distribution.keys", keys)?;
+    }
+    Ok(())
+}
