@@ -10,6 +10,7 @@ mod report;
 mod role;
 mod trace;
 mod traffic;
+mod update;
 mod zone;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +42,9 @@ enum Noun {
     /// Load: queries at a server, answers checked and timed
     #[command(subcommand)]
     Load(Box<load::Command>),
+    /// Updates: streams of changes to a zone, and how fast a server takes them
+    #[command(subcommand)]
+    Update(update::Command),
     /// A lab of hosts on this machine, by hand
     #[command(subcommand)]
     Rack(rack::Command),
@@ -62,7 +66,7 @@ enum Noun {
     /// What runs on a host other than the coordinator's
     #[command(hide = true)]
     Role {
-        /// load
+        /// load, update
         name: String,
     },
 }
@@ -91,6 +95,7 @@ fn run(cli: Cli) -> output::Result {
         Noun::Traffic(command) => traffic::run(command, common),
         Noun::Trace(command) => trace::run(command, common),
         Noun::Load(command) => load::run(*command, common),
+        Noun::Update(command) => update::run(command, common),
         Noun::Rack(command) => rack::run(command, common),
         Noun::Experiment(command) => experiment::run(command, common),
         Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),

@@ -44,7 +44,8 @@ impl Start {
 pub fn run(name: &str) -> output::Result {
     let result = match name {
         "load" => play(&|spec, start, stop, events| ::load::run(spec, start, stop, events)),
-        other => Err(Failure::usage(format!("no role '{other}': there is 'load'"))),
+        "update" => play(&|spec, start, stop, events| ::update::send::run(spec, start, stop, events)),
+        other => Err(Failure::usage(format!("no role '{other}': there are 'load' and 'update'"))),
     };
     if let Err(failure) = &result {
         say(&Event::Error { message: failure.message.clone() })?;

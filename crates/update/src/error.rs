@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// An error of this room.
@@ -32,6 +33,59 @@ pub enum Error {
     /// Nothing can be drawn at random here.
     #[error("cannot make a secret: {0}")]
     Random(io::Error),
+    /// A zone file, or what is in it.
+    #[error(transparent)]
+    Zone(#[from] zone::Error),
+    /// A stream that cannot be written.
+    #[error("cannot write the updates: {0}")]
+    Write(io::Error),
+    /// A target beyond this machine, without leave.
+    #[error(
+        "{target} is neither on loopback nor on a virtual link of this machine: to send it updates, be sure that it is yours and \
+         give --allow-external"
+    )]
+    External {
+        /// The target.
+        target: SocketAddr,
+    },
+    /// The sockets could not be opened.
+    #[error(
+        "cannot open {clients} sockets to {target}: {error}; give fewer --clients, or raise the limit of open files (ulimit -n)"
+    )]
+    Open {
+        /// How many were asked for.
+        clients: u32,
+        /// The server.
+        target: SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// The core cannot be had.
+    #[error(
+        "cannot run on cpu {cpu}: {error}: name a cpu that is online and allowed to this process (--cpu)"
+    )]
+    Pin {
+        /// The core.
+        cpu: usize,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// An address where nothing can be answered.
+    #[error("cannot answer at {addr}: {error}")]
+    Echo {
+        /// The address.
+        addr: SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// Something that the system refused, with what was tried.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's reason.
+        error: io::Error,
+    },
 }
 
 impl Error {

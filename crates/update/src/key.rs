@@ -104,21 +104,33 @@ impl Key {
         let wrong = |what: &str| Error::Spec(format!("key {}: {what}", self.name));
         let algorithm = Algorithm::from_str(&self.algorithm)
             .map_err(|_| wrong(&format!("unknown algorithm '{}': use hmac-sha256", self.algorithm)))?;
-        let secret = BASE64.decode(&self.secret).map_err(|_| wrong("the secret is not base64"))?;
+        let secret = self.octets()?;
         let name = KeyName::from_str(&self.name).map_err(|_| wrong("its name is no domain name"))?;
         domain::tsig::Key::new(algorithm, &secret, name, None, None)
             .map_err(|e| wrong(&format!("it cannot be used: {e}")))
     }
 
+    /// The secret.
+    pub(crate) fn octets(&self) -> Result<Vec<u8>, Error> {
+        let wrong = |_| Error::Spec(format!("key {}: the secret is not base64", self.name));
+        BASE64.decode(&self.secret).map_err(wrong)
+    }
+
     /// As BIND's configuration has it.
     pub fn bind(&self) -> String {
-        format!("key \"{}\" {{\n\talgorithm {};\n\tsecret \"{}\";\n}};\n", self.name, self.algorithm, self.secret)
+        format!(
+            "key \"{}\" {{\n\talgorithm {};\n\tsecret \"{}\";\n}};\n",
+            self.name, self.algorithm, self.secret
+        )
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key").field("name", &self.name).field("algorithm", &self.algorithm).finish_non_exhaustive()
+        f.debug_struct("Key")
+            .field("name", &self.name)
+            .field("algorithm", &self.algorithm)
+            .finish_non_exhaustive()
     }
 }
 
@@ -159,9 +171,14 @@ mod tests {
 
     #[test]
     fn both_forms_are_read_and_what_is_written_is_read_again() {
-        let bind = format!("# made by hand\nkey \"lab.\" {{\n\talgorithm hmac-sha256;\n\tsecret \"{SECRET}\";\n}};\n");
+        let bind = format!(
+            "# made by hand\nkey \"lab.\" {{\n\talgorithm hmac-sha256;\n\tsecret \"{SECRET}\";\n}};\n"
+        );
         let key = Key::parse(&bind, "k").unwrap();
-        assert_eq!((key.name.as_str(), key.algorithm.as_str(), key.secret.as_str()), ("lab", "hmac-sha256", SECRET));
+        assert_eq!(
+            (key.name.as_str(), key.algorithm.as_str(), key.secret.as_str()),
+            ("lab", "hmac-sha256", SECRET)
+        );
         assert_eq!(Key::parse(&format!("hmac-sha256:lab:{SECRET}\n"), "k").unwrap(), key);
         assert_eq!(Key::parse(&key.bind(), "k").unwrap(), key);
     }
@@ -177,9 +194,9 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_and_the_secret_is_not() {
         let error = |text: &str| Key::parse(text, "k").unwrap_err().to_string();
-        assert_eq!(error("key \"a\" { secret \"AAAA\"; };"), "k:1:30: the key has no algorithm");
+        assert_eq!(error("key \"a\" { secret \"AAAA\"; };"), "k:1:28: the key has no algorithm");
         assert!(error("hmac-sha999:a:AAAA").contains("unknown algorithm 'hmac-sha999'"));
-        let text = error("hmac-sha256:a:*not base64*");
+        let text = error("hmac-sha256:a:*notbase64*");
         assert!(text.contains("not base64") && !text.contains("*not"), "{text}");
         assert!(error("\nhello").starts_with("k:2:1: not a key file"), "{}", error("\nhello"));
     }

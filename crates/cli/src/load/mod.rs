@@ -10,6 +10,9 @@ mod run;
 mod search;
 mod show;
 
+pub use flags::{positive, rate};
+pub use show::us;
+
 use crate::output::{self, Common, Failure};
 use ::load::Error;
 use clap::Subcommand;
@@ -40,7 +43,7 @@ fn failure(error: Error) -> Failure {
 }
 
 /// Set by Ctrl-C and SIGTERM; a second one ends the program at once.
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;

@@ -5,11 +5,13 @@
 //! Names compare without regard to case, in the data too, as the canonical form has it.
 
 mod churn;
+mod each;
 mod entries;
 mod ixfr;
 mod node;
 
 pub use churn::{Churn, Mix, churn, days_between};
+pub use each::{Change, Versions, each_change};
 pub use entries::{ChangedIn, Changes};
 pub use ixfr::Ixfr;
 

@@ -376,6 +376,30 @@ fn directive(
     Ok(Entry::Directive(Box::new(directive)))
 }
 
+/// Reads one record's data of type `rtype` in presentation format, or in the generic form of RFC 3597, to the end of `text`,
+/// and appends its uncompressed wire format; names are absolute where there is no `origin`.
+///
+/// # Errors
+/// Where in `text` (octets from its start), and what is wrong.
+pub fn record_data(
+    text: &[u8],
+    rtype: u16,
+    origin: Option<&[u8]>,
+    out: &mut Vec<u8>,
+) -> Result<(), (usize, String)> {
+    let mut tokens = Tokens::new(&source::Found { text, ahead: text, plain: false });
+    let generic = tokens.skip_generic_mark();
+    let mut reader = Reader { tokens: &mut tokens, origin, out };
+    if generic { reader.generic() } else { reader.rdata(rtype) }
+        .and_then(|()| tokens.end())
+        .map_err(Bad::parts)
+}
+
+/// A TTL: seconds, or numbers with units as in `1h30m`; at most 2^31-1 (RFC 2181, section 8).
+pub fn ttl(text: &[u8]) -> Option<u32> {
+    rdata::ttl(text)
+}
+
 /// Fuzz entry: any octets are a zone or an error, and what is read can be printed and read again.
 pub fn fuzz_scan(bytes: &[u8]) {
     let mut scanner = Scanner::new(std::io::Cursor::new(bytes.to_vec()), "fuzz");

@@ -1,0 +1,37 @@
+//! `dnsrack update`: changes of zones. One file a verb.
+
+mod echo;
+mod generate;
+mod send;
+
+use crate::output::{self, Common, Failure};
+use ::update::Error;
+use clap::Subcommand;
+
+/// What `dnsrack update` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write a stream of updates made in the context of a zone, in nsupdate's format
+    Generate(generate::Generate),
+    /// Send updates (RFC 2136) at a rate, by a window or as a flood, and time every answer
+    Send(Box<send::Send>),
+    /// Acknowledge every update and do nothing else, as the other end of a calibration
+    Echo(echo::Echo),
+}
+
+/// Wrong flags are wrong usage; everything else failed.
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Spec(_) | Error::External { .. } => Failure::usage(error.to_string()),
+        other => other.into(),
+    }
+}
+
+/// Runs the command.
+pub fn run(command: Command, common: &Common) -> output::Result {
+    match command {
+        Command::Generate(args) => generate::run(&args, common),
+        Command::Send(args) => send::run(&args, common),
+        Command::Echo(args) => echo::run(&args, common),
+    }
+}

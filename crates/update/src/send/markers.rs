@@ -1,0 +1,142 @@
+//! Markers: updates of one name by which it can be seen when changes are served elsewhere.
+
+use super::spec::MarkerSpec;
+use crate::Error;
+use crate::message::Builder;
+use crate::script::{Rr, Section};
+use crate::tsig::code_name;
+use measure::Nanos;
+use measure::clock::Wall;
+use serde::{Deserialize, Serialize};
+use wire::name::{self, Name};
+use wire::{class, rtype};
+
+/// Class of what goes (RFC 2136, section 2.5.2).
+const ANY: u16 = 255;
+
+/// A marker update. Times are those of the wall clock, in nanoseconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Marker {
+    /// The number that the TXT record has, in decimal digits.
+    pub number: u64,
+    /// When it was due.
+    pub intended: Nanos,
+    /// When it was sent; none: the kernel refused it, or no id was free.
+    pub sent: Option<Nanos>,
+    /// When it was answered within the deadline.
+    pub acknowledged: Option<Nanos>,
+    /// By which response code, TSIG's among them.
+    pub rcode: Option<String>,
+}
+
+/// Makes them, and remembers what became of them.
+#[derive(Debug)]
+pub(super) struct Markers {
+    zone: Vec<u8>,
+    pub name: Name,
+    every: Nanos,
+    /// When the next one is due, monotonic.
+    pub next: Nanos,
+    first: u64,
+    pub made: Vec<Marker>,
+}
+
+impl Markers {
+    /// For a zone (wire format).
+    pub fn new(spec: &MarkerSpec, zone: &[u8]) -> Result<Self, Error> {
+        let name = match &spec.name {
+            Some(text) => text
+                .parse::<Name>()
+                .map_err(|e| Error::Spec(format!("--marker: '{text}' is no domain name: {e}")))?,
+            None => {
+                let wire = [&b"\x08_dnsrack"[..], zone].concat();
+                Name::from_wire(&wire)
+                    .map_err(|e| Error::Spec(format!("--marker: below the zone {e}: name one")))?
+            }
+        };
+        if !name.is_under(zone) || name::equal(name.as_wire(), zone) {
+            return Err(Error::Spec(format!(
+                "--marker: {name} is not below the zone of the file's first update"
+            )));
+        }
+        Ok(Self {
+            zone: zone.into(),
+            name,
+            every: spec.every,
+            next: Nanos::MAX,
+            first: spec.first,
+            made: Vec::new(),
+        })
+    }
+
+    /// The first is due at `start`.
+    pub fn begin(&mut self, start: Nanos) {
+        self.next = start;
+    }
+
+    /// Makes the one that is due: its place in the list, and when it was due. What was due before it and would be of no use any more
+    /// is left out.
+    pub fn make(&mut self, now: Nanos, wall: Wall, out: &mut Vec<u8>) -> (u32, Nanos) {
+        let missed = now.saturating_sub(self.next) / self.every.max(1);
+        let intended = self.next + missed * self.every;
+        self.next = intended + self.every;
+        let place = self.made.len() as u32;
+        let number = self.first + u64::from(place);
+        self.made.push(Marker { number, intended: wall.to_wall(intended), ..Marker::default() });
+        let digits = number.to_string();
+        let mut text = vec![digits.len() as u8];
+        text.extend_from_slice(digits.as_bytes());
+        let mut builder = Builder::default();
+        builder.begin(&self.zone);
+        let old = Rr { owner: self.name.as_wire(), class: ANY, rtype: rtype::TXT, ttl: 0, rdata: &[] };
+        let new = Rr { class: class::IN, rdata: &text, ..old };
+        for rr in [&old, &new] {
+            // Two records fit.
+            let _ = builder.push(Section::Update, rr);
+        }
+        builder.write(out);
+        (place, intended)
+    }
+
+    pub fn sent(&mut self, place: u32, at: Nanos) {
+        if let Some(marker) = self.made.get_mut(place as usize) {
+            marker.sent.get_or_insert(at);
+        }
+    }
+
+    pub fn answered(&mut self, place: u32, at: Nanos, code: u16) {
+        if let Some(marker) = self.made.get_mut(place as usize) {
+            (marker.acknowledged, marker.rcode) = (Some(at), Some(code_name(code)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::base::Message;
+
+    #[test]
+    fn markers_count_and_leave_out_what_they_missed() {
+        let spec = MarkerSpec { name: None, every: 100, first: 7 };
+        let mut markers = Markers::new(&spec, b"\x07example\x00").unwrap();
+        assert_eq!(markers.name.to_string(), "_dnsrack.example.");
+        markers.begin(1000);
+        let mut bytes = Vec::new();
+        assert_eq!(markers.make(1000, Wall::read(), &mut bytes), (0, 1000));
+        let message = Message::from_octets(bytes.clone()).unwrap();
+        assert_eq!(message.header_counts().nscount(), 2);
+        assert!(bytes.ends_with(b"\x00\x02\x017"), "{bytes:?}");
+        assert_eq!((markers.make(1350, Wall::read(), &mut bytes), markers.next), ((1, 1300), 1400));
+        markers.sent(1, 5);
+        markers.answered(1, 6, 5);
+        let marker = &markers.made[1];
+        assert_eq!((marker.number, marker.sent, marker.rcode.as_deref()), (8, Some(5), Some("REFUSED")));
+        for bad in ["a..b", "elsewhere.", "example."] {
+            let spec = MarkerSpec { name: Some(bad.into()), every: 1, first: 1 };
+            assert!(Markers::new(&spec, b"\x07example\x00").unwrap_err().to_string().starts_with("--marker"));
+        }
+        assert_eq!(Markers::new(&spec, b"\x00").unwrap().name.to_string(), "_dnsrack.");
+    }
+}

@@ -1,0 +1,217 @@
+//! Could the sender offer what it claims? Nothing here looks at what the server did.
+
+use super::sender::Did;
+use super::spec::SendSpec;
+use super::tally::Tally;
+use measure::clock::SECOND;
+use measure::limits::{
+    CLOCK_LIMIT, PACING_COUNT, PREEMPTED_LIMIT, PREEMPTED_LIMIT_UNPACED, STALL_LIMIT, STEAL_LIMIT,
+    UNSENT_LIMIT,
+};
+use measure::units::grouped;
+use measure::{Nanos, Reason, Validity};
+use net::transport::Troubles;
+
+/// What is known of our own side.
+pub(super) struct Evidence<'a> {
+    pub spec: &'a SendSpec,
+    pub tally: &'a Tally,
+    pub did: &'a Did,
+    pub troubles: Troubles,
+    pub start: Nanos,
+    pub steal: f64,
+    pub recv_buffer: usize,
+    pub across_clients: u64,
+}
+
+fn ms(n: Nanos) -> String {
+    format!("{:.1} ms", n as f64 / 1e6)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Judges a run.
+pub(super) fn judge(e: &Evidence<'_>) -> Validity {
+    let mut v = Validity::default();
+    sending(e, &mut v);
+    running(e, &mut v);
+    order(e, &mut v);
+    let drops = e.troubles.socket_drops;
+    if drops > 0 {
+        let text = format!(
+            "our own receive buffers of {} bytes were full and dropped {} datagrams: they look like losses of the server; give more \
+             --clients or raise net.core.rmem_max",
+            grouped(e.recv_buffer as u64),
+            grouped(drops)
+        );
+        v.reject(Reason::new("socket_buffer_too_small", text));
+    }
+    if e.did.gave_up {
+        let text = format!(
+            "nothing was heard for {} s while {} messages waited, so it ended before the file did (--patience)",
+            e.spec.patience / SECOND,
+            grouped(e.tally.in_flight + e.tally.lost)
+        );
+        v.warn(Reason::new("server_silent", text));
+    } else if e.did.cut_short {
+        v.warn(Reason::new(
+            "cut_short",
+            format!("the run was stopped after {} messages", grouped(e.tally.offered)),
+        ));
+    }
+    v
+}
+
+fn sending(e: &Evidence<'_>, v: &mut Validity) {
+    let t = e.tally;
+    let unsent = share(t.unsent(), t.offered);
+    if unsent > UNSENT_LIMIT {
+        let text = format!(
+            "{} of {} messages ({:.2} %, at most {} % is valid) were not sent when they were due: {} overdue by more than {}, {} \
+             without a free id, {} refused by the kernel; offer less",
+            grouped(t.unsent()),
+            grouped(t.offered),
+            unsent * 100.0,
+            UNSENT_LIMIT * 100.0,
+            grouped(t.unsent_overdue),
+            ms(measure::schedule::LATE_LIMIT),
+            grouped(t.unsent_ids),
+            grouped(t.unsent_refused),
+        );
+        v.reject(Reason::new("unsent", text));
+    }
+    if t.unsent_refused > 0 {
+        let why = match e.troubles.send_errno {
+            0 => String::new(),
+            errno => format!(" (last: {})", std::io::Error::from_raw_os_error(errno)),
+        };
+        let text = format!(
+            "the kernel refused {} messages{why}, which are missing from the stream: what comes after them may not fit the zone",
+            grouped(t.unsent_refused)
+        );
+        v.warn(Reason::new("send_errors", text));
+    }
+    if e.did.id_waits > 0 && !matches!(e.spec.pace, measure::Pace::Flood) {
+        v.warn(Reason::new(
+            "clients_too_few",
+            "the ids of a client were all waiting at times: give more --clients",
+        ));
+    }
+    let p99 = t.pacing_error.quantile(0.99);
+    let late = t.pacing_error.count() as f64 * (1.0 - t.pacing_error.share_below(e.spec.pacing_limit));
+    if p99 > e.spec.pacing_limit && late >= PACING_COUNT {
+        let us = |n: Nanos| n as f64 / 1e3;
+        let text = format!(
+            "messages left late: 1 % by more than {:.0} us (at most {:.0} us is valid), the worst by {:.0} us; offer less, or give \
+             the sender a core of its own (--cpu)",
+            us(p99),
+            us(e.spec.pacing_limit),
+            us(t.pacing_error.max())
+        );
+        v.reject(Reason::new("pacing_error", text));
+    }
+}
+
+fn running(e: &Evidence<'_>, v: &mut Validity) {
+    let (at, length) = e.did.stall;
+    if length > STALL_LIMIT {
+        let text = format!(
+            "the sender stood still for {} at second {:.1} (more than {} is not valid): it was stopped, or its core was; run it again",
+            ms(length),
+            at.saturating_sub(e.start) as f64 / SECOND as f64,
+            ms(STALL_LIMIT)
+        );
+        v.reject(Reason::new("generator_stalled", text));
+    }
+    let waited = share(e.did.scheduling.waited, e.did.length);
+    let limit = if e.spec.is_paced() { PREEMPTED_LIMIT } else { PREEMPTED_LIMIT_UNPACED };
+    if waited > limit {
+        let text = format!(
+            "other work took the sender's core: it waited for it {:.1} % of the time (at most {} % is valid) and lost it {} times; pin \
+             it to a core that nothing else uses (--cpu)",
+            waited * 100.0,
+            limit * 100.0,
+            grouped(e.did.scheduling.involuntary)
+        );
+        v.reject(Reason::new("generator_preempted", text));
+    }
+    if e.steal > STEAL_LIMIT {
+        let text = format!(
+            "the hypervisor took {:.1} % of the sender's core: latencies contain that time",
+            e.steal * 100.0
+        );
+        v.warn(Reason::new("steal", text));
+    }
+    if e.did.clock_step.unsigned_abs() > CLOCK_LIMIT {
+        let text = format!(
+            "the wall clock was set by {}, and the kernel's receive stamps with it: latencies around it are wrong; stop time \
+             synchronisation from stepping, and run it again",
+            ms(e.did.clock_step.unsigned_abs())
+        );
+        v.reject(Reason::new("clock_stepped", text));
+    }
+}
+
+/// What may make updates arrive in another order than the file's.
+fn order(e: &Evidence<'_>, v: &mut Validity) {
+    if e.across_clients > 0 {
+        let text = format!(
+            "{} transactions change names that belong to several clients: between those the order of the file is not kept; give \
+             --clients 1, or make the file with --batch 1",
+            grouped(e.across_clients)
+        );
+        v.warn(Reason::new("order_across_clients", text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::Pace;
+    use net::own::Scheduling;
+
+    #[test]
+    fn the_servers_doing_is_never_a_reason_and_ours_has_a_name() {
+        let spec = SendSpec::new("127.0.0.1:53".parse().unwrap(), "f", Pace::Closed { window: 1 });
+        let did = || Did { length: 10 * SECOND, ..Did::default() };
+        let codes = |tally: Tally, did: Did, troubles: Troubles| {
+            let evidence = Evidence {
+                spec: &spec,
+                tally: &tally,
+                did: &did,
+                troubles,
+                start: 0,
+                steal: 0.0,
+                recv_buffer: 1,
+                across_clients: 0,
+            };
+            let v = judge(&evidence);
+            let codes: Vec<_> = v.reasons.iter().chain(&v.warnings).map(|r| r.code.clone()).collect();
+            (v.valid, codes.join(" "))
+        };
+        let fine =
+            Tally { offered: 100, sent: 100, lost: 90, mismatched: 5, bad_tsig: 7, ..Tally::default() };
+        assert_eq!(codes(fine.clone(), did(), Troubles::default()), (true, String::new()));
+        let case = |tally: Tally, did: Did| codes(tally, did, Troubles::default());
+        let overdue = Tally { unsent_overdue: 1, ..fine.clone() };
+        assert_eq!(case(overdue, did()), (false, "unsent".into()));
+        let mut slow = fine.clone();
+        slow.pacing_error.record_n(SECOND / 1000, 50);
+        assert_eq!(case(slow, did()), (false, "pacing_error".into()));
+        let stalled = Did { stall: (SECOND, STALL_LIMIT + 1), ..did() };
+        assert_eq!(case(fine.clone(), stalled), (false, "generator_stalled".into()));
+        let preempted = Did { scheduling: Scheduling { waited: SECOND, involuntary: 9 }, ..did() };
+        assert_eq!(case(fine.clone(), preempted), (false, "generator_preempted".into()));
+        assert_eq!(
+            case(fine.clone(), Did { clock_step: -6_000_000, ..did() }),
+            (false, "clock_stepped".into())
+        );
+        assert_eq!(case(fine.clone(), Did { cut_short: true, ..did() }), (true, "cut_short".into()));
+        let gave_up = Did { cut_short: true, gave_up: true, ..did() };
+        assert_eq!(case(fine.clone(), gave_up), (true, "server_silent".into()));
+        let drops = Troubles { socket_drops: 1, ..Troubles::default() };
+        assert_eq!(codes(fine, did(), drops), (false, "socket_buffer_too_small".into()));
+    }
+}

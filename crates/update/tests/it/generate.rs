@@ -1,0 +1,188 @@
+//! Streams over a model of their zone.
+
+use crate::model::Model;
+use crate::support::{spec, stream, zone_file};
+use measure::Seed;
+use proptest::prelude::*;
+use update::generate::{Mix, SeriesSpec, Spec, generate, series};
+use zone::Family;
+
+const FAMILIES: [Family; 4] = [Family::U4Ds0, Family::U6Ds0, Family::S6Ds50, Family::Com];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn what_is_deleted_exists_and_what_is_added_does_not(
+        family in 0usize..FAMILIES.len(),
+        parts in (0u32..4, 0u32..3, 1u32..5),
+        count in 1u64..400,
+        batch in 1u32..12,
+        prerequisites: bool,
+        seed: u64,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let zone = zone_file(dir.path(), FAMILIES[family], 500);
+        let mix = Mix { add: parts.0, delete: parts.1, modify: parts.2 };
+        let spec = Spec { batch, prerequisites, seed: Seed(seed), ..spec(&zone, mix, count) };
+        let before = Model::read(&std::fs::read(&zone).unwrap());
+        let mut text = Vec::new();
+        match generate(&spec, &mut text, &mut |_| ()) {
+            Ok(made) => {
+                let mut after = before.clone();
+                let transactions = after.play(&text[..]);
+                prop_assert_eq!((made.adds + made.deletes + made.modifies, made.transactions), (count, transactions));
+                after.check_glue(&before);
+                prop_assert!(prerequisites || transactions == count.div_ceil(batch.into()));
+            }
+            // More was to be deleted than there is.
+            Err(e) => prop_assert!(e.to_string().contains("no delegation left"), "{}", e),
+        }
+    }
+}
+
+#[test]
+fn the_mix_is_what_the_seeds_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let zone = zone_file(dir.path(), Family::U4Ds0, 1000);
+    let (_, made) = stream(&spec(&zone, Mix::ISC, 300));
+    assert_eq!((made.adds, made.deletes, made.modifies, made.transactions), (100, 100, 100, 300));
+    assert_eq!((made.origin.as_str(), made.delegations, made.signed), (".", 1000, false));
+    let (text, made) = stream(&spec(&zone, Mix::RZAIA, 500));
+    assert_eq!((made.adds, made.deletes, made.modifies, made.transactions), (50, 50, 400, 50));
+    // Each transaction has the whole mix: one name is added, with its NS records.
+    let text = String::from_utf8(text).unwrap();
+    for transaction in text.split("send\n").filter(|t| t.contains("update")) {
+        let deleted =
+            transaction.lines().filter(|l| l.starts_with("update delete") && l.ends_with(" NS")).count();
+        assert_eq!(deleted, 1, "{transaction}");
+    }
+}
+
+#[test]
+fn one_seed_is_one_stream() {
+    let dir = tempfile::tempdir().unwrap();
+    let zone = zone_file(dir.path(), Family::S6Ds50, 600);
+    let hash = |spec: &Spec| wire::question::hash_octets(&stream(spec).0);
+    let isc = spec(&zone, Mix::ISC, 200);
+    assert_eq!(hash(&isc), hash(&isc));
+    assert_ne!(hash(&isc), hash(&Spec { seed: Seed(2), ..isc.clone() }));
+    let rzaia = Spec { prerequisites: true, ..spec(&zone, Mix::RZAIA, 200) };
+    assert_eq!([hash(&isc), hash(&rzaia)], GOLDEN, "a change that alters streams must be meant");
+}
+
+const GOLDEN: [u64; 2] = [14_329_148_745_088_302_959, 12_530_089_830_196_152_069];
+
+#[test]
+fn zones_out_of_order_and_shared_servers_are_understood() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("zone");
+    let mut text = "$ORIGIN test.\n$TTL 60\n@ SOA a b 7 1 1 1 1\n@ NS ns.elsewhere.\n".to_owned();
+    // Glue apart from its delegation, as in the COM zone; all use the servers inside the first.
+    for n in 0..40 {
+        text += &format!("d{n} NS ns.d0\nd{n} NS ns.d{n}\n");
+    }
+    for n in 0..40 {
+        text += &format!("ns.d{n} A 10.0.0.{n}\n");
+    }
+    std::fs::write(&path, &text).unwrap();
+    let only_deletes = Spec { ..spec(&path, Mix { add: 0, delete: 1, modify: 0 }, 39) };
+    let (stream, made) = stream(&only_deletes);
+    let before = Model::read(text.as_bytes());
+    let mut after = before.clone();
+    after.play(&stream[..]);
+    assert!(after.has_name(b"\x02d0\x04test\x00") && after.has_name(b"\x02ns\x02d0\x04test\x00"));
+    assert_eq!((after.0.len(), made.deletes, made.kept), (3, 39, 1), "the apex, d0 and its server stay");
+    let error =
+        generate(&Spec { count: 40, ..only_deletes }, &mut Vec::new(), &mut |_| ()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("after 39 changes the zone has no delegation left that can be deleted"),
+        "{error}"
+    );
+}
+
+#[test]
+fn nothing_to_change_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("zone");
+    std::fs::write(&path, "test. 60 SOA a. b. 7 1 1 1 1\ntest. 60 NS a.\n").unwrap();
+    let error = |spec: &Spec| generate(spec, &mut Vec::new(), &mut |_| ()).unwrap_err().to_string();
+    assert!(error(&spec(&path, Mix::ISC, 5)).ends_with("no delegation in it: there is nothing to change"));
+    assert!(error(&spec(&path, Mix::ISC, 0)).contains("--count"));
+    assert!(error(&spec(&dir.path().join("none"), Mix::ISC, 1)).contains("none: "));
+    assert!(error(&spec(std::path::Path::new("/dev/null"), Mix::ISC, 1)).contains("a regular file"));
+}
+
+#[test]
+fn a_series_turns_each_version_into_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = zone_file(dir.path(), Family::S6Ds50, 500);
+    // A second and a third version: what a stream and some more make of the first.
+    let mut versions = vec![std::fs::read_to_string(&first).unwrap()];
+    for (n, extra) in
+        [". 518400 IN NS z.root-servers.net.\n", "aaa. 5 IN NS ns.aaa.\nns.aaa. 5 IN A 10.1.1.1\n"]
+            .iter()
+            .enumerate()
+    {
+        let last = versions.last().unwrap();
+        let mut lines: Vec<String> = last.lines().map(str::to_owned).collect();
+        // Leaves out some delegations' lines and changes the serial.
+        lines.retain(|l| !(l.contains("\tDS\t") && l.len() % 3 == n));
+        let text = lines.join("\n") + "\n" + extra;
+        versions.push(text);
+    }
+    let paths: Vec<_> = versions
+        .iter()
+        .enumerate()
+        .map(|(n, text)| {
+            let path = dir.path().join(format!("version-{n}"));
+            std::fs::write(&path, text).unwrap();
+            path
+        })
+        .collect();
+    for (batch, prerequisites) in [(0, false), (7, true)] {
+        let spec = SeriesSpec { zone: paths[0].clone(), to: paths[1..].to_vec(), batch, prerequisites };
+        let mut text = Vec::new();
+        let made = series(&spec, &mut text, &mut |_| ()).unwrap();
+        let mut model = Model::read(versions[0].as_bytes());
+        let transactions = model.play(&text[..]);
+        assert_eq!((made.versions, made.transactions), (2, transactions));
+        assert_eq!(model, Model::read(versions[2].as_bytes()));
+    }
+}
+
+#[test]
+fn the_real_root_zones_follow_each_other() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/root-zone");
+    let mut packed: Vec<_> = std::fs::read_dir(&folder)
+        .map(|entries| {
+            entries
+                .filter_map(|e| Some(e.ok()?.path()))
+                .filter(|p| p.extension().is_some_and(|e| e == "xz"))
+                .collect()
+        })
+        .unwrap_or_default();
+    packed.sort();
+    if packed.is_empty() {
+        eprintln!("SKIPPED: no real root zones in {}", folder.display());
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = packed
+        .iter()
+        .map(|packed| {
+            let out =
+                std::process::Command::new("xz").arg("-dc").arg(packed).output().expect("xz is installed");
+            let path = dir.path().join(packed.file_stem().unwrap());
+            std::fs::write(&path, out.stdout).unwrap();
+            path
+        })
+        .collect();
+    let spec = SeriesSpec { zone: paths[0].clone(), to: paths[1..].to_vec(), batch: 0, prerequisites: true };
+    let mut text = Vec::new();
+    let made = series(&spec, &mut text, &mut |_| ()).unwrap();
+    let read = |n: usize| Model::read(&std::fs::read(&paths[n]).unwrap());
+    let mut model = read(0);
+    model.play(&text[..]);
+    assert!(model == read(paths.len() - 1), "after {made:?}");
+    assert_eq!(made.versions as usize, paths.len() - 1);
+}
