@@ -142,7 +142,7 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
             "netem",
             ability(&can.netem, Verdict::No),
             &can.netem.detail,
-            "this kernel cannot impair links: load the module sch_netem where there is one",
+            "not needed: a rack's paths are emulated in user space",
         ),
         Finding::new(
             "backlog",

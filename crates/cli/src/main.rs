@@ -66,7 +66,7 @@ enum Noun {
     /// What runs on a host other than the coordinator's
     #[command(hide = true)]
     Role {
-        /// load, update
+        /// load, update, path
         name: String,
     },
 }

@@ -42,6 +42,9 @@ pub enum Command {
     /// Hold a rack without root (started by `rack up`)
     #[command(hide = true)]
     Hold,
+    /// Emulate the paths of a rack (started by `rack up`)
+    #[command(hide = true)]
+    Emulate,
 }
 
 /// Runs the command. Before this no thread may have been started: `exec` and `hold` change namespaces.
@@ -56,6 +59,10 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Down { name, all } => down(name, all, common),
         Command::Hold => {
             kept::hold()?;
+            Ok(Status::Done)
+        }
+        Command::Emulate => {
+            rack::path::keep::emulate()?;
             Ok(Status::Done)
         }
     }
@@ -84,14 +91,29 @@ struct Listed {
     hosts: Vec<kept::KeptHost>,
     steering: Vec<rack::Steering>,
     holder: Option<u32>,
+    /// Its paths, where it has any.
+    paths: Option<ListedPaths>,
     processes: Vec<kept::Inside>,
+}
+
+/// The paths of a rack.
+#[derive(Serialize)]
+struct ListedPaths {
+    /// Whether they are: their emulator is there.
+    open: bool,
+    #[serde(flatten)]
+    kept: Box<kept::KeptPaths>,
+    /// What they did until the last full second.
+    report: Option<rack::path::Report>,
 }
 
 impl Listed {
     fn of(kept: Kept) -> Self {
         let (alive, processes) = (kept.alive(), kept.processes());
         let holder = kept.holder.map(|holder| holder.pid);
-        Self { name: kept.name, alive, hosts: kept.hosts, steering: kept.steering, holder, processes }
+        let (open, report) = (kept.paths_open(), kept.paths_report());
+        let paths = kept.paths.map(|kept| ListedPaths { open, kept, report });
+        Self { name: kept.name, alive, hosts: kept.hosts, steering: kept.steering, holder, paths, processes }
     }
 }
 
@@ -108,6 +130,9 @@ fn list(common: &Common) -> output::Result {
         output::print("no rack is up\n")?;
     } else {
         output::print(&table(&racks))?;
+        for rack in &racks {
+            output::print(&counts(rack))?;
+        }
     }
     Ok(Status::Done)
 }
@@ -128,24 +153,69 @@ fn table(racks: &[Listed]) -> String {
             table.add_row([&rack.name, "(gone; `rack down` clears it)"]);
             continue;
         }
+        let processes = |host: &str| {
+            let here = rack.processes.iter().filter(|p| p.host == host);
+            join(here.map(|p| format!("{} {}", p.pid, p.command)).collect(), "\n")
+        };
+        let cpus = |cpus: &[usize]| {
+            if cpus.is_empty() {
+                "any".into()
+            } else {
+                join(cpus.iter().map(ToString::to_string).collect(), ",")
+            }
+        };
         for host in &rack.hosts {
-            let here = rack.processes.iter().filter(|p| p.host == host.name);
             let steering = rack.steering.iter().find(|s| s.host == host.name);
             table.add_row([
                 rack.name.clone(),
                 host.name.clone(),
                 join(host.addresses.iter().map(ToString::to_string).collect(), " "),
-                if host.cpus.is_empty() {
-                    "any".into()
-                } else {
-                    join(host.cpus.iter().map(ToString::to_string).collect(), ",")
-                },
+                cpus(&host.cpus),
                 steering.map_or("-", |s| s.method.text()).into(),
-                join(here.map(|p| format!("{} {}", p.pid, p.command)).collect(), "\n"),
+                processes(&host.name),
+            ]);
+        }
+        if let Some(paths) = &rack.paths {
+            let gone = "the emulator is gone: paths are cut until `rack down` and `rack up`";
+            table.add_row([
+                rack.name.clone(),
+                rack::ROUTER.into(),
+                "-".into(),
+                cpus(&paths.kept.cpus),
+                if paths.open { "paths".into() } else { gone.into() },
+                processes(rack::ROUTER),
             ]);
         }
     }
     table.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
+}
+
+/// What the paths of a rack did until the last full second.
+fn counts(rack: &Listed) -> String {
+    let Some(report) = rack.paths.as_ref().and_then(|paths| paths.report.as_ref()) else {
+        return String::new();
+    };
+    let mut table = Table::new();
+    let header =
+        ["path", "packets", "bytes", "delivered", "lost", "queue full", "twice", "reordered", "held"];
+    table.load_preset(presets::NOTHING).set_header(header);
+    for d in &report.directions {
+        let numbers = [
+            d.packets_in,
+            d.bytes_in,
+            d.delivered,
+            d.lost,
+            d.queue_dropped,
+            d.duplicated,
+            d.reordered,
+            d.held,
+        ];
+        let numbers = numbers.iter().map(|&n| measure::units::grouped(n));
+        table.add_row([format!("{} → {}", d.from, d.to)].into_iter().chain(numbers));
+    }
+    let text = table.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n");
+    let reasons = report.validity.reasons.iter().chain(&report.validity.warnings);
+    reasons.fold(format!("\n{text}"), |text, reason| format!("{text}{reason}\n"))
 }
 
 #[derive(Serialize)]

@@ -45,7 +45,8 @@ pub fn run(name: &str) -> output::Result {
     let result = match name {
         "load" => play(&|spec, start, stop, events| ::load::run(spec, start, stop, events)),
         "update" => play(&|spec, start, stop, events| ::update::send::run(spec, start, stop, events)),
-        other => Err(Failure::usage(format!("no role '{other}': there are 'load' and 'update'"))),
+        "path" => path(),
+        other => Err(Failure::usage(format!("no role '{other}': there are 'load', 'update' and 'path'"))),
     };
     if let Err(failure) = &result {
         say(&Event::Error { message: failure.message.clone() })?;
@@ -63,6 +64,23 @@ fn line() -> Result<Option<String>, Failure> {
     Ok((std::io::stdin().lock().read_line(&mut line)? > 0).then_some(line))
 }
 
+/// The first line of standard input; none at its end.
+fn specification<S: DeserializeOwned>() -> Result<Option<S>, Failure> {
+    let Some(first) = line()? else { return Ok(None) };
+    serde_json::from_str(&first)
+        .map(Some)
+        .map_err(|e| Failure::usage(format!("the role's specification: {e}")))
+}
+
+/// From here on anything on the input, its end above all, means stop.
+fn stop_with_input(stop: &Arc<AtomicBool>) {
+    let watched = stop.clone();
+    std::thread::spawn(move || {
+        let _ = line();
+        watched.store(true, Ordering::Relaxed);
+    });
+}
+
 /// What a role does: from its specification, the wait for the instant at which it starts (monotonic), the flag that stops it,
 /// and where its events go, to its result.
 type Doing<'a, S, R, E> =
@@ -73,21 +91,14 @@ fn play<S: DeserializeOwned, R: Serialize, E>(doing: &Doing<'_, S, R, E>) -> out
 where
     Failure: From<E>,
 {
-    let Some(first) = line()? else { return Ok(Status::Done) };
-    let spec: S =
-        serde_json::from_str(&first).map_err(|e| Failure::usage(format!("the role's specification: {e}")))?;
+    let Some(spec) = specification::<S>()? else { return Ok(Status::Done) };
     let stop = Arc::new(AtomicBool::new(false));
     let mut failure = None;
     let before = Wall::read();
     let mut start = || {
         let _ = say(&Event::Ready);
         let start = line().ok().flatten().and_then(|text| serde_json::from_str::<Start>(&text).ok());
-        let watched = stop.clone();
-        // From here on anything on the input, its end above all, means stop.
-        std::thread::spawn(move || {
-            let _ = line();
-            watched.store(true, Ordering::Relaxed);
-        });
+        stop_with_input(&stop);
         match start.map(|start| start.instant(before)) {
             Some(Ok(at)) => return at,
             Some(Err(far)) => failure = Some(far),
@@ -102,6 +113,23 @@ where
     if let Some(failure) = failure {
         return Err(failure);
     }
+    say(&Event::Done { result: serde_json::to_value(&result)? })?;
+    Ok(Status::Done)
+}
+
+/// The path emulator begins when it is ready: nothing can start before it.
+fn path() -> output::Result {
+    let Some(plan) = specification::<::rack::path::Plan>()? else { return Ok(Status::Done) };
+    let stop = Arc::new(AtomicBool::new(false));
+    let ready = || {
+        let _ = say(&Event::Ready);
+        stop_with_input(&stop);
+    };
+    let result = ::rack::path::run(&plan, ready, &stop, &mut |second, report| {
+        if let Ok(values) = serde_json::to_value(report) {
+            let _ = say(&Event::Progress { second, values });
+        }
+    })?;
     say(&Event::Done { result: serde_json::to_value(&result)? })?;
     Ok(Status::Done)
 }

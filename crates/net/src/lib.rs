@@ -6,6 +6,7 @@ pub mod link;
 mod mmsg;
 pub mod ns;
 pub mod own;
+pub mod packet;
 pub mod route;
 mod sys;
 pub mod target;

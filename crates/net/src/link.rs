@@ -166,6 +166,15 @@ pub fn set_segmentation(name: &str, on: bool) -> io::Result<()> {
     set_feature(name, STSO, on)
 }
 
+/// Turns generic segmentation (by the kernel, just before the interface) of what is sent on or off.
+///
+/// # Errors
+/// From the system.
+pub fn set_generic_segmentation(name: &str, on: bool) -> io::Result<()> {
+    const SGSO: u32 = 0x24;
+    set_feature(name, SGSO, on)
+}
+
 /// `struct ethtool_value`
 fn set_feature(name: &str, command: u32, on: bool) -> io::Result<()> {
     let mut value = [command, u32::from(on)];

@@ -12,7 +12,7 @@ use std::ptr;
 /// Room for control messages: a timestamp or a packet info (at most 40 bytes with its header), aligned.
 type Control = [u64; 8];
 
-fn empty_header() -> libc::mmsghdr {
+pub(crate) fn empty_header() -> libc::mmsghdr {
     // SAFETY: mmsghdr is a plain C structure of integers and pointers, for which all zeroes is valid.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }

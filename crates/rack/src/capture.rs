@@ -1,4 +1,4 @@
-//! A capture point: what a host's device receives and sends, written to a file by `tcpdump`, which is not ours and so is
+//! A capture point: what a host's device, or the router's port of a host, receives and sends, written to a file by `tcpdump`, which is not ours and so is
 //! a witness of its own.
 
 use crate::up::DEVICE;
@@ -44,8 +44,25 @@ impl Capture {
         file: &Path,
         said: &Path,
     ) -> Result<Self, Error> {
+        Self::start_on(launcher, host, DEVICE, filter, cpus, file, said)
+    }
+
+    /// As [`Self::start`], of another device than the host's own: on [`crate::Rack::router`] the port of a host has that
+    /// host's name, and there what it sends is seen before, what it receives after the path.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_on(
+        launcher: &dyn Launcher,
+        host: &Host,
+        device: &str,
+        filter: &str,
+        cpus: &[usize],
+        file: &Path,
+        said: &Path,
+    ) -> Result<Self, Error> {
         let cmd = Cmd::new("chrt")
-            .args(["--idle", "0", "tcpdump", "-n", "-p", "-i", DEVICE, "-B", RING, "-s", "0", "-Z", "root"])
+            .args(["--idle", "0", "tcpdump", "-n", "-p", "-i", device, "-B", RING, "-s", "0", "-Z", "root"])
             .args(["--time-stamp-precision=nano", "-w"])
             .arg(file)
             .args(filter.split_whitespace())

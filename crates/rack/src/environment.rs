@@ -264,7 +264,7 @@ fn try_user_namespace() -> Result<&'static str, std::io::Error> {
 }
 
 /// In a namespace that is thrown away; without privilege the answer is that it cannot be tried.
-fn try_qdisc(kind: &str) -> Result<&'static str, Error> {
+pub(crate) fn try_qdisc(kind: &str) -> Result<&'static str, Error> {
     let namespace = ns::new_net_namespace().map_err(|e| Error::Link {
         doing: format!("try {kind}: make a network namespace"),
         message: e.to_string(),

@@ -6,8 +6,12 @@
 //! - root: each is mounted on a file in the folder (a pin). They stay until taken down, or until a restart.
 //! - without root a mount would not be seen outside its user namespace: there a *holder* does it, a background
 //!   process that has a descriptor of each and sleeps. The record has its process id and when it started.
+//!
+//! Where there are paths, a background process on the router emulates them ([`crate::path::keep`]), and writes what they did
+//! to `paths.json` beside the record, once a second.
 
-use crate::spec::{SWITCH, check_name};
+use crate::path::{Emulation, PathSpec, Plan, Report, keep};
+use crate::spec::{ROUTER, SWITCH, check_name};
 use crate::steering::Steering;
 use crate::{Error, Rack, RackSpec, confine, environment};
 use net::ns;
@@ -37,7 +41,7 @@ pub struct KeptHost {
     pub namespace: PathBuf,
 }
 
-/// The process that keeps a rack without root.
+/// A process that belongs to a rack: its holder without root, its emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// Its process id.
@@ -47,10 +51,15 @@ pub struct Holder {
 }
 
 impl Holder {
-    fn of(pid: u32) -> io::Result<Self> {
+    pub(crate) fn of(pid: u32) -> io::Result<Self> {
         let stat =
             procfs::process::Process::new(pid as i32).and_then(|p| p.stat()).map_err(io::Error::other)?;
         Ok(Self { pid, started: stat.starttime })
+    }
+
+    /// Whether it still runs.
+    pub fn alive(self) -> bool {
+        Self::of(self.pid).is_ok_and(|now| now == self)
     }
 }
 
@@ -67,6 +76,22 @@ pub struct Kept {
     pub switch: Option<PathBuf>,
     /// The process that keeps it; none: pins do.
     pub holder: Option<Holder>,
+    /// Its paths, where it has any.
+    #[serde(default)]
+    pub paths: Option<Box<KeptPaths>>,
+}
+
+/// The paths of a kept rack.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeptPaths {
+    /// What they do.
+    pub paths: Vec<PathSpec>,
+    /// How they are made.
+    pub emulation: Emulation,
+    /// The CPUs of the emulator; empty: any.
+    pub cpus: Vec<usize>,
+    /// The process that emulates them.
+    pub emulator: Option<Holder>,
 }
 
 /// A process in a kept rack.
@@ -81,6 +106,7 @@ pub struct Inside {
 }
 
 const RECORD: &str = "rack.json";
+const REPORT: &str = "paths.json";
 
 /// Where the user's racks are kept.
 pub fn folder() -> PathBuf {
@@ -92,7 +118,7 @@ pub fn folder() -> PathBuf {
     own.map_or_else(|| format!("/tmp/dnsrack-{}", uid.as_raw()).into(), |p| p.join("dnsrack"))
 }
 
-fn failed<'a>(rack: &'a str, doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error + 'a {
+pub(crate) fn failed<'a>(rack: &'a str, doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error + 'a {
     let doing = doing.into();
     move |source| Error::Kept { rack: rack.into(), doing, source }
 }
@@ -139,9 +165,36 @@ fn describe(rack: &Rack, name: &str, holder: Option<Holder>, file: impl Fn(&str)
         name: name.into(),
         hosts: rack.hosts().iter().map(host).collect(),
         steering: rack.steering().to_vec(),
-        switch: rack.has_switch().then(|| file(SWITCH)),
+        switch: rack.has_switch().then(|| file(if rack.router().is_some() { ROUTER } else { SWITCH })),
         holder,
+        paths: rack.emulation().map(|emulation| {
+            Box::new(KeptPaths {
+                paths: Vec::new(),
+                emulation: emulation.clone(),
+                cpus: rack.router().map(|router| router.cpus.clone()).unwrap_or_default(),
+                emulator: None,
+            })
+        }),
     }
+}
+
+/// Starts the emulator where there are paths, and keeps the record: the emulator ends if we do before this.
+fn complete(mut kept: Kept, spec: &RackSpec, own: &Path) -> Result<Kept, Error> {
+    let mut emulator = None;
+    if let Some(paths) = &mut kept.paths {
+        paths.paths = spec.paths.clone();
+    }
+    if kept.paths.is_some() {
+        let plan = Plan::of(spec);
+        let started = keep::start(kept.entry(ROUTER)?, &kept.name, &plan, &own.join(REPORT))?;
+        if let Some(paths) = &mut kept.paths {
+            paths.emulator = Some(started.process());
+        }
+        emulator = Some(started);
+    }
+    record(&kept, own)?;
+    emulator.map_or(Ok(()), |emulator| emulator.keep(&kept.name))?;
+    Ok(kept)
 }
 
 fn pin(spec: &RackSpec, name: &str, own: &Path) -> Result<Kept, Error> {
@@ -153,9 +206,7 @@ fn pin(spec: &RackSpec, name: &str, own: &Path) -> Result<Kept, Error> {
             .and_then(|_| ns::bind_mount(&from, &file))
             .map_err(failed(name, format!("pin {}", file.display())))?;
     }
-    let kept = describe(&rack, name, None, |what| own.join(what));
-    record(&kept, own)?;
-    Ok(kept)
+    complete(describe(&rack, name, None, |what| own.join(what)), spec, own)
 }
 
 fn record(kept: &Kept, own: &Path) -> Result<(), Error> {
@@ -192,8 +243,7 @@ fn talk(child: &mut Child, spec: &RackSpec, name: &str, own: &Path) -> Result<Ke
         .map_err(failed(name, "talk with its holder"))?;
     let answer: Result<Kept, String> = serde_json::from_str(&line)
         .map_err(|_| Error::Holder(format!("rack {name}: its holder ended without a word")))?;
-    let kept = answer.map_err(Error::Holder)?;
-    record(&kept, own)?;
+    let kept = complete(answer.map_err(Error::Holder)?, &spec, own)?;
     // The holder ends if we do before this.
     writeln!(to, "kept").map_err(failed(name, "talk with its holder"))?;
     Ok(kept)
@@ -241,6 +291,7 @@ pub fn all() -> Vec<Kept> {
                 hosts: Vec::new(),
                 steering: Vec::new(),
                 holder: None,
+                paths: None,
                 name,
             };
             Some(serde_json::from_str(&text).unwrap_or(broken))
@@ -266,15 +317,27 @@ pub fn find(name: Option<&str>) -> Result<Kept, Error> {
 impl Kept {
     /// Whether it is really there: not after a restart of the machine, or when its holder was killed.
     pub fn alive(&self) -> bool {
-        let held = self.holder.is_none_or(|holder| Holder::of(holder.pid).is_ok_and(|now| now == holder));
+        let held = self.holder.is_none_or(Holder::alive);
         held && !self.hosts.is_empty() && self.hosts.iter().all(|host| is_namespace(&host.namespace))
+    }
+
+    /// Whether its paths are open: its emulator is there. Without one nothing passes between the hosts that they join.
+    pub fn paths_open(&self) -> bool {
+        self.paths.as_ref().is_some_and(|paths| paths.emulator.is_some_and(Holder::alive))
+    }
+
+    /// What its paths did until the last full second.
+    pub fn paths_report(&self) -> Option<Report> {
+        let text = fs::read_to_string(folder().join(&self.name).join(REPORT)).ok()?;
+        serde_json::from_str(&text).ok()
     }
 
     /// The processes in it (that we may look at).
     pub fn processes(&self) -> Vec<Inside> {
         let inodes: Vec<(u64, &str)> = if self.alive() || self.holder.is_none() {
             let hosts = self.hosts.iter().map(|host| (host.namespace.as_path(), host.name.as_str()));
-            let switch = self.switch.iter().map(|path| (path.as_path(), SWITCH));
+            let name = if self.paths.is_some() { ROUTER } else { SWITCH };
+            let switch = self.switch.iter().map(|path| (path.as_path(), name));
             let places = hosts.chain(switch).filter(|(path, _)| is_namespace(path));
             places.filter_map(|(path, name)| Some((fs::metadata(path).ok()?.ino(), name))).collect()
         } else {
@@ -303,7 +366,10 @@ impl Kept {
     }
 
     fn entry(&self, host: &str) -> Result<ns::Entry, Error> {
-        let found = self.hosts.iter().find(|h| h.name == host).ok_or_else(|| Error::NoHost {
+        let router = self.paths.as_ref().filter(|_| host == ROUTER).zip(self.switch.as_ref());
+        let router = router.map(|(paths, namespace)| (namespace, &paths.cpus));
+        let found = self.hosts.iter().find(|h| h.name == host).map(|h| (&h.namespace, &h.cpus));
+        let (namespace, cpus) = found.or(router).ok_or_else(|| Error::NoHost {
             rack: self.name.clone(),
             host: host.into(),
             hosts: self.hosts.iter().map(|h| h.name.clone()).collect(),
@@ -326,8 +392,8 @@ impl Kept {
             }
             None => None,
         };
-        let net = Some(open(found.namespace.clone())?);
-        Ok(ns::Entry { user, net, cpus: found.cpus.clone(), ..Default::default() })
+        let net = Some(open(namespace.clone())?);
+        Ok(ns::Entry { user, net, cpus: cpus.clone(), ..Default::default() })
     }
 
     /// Takes it down: ends every process in it (SIGTERM, SIGKILL two seconds later), then its holder or its
@@ -364,7 +430,7 @@ impl Kept {
             std::thread::sleep(Duration::from_millis(20));
         }
         if let Some(holder) = self.holder
-            && Holder::of(holder.pid).is_ok_and(|now| now == holder)
+            && holder.alive()
             && let Some(pid) = Pid::from_raw(holder.pid as i32)
         {
             kill_process(pid, Signal::KILL).map_err(|e| failed(&self.name, "end its holder")(e.into()))?;

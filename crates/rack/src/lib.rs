@@ -6,7 +6,8 @@
 //!   [`Host::loopback`] is the host without a rack.
 //! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
 //! - [`Role`]: this program at work on a host, for a coordinator elsewhere.
-//! - [`Capture`]: what a host's device receives and sends, in a file.
+//! - [`path`]: what packets between hosts meet with; [`Paths`] opens and cuts them.
+//! - [`Capture`]: what a host's device, or the router's port of a host, receives and sends, in a file.
 //! - [`kept`]: racks that stay, for work by hand.
 //!
 //! Linux only. All system calls that need `unsafe` are in `net::ns`.
@@ -20,6 +21,7 @@ pub mod host;
 pub mod kept;
 mod link;
 pub mod memory;
+pub mod path;
 pub mod process;
 mod role;
 pub mod sample;
@@ -34,8 +36,9 @@ pub use environment::{Environment, environment};
 pub use error::Error;
 pub use host::Host;
 pub use kept::Kept;
+pub use path::{PathSpec, Paths};
 pub use process::{Launcher, Local, Process, allowed_cpus};
 pub use role::Role;
-pub use spec::{HostSpec, RackSpec};
+pub use spec::{HostSpec, ROUTER, RackSpec, RouterSpec};
 pub use steering::Steering;
 pub use up::Rack;

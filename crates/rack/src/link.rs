@@ -8,10 +8,10 @@ use rtnetlink::packet_core::{
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::AddressHeaderFlags;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth};
-use rtnetlink::packet_route::neighbour::NeighbourState;
-use rtnetlink::packet_route::route::RouteType;
+use rtnetlink::packet_route::neighbour::{NeighbourFlags, NeighbourState};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteMetric, RouteProtocol, RouteScope, RouteType};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
-use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
+use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -24,6 +24,12 @@ pub(crate) const FIRST: u32 = 1000;
 
 /// An Ethernet address.
 pub(crate) type Mac = [u8; 6];
+
+/// Locally administered addresses, the same in every rack: of an end (see [`End`]) and a host's index.
+pub(crate) fn mac(end: u8, index: usize) -> Mac {
+    let [.., high, low] = (index as u32).to_be_bytes();
+    [0x02, 0x53, 0x00, end, high, low]
+}
 
 /// Runs netlink requests in a namespace: on a thread of its own, since a netlink socket belongs to the
 /// namespace in which it was made. `what` says what they are for, in errors.
@@ -87,6 +93,15 @@ pub(crate) struct End<'a> {
     pub mac: Mac,
 }
 
+impl End<'_> {
+    /// The end of a link at its host.
+    pub(crate) const HOST: u8 = 0;
+    /// Its end at the switch.
+    pub(crate) const PORT: u8 = 1;
+    /// No end, but what the router calls a host towards those that have a path to it.
+    pub(crate) const PATH: u8 = 2;
+}
+
 /// Joins two ends by a veth pair.
 pub(crate) fn add_link(one: &End<'_>, other: &End<'_>, mtu: u32) -> Result<(), Error> {
     let peer = LinkUnspec::new_with_name(other.device)
@@ -120,6 +135,71 @@ pub(crate) fn plug_in(port: &End<'_>, host: Mac) -> Result<(), Error> {
     })
 }
 
+/// Has the switch hand what is sent to these addresses to its own network namespace, on its own device.
+pub(crate) fn keep_at_switch(namespace: BorrowedFd<'_>, addresses: &[Mac]) -> Result<(), Error> {
+    requests("router", namespace, async move |handle| {
+        for address in addresses {
+            let mut request = handle.neighbours().add_bridge(FIRST, address);
+            request.message_mut().header.flags = NeighbourFlags::Own;
+            request.execute().await.map_err(|e| ("enter the address of a path".to_owned(), e))?;
+        }
+        Ok(())
+    })
+}
+
+/// Enters other addresses for some of a host's neighbours.
+pub(crate) fn meet_at(host: &End<'_>, name: &str, neighbours: &[(IpAddr, Mac)]) -> Result<(), Error> {
+    requests(&format!("host {name}"), host.namespace, async move |handle| {
+        for neighbour in neighbours {
+            enter_neighbour(&handle, host.index, neighbour).await?;
+        }
+        Ok(())
+    })
+}
+
+async fn enter_neighbour(
+    handle: &Handle,
+    device: u32,
+    (address, mac): &(IpAddr, Mac),
+) -> Result<(), (String, rtnetlink::Error)> {
+    let request = handle.neighbours().add(device, *address).link_layer_address(mac);
+    let request = request.kind(RouteType::Unspec).replace();
+    request.execute().await.map_err(|e| (format!("enter neighbour {address}"), e))
+}
+
+/// Has TCP of a host use one congestion control towards its subnets, whatever programs ask for. By its routes: in a network
+/// namespace the setting accepts only what the machine has allowed to all its users.
+pub(crate) fn pin_congestion_control(
+    host: &End<'_>,
+    name: &str,
+    subnets: [(IpAddr, u8, IpAddr); 2],
+    algorithm: &str,
+) -> Result<(), Error> {
+    const RTAX_CC_ALGO: u32 = 16;
+    requests(&format!("host {name}"), host.namespace, async move |handle| {
+        for (network, prefix, own) in subnets {
+            let doing = format!("set congestion control {algorithm} for {network}/{prefix}");
+            let invalid = |text: String| (doing.clone(), rtnetlink::Error::InvalidNla(text));
+            let mut route = RouteMessageBuilder::<IpAddr>::new()
+                .destination_prefix(network, prefix)
+                .map_err(|e| invalid(e.to_string()))?
+                .output_interface(host.index)
+                .protocol(RouteProtocol::Kernel);
+            if network.is_ipv4() {
+                route = route.pref_source(own).map_err(|e| invalid(e.to_string()))?.scope(RouteScope::Link);
+            } else {
+                route = route.priority(256); // the kernel's own
+            }
+            let mut message = route.build();
+            let metrics =
+                vec![RouteMetric::Lock(1 << RTAX_CC_ALGO), RouteMetric::CcAlgo(algorithm.to_owned())];
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+            handle.route().add(message).replace().execute().await.map_err(|e| (doing, e))?;
+        }
+        Ok(())
+    })
+}
+
 /// Sets a host's devices up, gives it its addresses, and enters its neighbours' for good, so that no packet ever
 /// waits for address resolution.
 pub(crate) fn configure(
@@ -142,10 +222,8 @@ pub(crate) fn configure(
             }
             request.execute().await.map_err(|e| (format!("add {address}/{prefix}"), e))?;
         }
-        for (address, mac) in neighbours {
-            let request = handle.neighbours().add(host.index, *address).link_layer_address(mac);
-            let request = request.kind(RouteType::Unspec).replace();
-            request.execute().await.map_err(|e| (format!("enter neighbour {address}"), e))?;
+        for neighbour in neighbours {
+            enter_neighbour(&handle, host.index, neighbour).await?;
         }
         Ok(())
     })

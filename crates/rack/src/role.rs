@@ -152,7 +152,7 @@ impl Role {
         self.failed(if said.trim().is_empty() { how } else { format!("{how}: {}", said.trim()) })
     }
 
-    fn failed(&self, message: impl Into<String>) -> Error {
+    pub(crate) fn failed(&self, message: impl Into<String>) -> Error {
         Error::Role { role: self.name.clone(), host: self.host.clone(), message: message.into() }
     }
 }

@@ -14,6 +14,23 @@
 //! name = "generator"
 //! cpus = [1]
 //! extra_addrs = ["10.53.0.100", "fd53::100"]   # further addresses, inside the subnets
+//!
+//! [router]                     # where there are paths, and where the defaults will not do
+//! cpus = [2]                   # of the emulator; without: any
+//! spin = "50us"                # it waits busily for as long before a packet is due: for a core of its own
+//! congestion_control = "cubic" # of TCP on hosts with a path; the default
+//!
+//! [[paths]]                    # what packets between two hosts meet with: see `path`
+//! between = ["server", "generator"]   # both directions alike; '*': every other host. Or: from = ..., to = ...
+//! delay = "50ms"               # or { normal = ["50ms", "5ms"] }, { quantiles = [[0, "20ms"], [0.5, "22ms"], [1, "1s"]] },
+//!                              # { like = "rzaia-5.6" }
+//! loss = 0.01                  # of packets, each by itself; or { share = 0.01, burst = 4 }: mean length in packets
+//! duplicate = 0.001            # share that arrives twice
+//! reorder = 0.01               # share that is not delayed, and so overtakes
+//! jitter_reorders = false      # whether shorter delays overtake; the default
+//! rate = "10M"                 # bit/s
+//! queue = "100ms"              # that waits for the rate at most, or octets; the default
+//! seed = 1                     # the default is 0
 //! ```
 //!
 //! A cable joins two hosts, and a switch (a bridge) more of them: on one machine a switch forwards on the sender's core, which
@@ -21,6 +38,8 @@
 //! and fd53::2. Unknown keys are errors.
 
 use crate::Error;
+use crate::path::{Direction, PathSpec, Time, directions};
+use measure::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -130,8 +149,48 @@ impl HostSpec {
     }
 }
 
-/// A rack that is to be: two hosts joined by a cable, or any other number of them by a switch.
+/// The host between those that have paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouterSpec {
+    /// The CPUs of the path emulator; empty: any.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+    /// For how long before a packet is due it waits busily, in nanoseconds, at most 1 ms.
+    #[serde(default, with = "nanos")]
+    pub spin: Nanos,
+    /// TCP's congestion control on hosts with a path; the servers on them cannot choose another.
+    #[serde(default = "default_congestion_control")]
+    pub congestion_control: String,
+}
+
+impl Default for RouterSpec {
+    fn default() -> Self {
+        Self { cpus: Vec::new(), spin: 0, congestion_control: default_congestion_control() }
+    }
+}
+
+fn default_congestion_control() -> String {
+    "cubic".into()
+}
+
+/// Durations as in files.
+mod nanos {
+    use super::{Nanos, Time};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(nanos: &Nanos, s: S) -> Result<S::Ok, S::Error> {
+        Time(*nanos).serialize(s)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Nanos, D::Error> {
+        Time::deserialize(d).map(|time| time.0)
+    }
+}
+
+/// A rack that is to be: two hosts joined by a cable, or any other number of them by a switch; paths lead through the switch
+/// to the router.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RackSpec {
     /// Its name, where it is kept under one (`rack up`).
@@ -146,8 +205,14 @@ pub struct RackSpec {
     /// The links' largest packet in bytes, without the Ethernet header.
     #[serde(default = "default_mtu")]
     pub mtu: u32,
+    /// The router, where there are paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterSpec>,
     /// The hosts, in the order of their addresses.
     pub hosts: Vec<HostSpec>,
+    /// What packets between hosts meet with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathSpec>,
 }
 
 fn default_subnet() -> Subnet {
@@ -165,7 +230,15 @@ fn default_mtu() -> u32 {
 impl RackSpec {
     /// These hosts in the default subnets, MTU 1500.
     pub fn new(hosts: Vec<HostSpec>) -> Self {
-        Self { name: None, subnet: default_subnet(), subnet6: default_subnet6(), mtu: default_mtu(), hosts }
+        Self {
+            name: None,
+            subnet: default_subnet(),
+            subnet6: default_subnet6(),
+            mtu: default_mtu(),
+            router: None,
+            hosts,
+            paths: Vec::new(),
+        }
     }
 
     /// Reads and checks a rack file; `name` (for errors) is its path.
@@ -206,7 +279,7 @@ impl RackSpec {
         let (mut names, mut addresses) = (HashSet::new(), HashSet::new());
         for (index, host) in self.hosts.iter().enumerate() {
             check_name("host", &host.name)?;
-            if host.name == SWITCH || host.name == "lo" {
+            if [SWITCH, ROUTER, "lo"].contains(&host.name.as_str()) {
                 return wrong(format!("host '{}': the name is taken", host.name));
             }
             if !names.insert(&host.name) {
@@ -228,7 +301,22 @@ impl RackSpec {
                 }
             }
         }
-        Ok(())
+        match &self.router {
+            Some(_) if self.paths.is_empty() => {
+                return wrong("router: there are no paths; add [[paths]]".into());
+            }
+            Some(router) if router.spin > 1_000_000 => {
+                return wrong(format!("router: spin = {}: must be 1ms at most", Time(router.spin)));
+            }
+            _ => {}
+        }
+        self.directions().map(drop)
+    }
+
+    /// The directions that lead through the router.
+    pub(crate) fn directions(&self) -> Result<Vec<Direction>, Error> {
+        let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        directions(&names, &self.paths)
     }
 
     /// The first addresses of the host with this index.
@@ -251,6 +339,9 @@ impl RackSpec {
 
 /// The name of the switch's device.
 pub(crate) const SWITCH: &str = "switch";
+
+/// The name of the router, which is where the switch is, in a rack with paths.
+pub const ROUTER: &str = "router";
 
 /// Names of racks and hosts become names of devices and files.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<(), Error> {
@@ -278,6 +369,26 @@ mod tests {
     }
 
     #[test]
+    fn paths_are_read_and_written_again() {
+        let file = "[router]\nspin = \"50us\"\n[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"b\"\n\
+                    [[paths]]\nbetween = [\"a\", \"*\"]\ndelay = { normal = [\"50ms\", \"5ms\"] }\nloss = { share = 0.1, burst = 3 }";
+        let spec = RackSpec::parse(file, "x").unwrap();
+        let router = spec.router.clone().unwrap();
+        assert_eq!((router.spin, router.congestion_control.as_str(), spec.paths.len()), (50_000, "cubic", 1));
+        assert_eq!(spec.directions().unwrap().len(), 2);
+        assert_eq!(toml::from_str::<RackSpec>(&toml::to_string(&spec).unwrap()).unwrap(), spec);
+        assert_eq!(serde_json::from_str::<RackSpec>(&serde_json::to_string(&spec).unwrap()).unwrap(), spec);
+    }
+
+    #[test]
+    fn the_examples_can_be() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let (lab, paths) = (examples.join("rack.toml"), examples.join("paths.toml"));
+        assert_eq!(RackSpec::load(&lab).unwrap().directions().unwrap(), []);
+        assert_eq!(RackSpec::load(&paths).unwrap().directions().unwrap().len(), 4);
+    }
+
+    #[test]
     fn an_unknown_key_is_named_with_line_and_column() {
         let text = error("name = \"lab\"\n\n[[hosts]]\nname = \"a\"\n  cpu = [1]\n");
         assert!(text.starts_with("rack.toml:5:3: "), "{text}");
@@ -288,6 +399,14 @@ mod tests {
     fn what_cannot_be_is_refused_with_the_reason() {
         for (file, reason) in [
             ("hosts = []", "no host"),
+            ("[[hosts]]\nname = \"router\"", "taken"),
+            ("[router]\n[[hosts]]\nname = \"a\"", "no paths"),
+            (
+                "[router]\nspin = \"2ms\"\n[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"b\"\n[[paths]]\nbetween = [\"a\", \"b\"]",
+                "spin = 2ms",
+            ),
+            ("[[hosts]]\nname = \"a\"\n[[paths]]\nbetween = [\"a\", \"b\"]", "no host 'b'"),
+            ("[[hosts]]\nname = \"a\"\n[[paths]]\nbetween = [\"a\", \"*\"]\nlos = 1", "los"),
             ("[[hosts]]\nname = \"a b\"", "'a b'"),
             ("[[hosts]]\nname = \"switch\"", "taken"),
             ("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"a\"", "twice"),

@@ -59,9 +59,9 @@ fn mask(cpus: &[usize]) -> String {
     text.join(",")
 }
 
-/// Steers what `device` of the host receives. Runs on a thread inside the host, in mounts of its own, since
+/// Steers what `device` of the host receives; `apart`: it must not merge packets, which receiving by NAPI is for. Runs on a thread inside the host, in mounts of its own, since
 /// /sys/class/net shows the namespace in which sysfs was mounted.
-pub(crate) fn steer(host: &Host, device: &str) -> Steering {
+pub(crate) fn steer(host: &Host, device: &str, apart: bool) -> Steering {
     let cpus = host.cpus.clone();
     let done = |method, notes| Steering { host: host.name.clone(), cpus: host.cpus.clone(), method, notes };
     if cpus.is_empty() {
@@ -76,6 +76,10 @@ pub(crate) fn steer(host: &Host, device: &str) -> Steering {
         match set_rps(&folder, &mask(&cpus)) {
             Ok(()) => return (Method::Rps, notes),
             Err(e) => notes.push(format!("rps_cpus: {e}")),
+        }
+        if apart {
+            notes.push("no threaded NAPI: it needs GRO, which hosts with a path have off".into());
+            return (Method::None, notes);
         }
         match net::link::set_receive_offload(device, true)
             .and_then(|()| net::link::set_segmentation(device, false))

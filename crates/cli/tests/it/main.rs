@@ -13,6 +13,7 @@ mod live;
 mod load;
 mod luck;
 mod measures;
+mod paths;
 mod rack;
 mod replay;
 mod run;

@@ -49,24 +49,29 @@ impl User {
         command
     }
 
+    /// Where the user's copy of the program is.
+    pub fn program_path(&self) -> String {
+        self.program.display().to_string()
+    }
+
     fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
-    fn good(&self, args: &[&str]) -> String {
+    pub fn good(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// Exit status 1, and the message.
-    fn fails(&self, args: &[&str]) -> String {
+    pub fn fails(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
         String::from_utf8(output.stderr).unwrap()
     }
 
-    fn file(&self, text: &str) -> String {
+    pub fn file(&self, text: &str) -> String {
         let path = self.folder.path().join("rack.toml");
         fs::write(&path, text).unwrap();
         path.display().to_string()
@@ -84,13 +89,13 @@ impl User {
     }
 
     /// Our rack as `rack list --json` has it.
-    fn listed(&self) -> Option<serde_json::Value> {
+    pub fn listed(&self) -> Option<serde_json::Value> {
         let all: serde_json::Value = serde_json::from_str(&self.good(&["list", "--json"])).unwrap();
         assert_eq!(all["schema"], "dnsrack.rack.list/1");
         all["racks"].as_array().unwrap().iter().find(|rack| rack["name"] == *self.name).cloned()
     }
 
-    fn assert_nothing_left(&self) {
+    pub fn assert_nothing_left(&self) {
         assert_eq!(self.listed(), None);
         for folder in ["/run/dnsrack", "/tmp/dnsrack-65534"] {
             assert!(!PathBuf::from(folder).join(&self.name).exists(), "{folder}/{} is left", self.name);

@@ -23,28 +23,39 @@ pub fn ways() -> Vec<As> {
     }
 }
 
-/// The example program with these arguments, its output in pipes; a copy that others can read, as the target
-/// folder may be below a private one.
+/// The example program `confined` with these arguments, its output in pipes.
 pub fn command(who: As, args: &[&str]) -> Command {
-    let built = std::env::current_exe().unwrap().parent().unwrap().join("../examples/confined");
+    // One place for all runs: nothing drops a static, so a folder for each would stay behind.
+    static COPY: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+    example(who, COPY.get_or_init(|| copy("confined")), args)
+}
+
+/// The example program `paths` with these arguments, its output in pipes.
+pub fn paths(who: As, args: &[&str]) -> Command {
+    static COPY: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+    example(who, COPY.get_or_init(|| copy("paths")), args)
+}
+
+/// A copy of an example program that others can read, as the target folder may be below a private one.
+fn copy(name: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let built = std::env::current_exe().unwrap().parent().unwrap().join("../examples").join(name);
     assert!(
         built.exists(),
         "{} is missing: cargo test builds it, also `cargo build --examples`",
         built.display()
     );
-    // One place for all runs: nothing drops a static, so a folder for each would stay behind.
-    static COPY: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
-    let program = COPY.get_or_init(|| {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = PathBuf::from(format!("/tmp/dnsrack-tests-{}", rustix::process::getuid().as_raw()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let copy = folder.join("confined");
-        let aside = tempfile::NamedTempFile::new_in(&folder).unwrap().into_temp_path();
-        std::fs::copy(&built, &aside).unwrap();
-        aside.persist(&copy).unwrap();
-        copy
-    });
+    let folder = PathBuf::from(format!("/tmp/dnsrack-tests-{}", rustix::process::getuid().as_raw()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.join(name);
+    let aside = tempfile::NamedTempFile::new_in(&folder).unwrap().into_temp_path();
+    std::fs::copy(&built, &aside).unwrap();
+    aside.persist(&copy).unwrap();
+    copy
+}
+
+fn example(who: As, program: &PathBuf, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if who == As::Nobody {
@@ -55,7 +66,12 @@ pub fn command(who: As, args: &[&str]) -> Command {
 
 /// Runs it to its end and returns its one line of JSON.
 pub fn json(who: As, args: &[&str]) -> serde_json::Value {
-    let output = command(who, args).output().unwrap();
+    json_of(&mut command(who, args), who, args)
+}
+
+/// As [`json`], of a command.
+pub fn json_of(command: &mut Command, who: As, args: &[&str]) -> serde_json::Value {
+    let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{who:?} {args:?}: {}: {errors}", output.status);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{who:?} {args:?}: {e}: {errors}"))

@@ -4,3 +4,4 @@
 mod confine;
 mod confined;
 mod launch;
+mod paths;
