@@ -57,6 +57,11 @@ need_to_test() {
     need zstd zstd "compressed captures"
     need lz4 lz4 "compressed captures"
     need setpriv util-linux "tests without privileges"
+    need strace strace "traces a server's syncs"
+    need eatmydata eatmydata "takes a server's syncs away, which tests must find"
+    need sqlite3 sqlite3 "makes PowerDNS's database"
+    [ -e /usr/share/pdns-backend-sqlite3/schema/schema.sqlite3.sql ] ||
+        { say "missing: pdns-backend-sqlite3 (PowerDNS takes updates with it)"; missing+=(pdns-backend-sqlite3); }
 }
 
 # Name servers start themselves when Debian installs them; a test rack wants the programs alone.

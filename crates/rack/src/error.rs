@@ -160,6 +160,26 @@ pub enum Error {
         /// What `tcpdump` said, or how it ended.
         message: String,
     },
+    /// A disk whose power can be cut could not be made or used.
+    #[error("disk at {}: {doing}: {source}{hint}", at.display())]
+    Disk {
+        /// Where it is, or was to be, mounted.
+        at: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's reason.
+        source: io::Error,
+        /// What to do about it, or nothing.
+        hint: &'static str,
+    },
+    /// A trace of system calls could not be made or read.
+    #[error("trace of system calls {}: {message}", path.display())]
+    Syncs {
+        /// The trace's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
     /// A rack could not be kept, entered or removed.
     #[error("rack {rack}: {doing}: {source}")]
     Kept {

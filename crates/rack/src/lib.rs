@@ -8,6 +8,8 @@
 //! - [`Role`]: this program at work on a host, for a coordinator elsewhere.
 //! - [`path`]: what packets between hosts meet with; [`Paths`] opens and cuts them.
 //! - [`Capture`]: what a host's device, or the router's port of a host, receives and sends, in a file.
+//! - [`disk`]: a file system that drops what was not synced when its power is cut. [`syncs`]: whether a server's answers to
+//!   updates follow a sync that covers them, by a trace of its system calls.
 //! - [`kept`]: racks that stay, for work by hand.
 //!
 //! Linux only. All system calls that need `unsafe` are in `net::ns`.
@@ -15,6 +17,7 @@
 pub mod capture;
 pub mod command;
 pub mod confine;
+pub mod disk;
 pub mod environment;
 pub mod error;
 pub mod host;
@@ -27,11 +30,13 @@ mod role;
 pub mod sample;
 pub mod spec;
 pub mod steering;
+pub mod syncs;
 pub mod up;
 
 pub use capture::{Capture, Captured};
 pub use command::{Cmd, Input, Output};
 pub use confine::{Confinement, confine};
+pub use disk::Disk;
 pub use environment::{Environment, environment};
 pub use error::Error;
 pub use host::Host;

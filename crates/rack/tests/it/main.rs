@@ -3,5 +3,8 @@
 
 mod confine;
 mod confined;
+mod disk;
+mod durable;
 mod launch;
 mod paths;
+mod syncs;

@@ -1,0 +1,97 @@
+//! A server under strace, and its trace.
+
+use super::{Answer, Judge, Report, Scope};
+use crate::{Cmd, Error};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The system calls that are traced: files, then sockets, then what cannot be looked into.
+const CALLS: &str = "open,openat,openat2,creat,write,pwrite64,writev,pwritev,pwritev2,ftruncate,truncate,fallocate,\
+                     fsync,fdatasync,sync,syncfs,msync,mmap,rename,renameat,renameat2,unlink,unlinkat,\
+                     recvmsg,recvmmsg,recvfrom,read,readv,sendmsg,sendmmsg,sendto,io_uring_setup";
+
+/// How much of each buffer is kept: enough for the largest message and for what databases write at once.
+const BUFFER: &str = "131072";
+
+/// A line may be this long: strace writes up to four characters an octet. What is beyond is skipped.
+const MAX_LINE: u64 = 8 << 20;
+
+/// The command that runs `cmd` under strace, with the trace in the file `trace`. The process started is the program's own:
+/// signals and its end are as without. Output, environment, folder and CPUs stay; strace runs on the same CPUs.
+pub fn traced(cmd: &Cmd, trace: &Path) -> Cmd {
+    let mut args: Vec<std::ffi::OsString> = [
+        // A tracer in a session of its own, so that it outlives the server it is told to kill, and writes to the end.
+        "-DDD",
+        "-f",
+        "--seccomp-bpf",
+        "-qq",
+        "--absolute-timestamps=format:unix,precision:ns",
+        "--syscall-times=ns",
+        "-yy",
+        "-s",
+        BUFFER,
+        "-e",
+    ]
+    .map(Into::into)
+    .into();
+    args.push(format!("trace={CALLS}").into());
+    args.push("-o".into());
+    args.push(trace.into());
+    args.push("--".into());
+    args.push(cmd.program.clone().into());
+    args.extend(cmd.args.iter().cloned());
+    Cmd { program: "strace".into(), args, ..cmd.clone() }
+}
+
+/// Waits until strace has written a trace to its end, which is after the end of all processes of the server.
+///
+/// # Errors
+/// [`Error::Syncs`]: strace still runs after `patience`, or left no trace.
+pub fn settle(trace: &Path, patience: Duration) -> Result<(), Error> {
+    let failed = |message: &str| Error::Syncs { path: trace.into(), message: message.into() };
+    let until = Instant::now() + patience;
+    let writes_it = || {
+        procfs::process::all_processes().into_iter().flatten().flatten().any(|process| {
+            process.cmdline().is_ok_and(|words| {
+                words.first().is_some_and(|program| program.ends_with("strace"))
+                    && words.iter().any(|word| Path::new(word) == trace)
+            })
+        })
+    };
+    while writes_it() {
+        if Instant::now() > until {
+            return Err(failed("strace still writes it: a process of the server is alive"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if trace.exists() {
+        Ok(())
+    } else {
+        Err(failed("is not there: is strace installed (apt-get install strace)?"))
+    }
+}
+
+/// Judges a trace file as a stream; `each` is given every answer.
+///
+/// # Errors
+/// [`Error::Syncs`]: it cannot be read.
+pub fn judge(trace: &Path, scope: &Scope, mut each: impl FnMut(Answer)) -> Result<Report, Error> {
+    let failed = |e: std::io::Error| Error::Syncs { path: trace.into(), message: e.to_string() };
+    let mut input = BufReader::with_capacity(1 << 20, File::open(trace).map_err(failed)?);
+    let mut judge = Judge::new(scope.clone());
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            return Ok(judge.finish());
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        } else if line.len() as u64 == MAX_LINE {
+            input.skip_until(b'\n').map_err(failed)?;
+        }
+        judge.line(&line, &mut each);
+    }
+}
