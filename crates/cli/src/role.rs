@@ -46,7 +46,8 @@ pub fn run(name: &str) -> output::Result {
         "load" => play(&|spec, start, stop, events| ::load::run(spec, start, stop, events)),
         "update" => play(&|spec, start, stop, events| ::update::send::run(spec, start, stop, events)),
         "path" => path(),
-        other => Err(Failure::usage(format!("no role '{other}': there are 'load', 'update' and 'path'"))),
+        "disk" => play(&|spec, start, stop, events| rack::disk::serve(spec, start, stop, events)),
+        other => Err(Failure::usage(format!("no role '{other}': there are 'load', 'update', 'path' and 'disk'"))),
     };
     if let Err(failure) = &result {
         say(&Event::Error { message: failure.message.clone() })?;

@@ -1,5 +1,6 @@
 //! What makes things durable: the journal of names and attributes, and the backing folder that it is committed to.
 
+use super::Options;
 use super::content::Content;
 use super::tree::{Ino, Kind, Meta, Node, ROOT, Result, Tree, errno};
 use measure::Seed;
@@ -23,8 +24,9 @@ pub(super) enum Op {
     Make { ino: Ino, parent: Ino, name: OsString },
     /// It lost its name.
     Remove { ino: Ino },
-    /// It got another name, which something else may have lost by it.
-    Move { ino: Ino, to: Ino, new: OsString, replaced: Option<Ino> },
+    /// It got another name, which something else may have lost by it; before that its contents are made durable, where
+    /// they are to be.
+    Move { ino: Ino, to: Ino, new: OsString, replaced: Option<Ino>, flush: bool },
     /// It was cut off or grew.
     Size { ino: Ino, size: u64 },
     /// Its permissions, owner or times changed.
@@ -49,14 +51,14 @@ pub struct Cut {
 }
 
 /// Reads a backing folder.
-pub(super) fn load(backing: &Path, limit: u64) -> io::Result<Tree> {
+pub(super) fn load(backing: &Path, options: Options) -> io::Result<Tree> {
     let folder = |path: &Path, meta: &fs::Metadata, parent: Ino| -> io::Result<Node> {
         let mut node = Node::new(Kind::Folder { entries: BTreeMap::new(), parent }, meta_of(meta));
         node.backing = Some(File::open(path)?);
         Ok(node)
     };
     let root = folder(backing, &fs::metadata(backing)?, ROOT)?;
-    let mut tree = Tree::new(root, limit);
+    let mut tree = Tree::new(root, options);
     let mut todo = vec![(ROOT, backing.to_owned())];
     while let Some((parent, path)) = todo.pop() {
         for entry in fs::read_dir(&path)? {
@@ -99,6 +101,11 @@ impl Tree {
     pub fn sync(&mut self, ino: Ino) -> Result<()> {
         self.commit(usize::MAX)?;
         self.syncs += 1;
+        self.flush(ino)
+    }
+
+    /// Makes the contents of a file durable, where its name is.
+    fn flush(&mut self, ino: Ino) -> Result<()> {
         let node = self.node(ino)?;
         // What has no name any more is lost with the power, whatever was synced.
         if !matches!(node.kind, Kind::File(_)) || node.durable.is_none() {
@@ -140,7 +147,12 @@ impl Tree {
         match op {
             Op::Make { ino, parent, name } => self.apply_make(*ino, *parent, name),
             Op::Remove { ino } => self.apply_remove(*ino),
-            Op::Move { ino, to, new, replaced } => {
+            Op::Move { ino, to, new, replaced, flush } => {
+                if *flush {
+                    self.flush(*ino)?;
+                    // What is durable now is newer than these.
+                    self.journal.retain(|op| !matches!(op, Op::Size { ino: other, .. } if other == ino));
+                }
                 if let Some(there) = replaced {
                     self.keep(*there)?;
                 }

@@ -14,7 +14,8 @@
 //!   RWF_SYNC, RWF_DSYNC) make the contents and size of *that file* durable, before they return.
 //! * Any of them, of any file or folder, first makes durable all earlier changes of *names and attributes*, of whatever
 //!   files and in their order: creation, removal, rename, truncation, mode, owner and times. So does ext4 (data=ordered),
-//!   with its one journal. A new file that was not synced itself has a name afterwards, and no contents.
+//!   with its one journal. A new file that was not synced itself has a name afterwards, and no contents; but see
+//!   [`Options::replace_by_rename`].
 //! * close, sync_file_range, sync and syncfs make nothing durable: the kernel does not tell FUSE of the latter two.
 //! * A sync is done when the backing folder's file system has the data; that is not synced itself, as the power that is cut
 //!   is not the machine's. How long a sync takes here is no figure of a disk.
@@ -59,14 +60,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Options {
     /// The most that may be volatile, in bytes of memory.
     pub limit: u64,
+    /// Whether a rename over another file makes the contents of what is renamed durable together with the new name, as ext4
+    /// does by default (`auto_da_alloc`) and btrfs; without, a file that was not synced is empty under its new name, as POSIX
+    /// and XFS allow.
+    pub replace_by_rename: bool,
     /// Draws what survives a cut though it was not synced; none: nothing does.
     pub survivors: Option<Seed>,
 }
 
 impl Default for Options {
-    /// 1 GiB, and no survivors.
+    /// 1 GiB, renames as ext4 has them, and no survivors.
     fn default() -> Self {
-        Self { limit: 1 << 30, survivors: None }
+        Self { limit: 1 << 30, replace_by_rename: true, survivors: None }
     }
 }
 
@@ -109,8 +114,7 @@ impl Disk {
             let e = io::Error::new(io::ErrorKind::InvalidInput, "one of them lies in the other");
             return Err(failed("mount it with its backing folder", e));
         }
-        let tree =
-            journal::load(&backing, options.limit).map_err(|e| failed("read its backing folder", e))?;
+        let tree = journal::load(&backing, options).map_err(|e| failed("read its backing folder", e))?;
         let mut disk = Self { backing, at: place, options, tree: Arc::new(Mutex::new(tree)), session: None };
         disk.attach()?;
         Ok(disk)
@@ -165,7 +169,7 @@ impl Disk {
     /// [`Error::Disk`], also where it is still in use after 10 s.
     pub fn remount(&mut self) -> Result<(), Error> {
         self.detach()?;
-        let tree = journal::load(&self.backing, self.options.limit);
+        let tree = journal::load(&self.backing, self.options);
         self.tree = Arc::new(Mutex::new(tree.map_err(|e| self.failed("read its backing folder", e))?));
         self.attach()
     }

@@ -1,5 +1,6 @@
 //! Files and folders as processes see them, and what is not durable yet.
 
+use super::Options;
 use super::content::Content;
 use super::journal::Op;
 use rustix::io::Errno;
@@ -92,6 +93,8 @@ pub(super) struct Tree {
     pub pages: u64,
     /// The most that may be volatile, in bytes.
     pub limit: u64,
+    /// Whether a rename over another file flushes the contents of what is renamed.
+    pub replace_by_rename: bool,
     /// The power is off.
     pub dead: bool,
     /// How many syncs there were.
@@ -102,9 +105,19 @@ pub(super) struct Tree {
 pub(super) type Result<T> = std::result::Result<T, Errno>;
 
 impl Tree {
-    pub fn new(root: Node, limit: u64) -> Self {
+    pub fn new(root: Node, options: Options) -> Self {
+        let Options { limit, replace_by_rename, .. } = options;
         let nodes = HashMap::from([(ROOT, root)]);
-        Self { nodes, journal: VecDeque::new(), pages: 0, limit, dead: false, syncs: 0, next: ROOT + 1 }
+        Self {
+            nodes,
+            journal: VecDeque::new(),
+            pages: 0,
+            limit,
+            replace_by_rename,
+            dead: false,
+            syncs: 0,
+            next: ROOT + 1,
+        }
     }
 
     /// Puts a node into the tree under a name that is free.
@@ -279,7 +292,8 @@ impl Tree {
         if let Kind::Folder { parent, .. } = &mut node.kind {
             *parent = to;
         }
-        self.journal.push_back(Op::Move { ino, to, new: new.into(), replaced });
+        let flush = self.replace_by_rename && replaced.is_some();
+        self.journal.push_back(Op::Move { ino, to, new: new.into(), replaced, flush });
         Ok(())
     }
 

@@ -14,7 +14,8 @@
 //! before the send, without an error) or written with O_SYNC, O_DSYNC or RWF_DSYNC. A rename or removal is covered by any
 //! such sync that follows it, as in ext4's journal.
 //!
-//! * One update at a time: all writes in between count ([`Basis::All`]).
+//! * One update at a time: all writes in between count, of the files to which a name that it changes was written; of all
+//!   files, where there is no such ([`Basis::All`]). A database that commits by another file than its data is not seen then.
 //! * Where another update was under way, the writes that hold a name of this one count, the first to each file
 //!   ([`Basis::Names`]): servers that commit many updates with one sync are covered by that one. Renames and removals count
 //!   where the thread did them that sends the answer.

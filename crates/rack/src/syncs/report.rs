@@ -43,7 +43,7 @@ pub enum Missing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// No other update was under way: all of them are its own.
+    /// No other update was under way: all to the files that hold a name that it changes (to all files, where none does).
     All,
     /// They hold a name that it changes.
     Names,

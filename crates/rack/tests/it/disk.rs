@@ -115,12 +115,12 @@ fn any_sync_commits_all_names_before_it() {
 
 #[test]
 fn a_file_without_a_name_lives_while_it_is_open() {
-    let Some(mut lab) = Lab::new(Options::default()) else { return };
+    let Some(mut lab) = Lab::new(Options { replace_by_rename: false, ..Options::default() }) else { return };
     let file = open(&lab.at("f"));
     file.write_all_at(&[7; 10_000], 0).unwrap();
     file.sync_all().unwrap();
     fs::write(lab.at("g"), b"of g").unwrap();
-    fs::rename(lab.at("g"), lab.at("f")).unwrap();
+    fs::rename(lab.at("g"), lab.at("f")).unwrap(); // over it, in the strict way
     open(&lab.at("other")).sync_all().unwrap();
     file.write_all_at(&[8; 10], 9_990).unwrap();
     file.sync_all().unwrap();
@@ -132,6 +132,26 @@ fn a_file_without_a_name_lives_while_it_is_open() {
     assert_eq!(fs::read(lab.at("f")).unwrap(), b"of g");
     lab.cut();
     assert_eq!(fs::read(lab.at("f")).unwrap(), b"");
+}
+
+/// A file is replaced by a new one, and another is synced.
+#[test]
+fn a_rename_over_a_file_is_as_on_ext4_or_strict() {
+    for (replace_by_rename, left) in [(true, "new"), (false, "")] {
+        let Some(mut lab) = Lab::new(Options { replace_by_rename, ..Options::default() }) else { return };
+        fs::write(lab.at("f"), b"old").unwrap();
+        open(&lab.at("f")).sync_all().unwrap();
+        fs::write(lab.at("f.tmp"), b"new").unwrap();
+        fs::rename(lab.at("f.tmp"), lab.at("f")).unwrap();
+        fs::write(lab.at("g.tmp"), b"new").unwrap();
+        fs::rename(lab.at("g.tmp"), lab.at("g")).unwrap(); // over nothing
+        open(&lab.at("other")).sync_all().unwrap();
+        lab.cut();
+        assert_eq!(
+            [fs::read(lab.at("f")).unwrap(), fs::read(lab.at("g")).unwrap()],
+            [left.into(), Vec::new()]
+        );
+    }
 }
 
 #[test]
@@ -196,14 +216,25 @@ struct Model {
     durable: BTreeMap<String, usize>,
     /// Contents of each file by its number: as seen, and durable.
     contents: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Changes of size since the last sync.
-    sizes: Vec<(usize, usize)>,
+    /// Changes of size since the last sync, and files that were renamed over another.
+    sizes: Vec<(usize, Option<usize>)>,
+    replace_by_rename: bool,
 }
 
 impl Model {
     fn sync(&mut self, file: Option<usize>) {
         self.durable = self.live.clone();
-        self.sizes.drain(..).for_each(|(id, size)| self.contents[id].1.resize(size, 0));
+        let mut flushed = Vec::new();
+        for (id, size) in self.sizes.drain(..) {
+            match size {
+                Some(_) if flushed.contains(&id) => (), // what is durable is newer
+                Some(size) => self.contents[id].1.resize(size, 0),
+                None => {
+                    self.contents[id].1 = self.contents[id].0.clone();
+                    flushed.push(id);
+                }
+            }
+        }
         if let Some(id) = file {
             self.contents[id].1 = self.contents[id].0.clone();
         }
@@ -219,10 +250,11 @@ impl Model {
 /// Random operations on a few files, in the manner of fsx.
 #[test]
 fn random_operations_leave_what_the_model_has() {
-    for seed in 0..6 {
-        let Some(mut lab) = Lab::new(Options::default()) else { return };
+    for seed in 0..12 {
+        let options = Options { replace_by_rename: seed % 2 == 0, ..Options::default() };
+        let Some(mut lab) = Lab::new(options) else { return };
         let mut draw = Seed(seed).draw("fsx", 0);
-        let mut model = Model::default();
+        let mut model = Model { replace_by_rename: options.replace_by_rename, ..Model::default() };
         for _ in 0..5 {
             for _ in 0..200 {
                 step(&lab, &mut model, &mut draw);
@@ -260,14 +292,17 @@ fn step(lab: &Lab, model: &mut Model, draw: &mut Draw) {
             open(&path).set_len(size as u64).unwrap();
             if model.contents[id].0.len() != size {
                 model.contents[id].0.resize(size, 0);
-                model.sizes.push((id, size));
+                model.sizes.push((id, Some(size)));
             }
         }
         (6, Some(_)) => {
             let new = format!("f{}", draw.below(6));
             fs::rename(&path, lab.at(&new)).unwrap();
             let id = model.live.remove(&name).unwrap();
-            model.live.insert(new, id);
+            let replaced = model.live.insert(new.clone(), id);
+            if model.replace_by_rename && replaced.is_some() && new != name {
+                model.sizes.push((id, None));
+            }
         }
         (7, Some(_)) => {
             fs::remove_file(&path).unwrap();

@@ -119,6 +119,15 @@ fn what_is_missing_is_named() {
     assert_eq!(failed.one(), lacks("z.jnl", Missing::SyncFailed));
     assert_eq!(failed.judged().1.syncs_failed, 1);
 
+    // A dump of the zone as it was before is none of its business.
+    let mut dump = Trace::default();
+    dump.request(2, "u000002")
+        .write("z.tmp", "u000001")
+        .write("z.jnl", "u000002")
+        .sync("z.jnl")
+        .answer(10, 2, 0);
+    assert_eq!(dump.one(), Verdict::Covered);
+
     let mut other = Trace::default();
     other.request(1, "u000001").write("z.jnl", "u000001").sync("a.jnl").answer(10, 1, 0);
     assert_eq!(other.one(), lacks("z.jnl", Missing::Sync));

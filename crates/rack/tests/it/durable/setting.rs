@@ -138,6 +138,7 @@ pub fn prepare(setting: Setting, place: &Place) -> Cmd {
         }
         Kind::Knot => {
             fs::create_dir(made_in.join("db")).unwrap();
+            let zone_file = if more.contains("zonefile-sync") { "" } else { "    zonefile-sync: -1\n" };
             let mode = if configured { "    journal-db-mode: asynchronous\n" } else { "" };
             let config = write(
                 "knot.conf",
@@ -146,7 +147,7 @@ pub fn prepare(setting: Setting, place: &Place) -> Cmd {
                      control:\n    listen: \"{r}/knot.sock\"\nlog:\n  - target: \"{r}/knot.log\"\n    any: info\n\
                      database:\n    storage: \"{d}/db\"\n    journal-db-max-size: 100M\n{mode}\
                      acl:\n  - id: any\n    address: 127.0.0.1\n    action: [update, transfer]\n\
-                     zone:\n  - domain: example.\n    file: \"{d}/z\"\n    acl: any\n    zonefile-sync: -1\n{more}"
+                     zone:\n  - domain: example.\n    file: \"{d}/z\"\n    acl: any\n{zone_file}{more}"
                 ),
             );
             Cmd::new(program).arg("-c").arg(config)

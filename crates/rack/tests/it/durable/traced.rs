@@ -87,6 +87,7 @@ fn bind_syncs() {
 #[test]
 fn knot_syncs() {
     is_honest(Setting::new(Kind::Knot, Way::Default));
+    is_honest(Setting { more: "    zonefile-sync: 0\n", ..Setting::new(Kind::Knot, Way::Default) });
 }
 
 #[test]
