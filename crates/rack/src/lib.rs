@@ -3,6 +3,7 @@
 //! - [`confine()`]: first thing in `main`, so that nothing of a run outlives it, whatever is killed.
 //! - [`RackSpec`] → [`Rack::up`]: hosts, each a network stack of its own, joined by a cable or a switch; gone on drop.
 //! - [`Launcher`], here [`Local`]: starts a [`Cmd`] on a [`Host`]; the [`Process`] is killed on drop.
+//!   [`Instead`]: the same with another command for one program.
 //!   [`Host::loopback`] is the host without a rack.
 //! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
 //! - [`Role`]: this program at work on a host, for a coordinator elsewhere.
@@ -21,6 +22,7 @@ pub mod disk;
 pub mod environment;
 pub mod error;
 pub mod host;
+mod instead;
 pub mod kept;
 mod link;
 pub mod memory;
@@ -40,6 +42,7 @@ pub use disk::Disk;
 pub use environment::{Environment, environment};
 pub use error::Error;
 pub use host::Host;
+pub use instead::Instead;
 pub use kept::Kept;
 pub use path::{PathSpec, Paths};
 pub use process::{Launcher, Local, Process, allowed_cpus};

@@ -1,7 +1,7 @@
 //! The launcher: processes on a host, or without a rack.
 
 use crate::confined::{As, json, ways};
-use rack::{Cmd, Error, Host, Input, Launcher, Local, Output, Process};
+use rack::{Cmd, Error, Host, Input, Instead, Launcher, Local, Output, Process};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -130,4 +130,19 @@ fn each_datagram_of_a_flood_is_counted_where_it_ended() {
             assert!(n("taken_in_by_core_of_b") + n("backlog_full") >= n("sent"), "{seen}");
         }
     }
+}
+
+#[test]
+fn one_program_is_started_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let instead =
+        Instead { launcher: &Local, program: "sh", with: |cmd: &Cmd| cmd.clone().env("WORD", "instead") };
+    for program in ["/bin/sh", "/usr/bin/env"] {
+        let arguments: &[&str] =
+            if program == "/bin/sh" { &["-c", "echo $WORD"] } else { &["echo", "as asked"] };
+        let cmd = Cmd::new(program).args(arguments).stdout(Output::File(log.clone()));
+        instead.spawn(&Host::loopback(), &cmd).unwrap().wait_timeout(LONG).unwrap().unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(log).unwrap(), "instead\nas asked\n");
 }
