@@ -1,4 +1,4 @@
-//! Hot-path DNS bytes: header, question, OPT, query templates, names and canonical order.
+//! Hot-path DNS bytes: header, question, records, OPT, query templates, names and canonical order, zone transfers.
 
 mod checksum;
 pub mod class;
@@ -9,6 +9,8 @@ pub mod query;
 pub mod question;
 pub mod ranges;
 pub mod rcode;
+pub mod record;
 pub mod rtype;
+pub mod transfer;
 
 pub use checksum::Checksum;

@@ -2,6 +2,7 @@
 
 use crate::header::Header;
 use crate::question;
+use crate::record::skip_name;
 
 /// Type OPT.
 const OPT: u16 = 41;
@@ -23,18 +24,6 @@ impl Opt {
     /// DNSSEC records are wanted (RFC 3225).
     pub fn do_bit(self) -> bool {
         self.flags & 0x8000 != 0
-    }
-}
-
-/// The end of the name at `at`; `None` where it runs out of the message.
-fn skip_name(msg: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        match *msg.get(at)? {
-            0 => return Some(at + 1),
-            len @ 1..=63 => at += 1 + usize::from(len),
-            192.. => return Some(at + 2),
-            _ => return None,
-        }
     }
 }
 

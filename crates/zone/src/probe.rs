@@ -110,8 +110,7 @@ pub(crate) fn strictly_under(name: &[u8], ancestor: &[u8]) -> bool {
 
 /// The serial in a SOA's data; zero where the data are none.
 pub fn soa_serial(rdata: &[u8]) -> u32 {
-    let numbers = rdata.len().saturating_sub(20);
-    rdata.get(numbers..numbers + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    wire::transfer::soa_serial(rdata).unwrap_or(0)
 }
 
 /// Calls `each` with every delegation in the order of the file: its owner (wire format), and whether

@@ -1,7 +1,7 @@
 //! Whether a name exists, and which part of it is the zone's: told by the answer, or by the zone itself.
 
 use traffic::Names;
-use wire::{header::Header, name, opt, question, rtype};
+use wire::{header::Header, name, opt, record::Records, rtype};
 
 /// What is known of the name of a query. Names are in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,55 +68,11 @@ pub(super) fn of_zone(zone: &Names, qname: &[u8]) -> Verdict {
 
 /// The type of the first NS or SOA record in the authority section, whose owner goes to `owner` in lower case.
 fn authority(msg: &[u8], owner: &mut Vec<u8>) -> Option<u16> {
-    let header = Header::new(msg)?;
-    let mut at = if header.qdcount() == 0 { wire::header::LEN } else { question::end(msg)? };
-    let answers = header.ancount();
-    for n in 0..u32::from(answers) + u32::from(header.nscount()) {
-        let fixed = read_name(msg, at, owner)?;
-        let rtype = u16_at(msg, fixed)?;
-        if n >= u32::from(answers) && matches!(rtype, rtype::NS | rtype::SOA) {
-            name::lowercase(owner);
-            return Some(rtype);
-        }
-        at = fixed + 10 + usize::from(u16_at(msg, fixed + 8)?);
-    }
-    None
-}
-
-fn u16_at(msg: &[u8], at: usize) -> Option<u16> {
-    msg.get(at..)?.first_chunk().map(|&octets| u16::from_be_bytes(octets))
-}
-
-/// Reads a name with its pointers (RFC 1035, section 4.1.4) into `out`; where it ends in the message.
-fn read_name(msg: &[u8], mut at: usize, out: &mut Vec<u8>) -> Option<usize> {
-    out.clear();
-    let mut end = None;
-    loop {
-        let length = *msg.get(at)?;
-        match length {
-            0 => {
-                out.push(0);
-                return Some(end.unwrap_or(at + 1));
-            }
-            1..=63 => {
-                out.extend_from_slice(msg.get(at..at + 1 + usize::from(length))?);
-                at += 1 + usize::from(length);
-                if out.len() >= name::MAX_NAME {
-                    return None;
-                }
-            }
-            0xc0.. => {
-                let to = usize::from(u16_at(msg, at)? & 0x3fff);
-                end = end.or(Some(at + 2));
-                // Pointers go backwards, or it would never end.
-                if to >= at {
-                    return None;
-                }
-                at = to;
-            }
-            _ => return None,
-        }
-    }
+    let mut records = Records::of(msg, 1).ok()?.map_while(Result::ok);
+    let record = records.find(|record| matches!(record.rtype, rtype::NS | rtype::SOA))?;
+    record.owner(owner).ok()?;
+    name::lowercase(owner);
+    Some(record.rtype)
 }
 
 #[cfg(test)]

@@ -99,8 +99,7 @@ impl Diff {
 
     /// True where the new serial is greater (RFC 1982): otherwise a secondary asks for no IXFR.
     pub fn is_newer(&self) -> bool {
-        let ahead = self.new.serial.wrapping_sub(self.old.serial);
-        (1..1 << 31).contains(&ahead)
+        wire::transfer::is_newer(self.new.serial, self.old.serial)
     }
 }
 
