@@ -10,6 +10,7 @@ mod report;
 mod role;
 mod trace;
 mod traffic;
+mod transfer;
 mod update;
 mod zone;
 
@@ -42,9 +43,11 @@ enum Noun {
     /// Load: queries at a server, answers checked and timed
     #[command(subcommand)]
     Load(Box<load::Command>),
-    /// Updates: streams of changes to a zone, and how fast a server takes them
+    /// Updates: streams of changes to a zone, how fast a server takes them, when each server shows them
     #[command(subcommand)]
     Update(update::Command),
+    /// Transfer a zone from a server (AXFR), or what changed in it (IXFR), and say what that took
+    Transfer(transfer::Command),
     /// A lab of hosts on this machine, by hand
     #[command(subcommand)]
     Rack(rack::Command),
@@ -96,6 +99,8 @@ fn run(cli: Cli) -> output::Result {
         Noun::Trace(command) => trace::run(command, common),
         Noun::Load(command) => load::run(*command, common),
         Noun::Update(command) => update::run(command, common),
+    /// Transfer a zone from a server (AXFR), or what changed in it (IXFR), and say what that took
+    Transfer(transfer::Command),
         Noun::Rack(command) => rack::run(command, common),
         Noun::Experiment(command) => experiment::run(command, common),
         Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),

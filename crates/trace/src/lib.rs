@@ -2,7 +2,7 @@
 //!
 //! [`Reader`] turns captures into a trace: the DNS messages in order, over UDP and TCP, with everything that was
 //! skipped counted by reason. [`Replay`] gives a trace's queries to a load with their times;
-//! [`import`] makes a table of it.
+//! [`import`] makes a table of it; [`transfers`] are its zone transfers.
 
 pub mod anonymize;
 pub mod compare;
@@ -13,10 +13,11 @@ pub mod import;
 pub mod pair;
 pub mod read;
 mod replay;
+pub mod transfers;
 pub mod write;
 
 pub use read::{
-    ChecksumState, Connection, Counts, End, Event, Frame, Message, Options, Quote, Reader, Skipped,
+    ChecksumState, Connection, Counts, End, Event, Frame, Message, Options, Quote, Reader, Skipped, Traffic,
     fuzz_capture, fuzz_packets,
 };
 pub use replay::{LOADED_MAX, Replay, ReplaySpec, Survey};

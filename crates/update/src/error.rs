@@ -41,7 +41,7 @@ pub enum Error {
     Write(io::Error),
     /// A target beyond this machine, without leave.
     #[error(
-        "{target} is neither on loopback nor on a virtual link of this machine: to send it updates, be sure that it is yours and \
+        "{target} is neither on loopback nor on a virtual link of this machine: be sure that it is yours and \
          give --allow-external"
     )]
     External {

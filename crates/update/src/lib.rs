@@ -4,16 +4,26 @@
 //! - [`mod@generate`]: streams of updates made in the context of a zone, in `nsupdate`'s format.
 //! - [`script`]: reads that format.
 //! - [`send`]: sends it and says what became of each update; [`echo`] is an other end that only acknowledges.
+//! - [`transfer()`]: a client of AXFR and IXFR that counts every octet.
+//! - [`watch()`]: when each server shows each marker; [`lags`]: how long that took.
 
 pub mod echo;
 mod error;
 pub mod generate;
 mod key;
+pub mod lag;
 pub mod message;
+mod near;
 pub mod script;
 pub mod send;
+pub mod transfer;
 pub mod tsig;
+pub mod watch;
 
 pub use error::Error;
 pub use key::Key;
+pub use lag::{Lags, lags};
+pub(crate) use near::{pin, refuse_external};
 pub use send::{Marker, MarkerSpec, SendResult, SendSpec, Transport};
+pub use transfer::{TransferResult, TransferSpec, transfer};
+pub use watch::{WatchResult, WatchSpec, watch};

@@ -10,6 +10,7 @@ mod run;
 mod search;
 mod show;
 
+pub use ::load::parse_target;
 pub use flags::{positive, rate};
 pub use show::us;
 

@@ -2,6 +2,7 @@
 
 mod plots;
 mod text;
+mod transfers;
 
 use crate::output::{self, Common, Failure, Status};
 use clap::Args;
@@ -10,6 +11,7 @@ use measure::{Nanos, units};
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 use trace::facts;
+use trace::transfers::collect_with_facts;
 
 /// The flags of `trace info`.
 #[derive(Debug, Args)]
@@ -26,6 +28,9 @@ pub struct Info {
     /// The service that the YAML is about
     #[arg(long, value_name = "NAME", default_value = "unnamed", requires = "rssac002")]
     service: String,
+    /// Also find the zone transfers, with what each took, the NOTIFYs and the queries for a SOA
+    #[arg(long, conflicts_with = "rssac002")]
+    transfers: bool,
     /// The length of the windows that rates are counted in
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
     window: Nanos,
@@ -57,10 +62,15 @@ pub fn run(args: &Info, common: &Common) -> output::Result {
         plots::check(dir)?;
     }
     let mut progress = common.progress("packets", 0);
-    let facts =
-        facts::collect(&args.captures, &args.ports, args.window, threads(args.threads), &mut |packets| {
-            progress.set(packets);
-        })?;
+    let (threads, mut heard) = (threads(args.threads), |packets| progress.set(packets));
+    let (facts, found) = match args.transfers {
+        false => (facts::collect(&args.captures, &args.ports, args.window, threads, &mut heard)?, None),
+        true => {
+            let captures = &args.captures;
+            let both = collect_with_facts(captures, &args.ports, args.window, threads, &mut heard)?;
+            (both.0, Some(both.1))
+        }
+    };
     progress.finish();
     if facts.counts.packets == 0 && facts.skipped.is_empty() {
         return Err(Failure { code: 1, message: "the captures hold no packets".into() });
@@ -69,7 +79,13 @@ pub fn run(args: &Info, common: &Common) -> output::Result {
     if let Some(dir) = &args.plot {
         plots::write(dir, &facts)?;
     }
-    common.tell("trace.info", &report, || text::report(&report))?;
+    match found {
+        None => common.tell("trace.info", &report, || text::report(&report))?,
+        Some(found) => {
+            let text = || text::report(&report) + &transfers::text(&found);
+            common.tell("trace.info", &transfers::With { report: &report, transfers: &found }, text)?;
+        }
+    }
     Ok(Status::Done)
 }
 

@@ -3,6 +3,7 @@
 mod echo;
 mod generate;
 mod send;
+mod watch;
 
 use crate::output::{self, Common, Failure};
 use ::update::Error;
@@ -17,10 +18,12 @@ pub enum Command {
     Send(Box<send::Send>),
     /// Acknowledge every update and do nothing else, as the other end of a calibration
     Echo(echo::Echo),
+    /// See when each server shows each marker, a counter in a TXT record, and which serial it has
+    Watch(watch::Watch),
 }
 
 /// Wrong flags are wrong usage; everything else failed.
-fn failure(error: Error) -> Failure {
+pub fn failure(error: Error) -> Failure {
     match error {
         Error::Spec(_) | Error::External { .. } => Failure::usage(error.to_string()),
         other => other.into(),
@@ -33,5 +36,6 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Generate(args) => generate::run(&args, common),
         Command::Send(args) => send::run(&args, common),
         Command::Echo(args) => echo::run(&args, common),
+        Command::Watch(args) => watch::run(&args, common),
     }
 }

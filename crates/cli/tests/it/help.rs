@@ -25,6 +25,8 @@ fn every_help_text_is_as_reviewed() {
         &["update", "generate", "--help"],
         &["update", "send", "--help"],
         &["update", "echo", "--help"],
+        &["update", "watch", "--help"],
+        &["transfer", "--help"],
         &["rack", "up", "--help"],
         &["rack", "exec", "--help"],
         &["rack", "list", "--help"],

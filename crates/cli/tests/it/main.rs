@@ -21,6 +21,7 @@ mod search;
 mod sign;
 mod traces;
 mod traffic;
+mod transfer;
 mod zones;
 
 use std::path::Path;

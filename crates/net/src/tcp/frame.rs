@@ -37,7 +37,7 @@ pub(crate) fn append(out: &mut Vec<u8>, message: &[u8]) -> bool {
 }
 
 /// Splits the first message, without its length, off a stream; `None` where it is not all there.
-pub(crate) fn split(stream: &[u8]) -> Option<(&[u8], &[u8])> {
+pub fn split(stream: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = stream.split_first_chunk()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))
 }

@@ -11,7 +11,7 @@ mod options;
 mod responder;
 mod socket;
 
-pub use frame::fuzz_frames;
+pub use frame::{fuzz_frames, split};
 pub use options::Options;
 pub use responder::Responder;
 
@@ -20,7 +20,7 @@ use crate::sys::monotonic;
 use crate::transport::{Connections, Incoming, Stamp, Transport, Troubles};
 use crate::udp::{BATCH, Flow};
 use connection::{End, Table};
-use frame::{Pool, append, split};
+use frame::{Pool, append};
 use std::io;
 use std::mem::size_of;
 use std::net::SocketAddr;

@@ -16,6 +16,7 @@ mod sizes;
 pub use clients::{CLIENTS_MAX, Clients};
 pub(crate) use clients::{key, number};
 pub use collector::Collector;
+pub(crate) use read::{Collect, in_parts};
 pub use read::{collect, collect_rssac002};
 pub use report::Report;
 pub use retries::RETRY_WINDOW;

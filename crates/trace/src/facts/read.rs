@@ -12,7 +12,7 @@ use std::time::Duration;
 const STEP: u64 = 1 << 16;
 
 /// What is told of the events of a trace, or of a part of it.
-pub(super) trait Collect {
+pub(crate) trait Collect {
     /// What is known at the end.
     type Facts: Send;
     /// Takes the next event.
@@ -21,6 +21,25 @@ pub(super) trait Collect {
     fn finish(self, reader: &Reader) -> Self::Facts;
     /// Adds another part of the same trace.
     fn merge(whole: &mut Self::Facts, part: Self::Facts);
+}
+
+/// Two things at once.
+impl<A: Collect, B: Collect> Collect for (A, B) {
+    type Facts = (A::Facts, B::Facts);
+
+    fn add(&mut self, event: &Event<'_>) {
+        self.0.add(event);
+        self.1.add(event);
+    }
+
+    fn finish(self, reader: &Reader) -> Self::Facts {
+        (self.0.finish(reader), self.1.finish(reader))
+    }
+
+    fn merge(whole: &mut Self::Facts, part: Self::Facts) {
+        A::merge(&mut whole.0, part.0);
+        B::merge(&mut whole.1, part.1);
+    }
 }
 
 impl Collect for Collector {
@@ -68,7 +87,8 @@ pub fn collect_rssac002(
     in_parts(paths, ports, threads, progress, |_| Ok(Rssac002::default()))
 }
 
-fn in_parts<C: Collect>(
+/// Reads captures by up to `threads` threads, each of which collects a part; [`collect`] says how.
+pub(crate) fn in_parts<C: Collect>(
     paths: &[PathBuf],
     ports: &[u16],
     threads: u32,

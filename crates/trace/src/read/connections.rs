@@ -67,6 +67,15 @@ pub struct Connection {
     pub end: End,
 }
 
+/// What a TCP connection took, both ways, to its last packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Their octets from the IP header on: what RZAIA counts.
+    pub ip_octets: u64,
+}
+
 /// All connections, and the messages that the last segment made whole.
 #[derive(Default)]
 pub(super) struct Connections {
@@ -75,6 +84,8 @@ pub(super) struct Connections {
     held: usize,
     /// Connections of which there was a message.
     pub with_dns: u64,
+    /// Of connections that were to be followed and are forgotten, by number.
+    pub traffic: HashMap<u64, Traffic>,
     pub ready: Ready,
 }
 
@@ -100,6 +111,9 @@ struct State {
     /// When SYN was sent, and the answer to it.
     syn: [Option<Nanos>; 2],
     reset: bool,
+    traffic: Traffic,
+    /// Its traffic is wanted when it is forgotten.
+    followed: bool,
     /// From the lower address and port of the key, and to it.
     streams: [Stream; 2],
     /// Closed or reset; remembered, so that what is sent again is known for what it is.
@@ -153,7 +167,7 @@ impl Connections {
     pub fn add(
         &mut self,
         at: Nanos,
-        (tcp, ttl): (&Tcp, u8),
+        (tcp, ttl, ip_octets): (&Tcp, u8, u64),
         data: &[u8],
         is_server: impl Fn(u16) -> bool,
         counts: &mut Counts,
@@ -181,6 +195,8 @@ impl Connections {
         let connection = self.known.get_mut(&key).expect("there now");
         let before = (connection.held(), self.ready.messages);
         connection.look(at, tcp, way);
+        connection.traffic.packets += 1;
+        connection.traffic.ip_octets += ip_octets;
         let [there, back] = &mut connection.streams;
         let (stream, other) = if upward { (there, back) } else { (back, there) };
         let sink = &mut Sink {
@@ -223,10 +239,21 @@ impl Connections {
         }
     }
 
+    /// Keeps the traffic of the connection that a message came on.
+    pub fn follow(&mut self, whole: &Whole) {
+        let key = if whole.from <= whole.to { (whole.from, whole.to) } else { (whole.to, whole.from) };
+        if let Some(state) = self.known.get_mut(&key).filter(|state| state.seen.number == whole.connection) {
+            state.followed = true;
+        }
+    }
+
     /// Forgets a connection; what can still be made of it is ready then.
     fn forget(&mut self, key: (SocketAddr, SocketAddr), skipped: &mut Skipped) {
         if let Some(mut connection) = self.known.remove(&key) {
             self.held -= connection.held();
+            if connection.followed {
+                self.traffic.insert(connection.seen.number, connection.traffic);
+            }
             if !connection.over {
                 let before = self.ready.messages;
                 connection.finish(key, &mut self.ready, skipped, &mut self.with_dns, before);
@@ -285,7 +312,8 @@ impl State {
             end: End::Open,
         };
         let streams = [Stream::new(role(key.0, key.1)), Stream::new(role(key.1, key.0))];
-        Self { seen, syn: [None; 2], reset: false, streams, over: false }
+        let traffic = Traffic::default();
+        Self { seen, syn: [None; 2], reset: false, traffic, followed: false, streams, over: false }
     }
 
     /// Notes what a segment says of the connection as a whole.

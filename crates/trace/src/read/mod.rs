@@ -29,8 +29,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use wire::header::LEN;
+use wire::{question, rtype};
 
-pub use connections::{Connection, End};
+pub use connections::{Connection, End, Traffic};
 pub use counts::Counts;
 pub use error::Error;
 pub use event::{Event, Frame, Message, Quote};
@@ -161,6 +162,11 @@ impl Reader {
         Ok(self.at)
     }
 
+    /// What a connection took on which a zone transfer was asked for or came. To be asked for at the end of the trace.
+    pub fn traffic(&self, connection: u64) -> Option<Traffic> {
+        self.connections.traffic.get(&connection).copied()
+    }
+
     /// Packets read so far, those of other parts included.
     pub fn seen(&self) -> u64 {
         self.seen
@@ -214,6 +220,10 @@ impl Reader {
                 if let Item::Message(whole) = &item {
                     let bytes = self.connections.ready.octets(whole);
                     self.counts.add(bytes, bytes.len(), true);
+                    let qtype = question::parse(bytes).map(|question| question.qtype);
+                    if matches!(qtype, Some(rtype::AXFR | rtype::IXFR)) {
+                        self.connections.follow(whole);
+                    }
                 }
                 return Ok(Some(Found::Stream(Box::new(item))));
             }
@@ -405,7 +415,8 @@ impl Reader {
                 self.counts.tcp_packets += 1;
                 let data = &bytes[tcp.data.clone()];
                 let (counts, skipped) = (&mut self.counts, &mut self.skipped);
-                self.connections.add(packet.at, (&tcp, ip.ttl), data, is_server, counts, skipped);
+                let octets = ip.header as u64 * ip.pieces + ip.length as u64;
+                self.connections.add(packet.at, (&tcp, ip.ttl, octets), data, is_server, counts, skipped);
                 self.counts.connections_with_dns = self.connections.with_dns;
                 Ok(None)
             }

@@ -30,6 +30,8 @@ pub(crate) struct Ip {
     pub payload: Range<usize>,
     /// How long the payload was.
     pub length: usize,
+    /// Octets of the IP header and its extensions.
+    pub header: usize,
     pub fragment: Option<Fragment>,
     /// Of how many fragments it was put together; 1 of a packet that came whole.
     pub pieces: u64,
@@ -119,6 +121,7 @@ fn ipv4(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
         ttl: header[8],
         payload: (at + own).min(bytes.len())..(at + total).min(bytes.len()),
         length: total - own,
+        header: own,
         fragment: (more || offset > 0).then_some(Fragment { id: id.into(), offset, more }),
         pieces: 1,
     })
@@ -131,7 +134,7 @@ fn ipv6(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
         n => at + 40 + n,
     };
     let octets = |at: usize| -> [u8; 16] { header[at..at + 16].try_into().expect("sixteen octets") };
-    let (mut next, mut at, mut fragment) = (header[6], at + 40, None);
+    let (start, mut next, mut at, mut fragment) = (at, header[6], at + 40, None);
     for _ in 0..EXTENSIONS_MAX {
         let length = match next {
             // Hop-by-hop options, routing, destination options, mobility, HIP, shim6 (RFC 8200, RFC 7045).
@@ -166,6 +169,7 @@ fn ipv6(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
         ttl: header[7],
         payload: at.min(bytes.len())..end.min(bytes.len()),
         length: end - at,
+        header: at - start,
         fragment,
         pieces: 1,
     })

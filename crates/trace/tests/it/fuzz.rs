@@ -5,6 +5,7 @@ use measure::Seed;
 use proptest::prelude::*;
 use trace::edit::fuzz_edit;
 use trace::facts::fuzz_facts;
+use trace::transfers::fuzz_transfers;
 use trace::{fuzz_capture, fuzz_packets};
 
 /// Captures of each kind, small.
@@ -43,6 +44,11 @@ fn captures_damaged_anywhere_are_read_or_refused() {
 #[test]
 fn captures_damaged_anywhere_are_edited_or_refused() {
     damaged(1_000, fuzz_edit);
+}
+
+#[test]
+fn transfers_of_damaged_captures_do_not_contradict_what_is_counted() {
+    damaged(2_000, fuzz_transfers);
 }
 
 #[test]

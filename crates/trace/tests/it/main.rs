@@ -12,6 +12,7 @@ mod replay;
 mod rssac002;
 mod streams;
 mod support;
+mod transfers;
 
 mod senders;
 

@@ -1,0 +1,144 @@
+//! `dnsrack transfer`: a zone, or what changed in it, from a server.
+
+use crate::load::{parse_target, stop_flag};
+use crate::output::{self, Common, Failure, Status, write_output};
+use clap::Args;
+use measure::{Nanos, units};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use update::{Key, TransferResult, TransferSpec};
+use wire::transfer::Kind;
+
+/// The flags of `transfer`.
+#[derive(Debug, Args)]
+pub struct Command {
+    /// The server: ADDR, ADDR:PORT or [V6]:PORT
+    #[arg(value_name = "TARGET", value_parser = parse_target)]
+    target: SocketAddr,
+    /// The zone's name
+    #[arg(value_name = "ZONE")]
+    zone: String,
+    /// Ask for what changed since this serial (IXFR) instead of all of the zone (AXFR)
+    #[arg(long, value_name = "SERIAL")]
+    ixfr: Option<u32>,
+    /// Sign with this key, as tsig-keygen writes it, and verify every answer
+    #[arg(long, value_name = "KEYFILE")]
+    tsig: Option<PathBuf>,
+    /// Write the zone; of an IXFR the differences, as lines of nsupdate; '-' is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How long it may take
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::load::positive)]
+    timeout: Nanos,
+    /// The server is not on this machine, and yours to ask
+    #[arg(long)]
+    allow_external: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Command, common: &Common) -> output::Result {
+    if let Some(path) = &args.output {
+        common.no_two_outputs(path)?;
+    }
+    let spec = TransferSpec {
+        ixfr: args.ixfr,
+        key: args.tsig.as_deref().map(Key::load).transpose().map_err(crate::update::failure)?,
+        timeout: args.timeout,
+        allow_external: args.allow_external,
+        ..TransferSpec::new(args.target, &args.zone)
+    };
+    let stop = stop_flag()?;
+    let mut progress = common.progress("records", 0);
+    let mut transfer = |out: Option<&mut dyn Write>| {
+        update::transfer(&spec, out, &stop, &mut |counts| progress.set(counts.records))
+            .map_err(crate::update::failure)
+    };
+    let result = match &args.output {
+        None => transfer(None),
+        Some(path) => {
+            let mut failed = None;
+            // What is not whole is not put in place of what may be there.
+            let written = write_output(path, |out| {
+                let result = transfer(Some(out))?;
+                match &result.failed {
+                    None => Ok(result),
+                    Some(reason) => {
+                        let failure = Failure { code: 1, message: reason.text.clone() };
+                        failed = Some(result);
+                        Err(failure)
+                    }
+                }
+            });
+            failed.map_or(written, Ok)
+        }
+    };
+    progress.finish();
+    let result = result?;
+    let quiet = args.output.as_deref() == Some(std::path::Path::new("-"));
+    if quiet {
+        eprint!("{}", text(&result));
+    } else if result.complete || common.json || common.events {
+        common.tell("transfer", &result, || text(&result))?;
+    } else {
+        eprint!("{}", text(&result));
+    }
+    match result.failed {
+        None => Ok(Status::Done),
+        Some(reason) => {
+            let message = format!("transfer of {} from {}: {}", result.zone, result.target, reason.text);
+            Err(Failure { code: 1, message })
+        }
+    }
+}
+
+fn text(r: &TransferResult) -> String {
+    let serial = |serial: Option<u32>| serial.map_or_else(|| "?".to_owned(), |serial| serial.to_string());
+    let what = match r.kind {
+        Some(Kind::Axfr) => format!("AXFR of serial {}", serial(r.serial_to)),
+        Some(Kind::AxfrForIxfr) => format!("AXFR of serial {} in place of an IXFR", serial(r.serial_to)),
+        Some(Kind::UpToDate) => format!("nothing newer than serial {}", serial(r.serial_to)),
+        Some(Kind::Ixfr) => format!(
+            "IXFR from serial {} to {}: {} differences, {} records deleted, {} added",
+            serial(r.serial_from),
+            serial(r.serial_to),
+            units::grouped(r.deltas.count),
+            units::grouped(r.deltas.deletions),
+            units::grouped(r.deltas.additions)
+        ),
+        None => "nothing that could be told".into(),
+    };
+    let records = r.records.max(1) as f64;
+    let mut out = format!(
+        "{} from {}: {what}\n{} records in {} messages of {:.0} octets on average, {} at most\n",
+        r.zone,
+        r.target,
+        units::grouped(r.records),
+        units::grouped(r.messages),
+        r.message_bytes.mean,
+        units::grouped(r.message_bytes.max),
+    );
+    out += &format!(
+        "{} octets of DNS, {} of TCP payload ({} asked); a record takes {:.1} octets, {:.1} without compression\n",
+        units::grouped(r.dns_bytes),
+        units::grouped(r.tcp_bytes),
+        units::grouped(r.query_bytes),
+        r.record_bytes as f64 / records,
+        r.uncompressed_bytes as f64 / records,
+    );
+    let ms = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.3} ms", s * 1e3));
+    out += &format!(
+        "{:.3} s, {} octets/s; connected after {}, the first octet came {} after the question\n",
+        r.duration_s,
+        units::grouped(r.bytes_per_s as u64),
+        ms(r.connect_s),
+        ms(r.first_byte_s),
+    );
+    if let Some(tsig) = r.tsig {
+        out += &format!("TSIG: {} messages signed, {} not\n", tsig.signed, tsig.unsigned);
+    }
+    if r.outside_zone > 0 {
+        out += &format!("{} records are outside the zone\n", units::grouped(r.outside_zone));
+    }
+    out
+}
