@@ -69,7 +69,7 @@ enum Noun {
     /// What runs on a host other than the coordinator's
     #[command(hide = true)]
     Role {
-        /// load, update, path
+        /// load, update, watch, path
         name: String,
     },
 }

@@ -45,9 +45,10 @@ pub fn run(name: &str) -> output::Result {
     let result = match name {
         "load" => play(&|spec, start, stop, events| ::load::run(spec, start, stop, events)),
         "update" => play(&|spec, start, stop, events| ::update::send::run(spec, start, stop, events)),
+        "watch" => play(&|spec, start, stop, events| ::update::watch(spec, start, stop, events)),
         "path" => path(),
         "disk" => play(&|spec, start, stop, events| rack::disk::serve(spec, start, stop, events)),
-        other => Err(Failure::usage(format!("no role '{other}': there are 'load', 'update', 'path' and 'disk'"))),
+        other => Err(Failure::usage(format!("no role '{other}': there are 'load', 'update', 'watch', 'path' and 'disk'"))),
     };
     if let Err(failure) = &result {
         say(&Event::Error { message: failure.message.clone() })?;

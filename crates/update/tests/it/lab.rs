@@ -150,6 +150,7 @@ impl Lab {
     /// Knot DNS with these sections after its server's; a key is to come first.
     pub fn knot(&self, folder: &str, port: u16, sections: &str) -> Running {
         let dir = self.folder(folder);
+        self.folder(&format!("{folder}/db"));
         let config = format!(
             "server:\n    rundir: \"{dir}\"\n    pidfile: \"{dir}/pid\"\n    listen: [ \"127.0.0.1@{port}\" ]\n    \
              udp-workers: 1\n    tcp-workers: 1\n    background-workers: 1\ncontrol:\n    listen: \"{dir}/ctl\"\n\

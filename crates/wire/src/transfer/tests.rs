@@ -4,7 +4,7 @@ use proptest::prelude::*;
 const APEX: &[u8] = b"\x07example\0";
 
 /// A message: a question where it has a type, then records of (owner, type, data).
-fn message(qtype: Option<u16>, records: &[(&[u8], u16, &[u8])]) -> Vec<u8> {
+fn message(qtype: Option<u16>, records: &[Listed<'_>]) -> Vec<u8> {
     let mut msg = vec![0, 1, 0x84, 0, 0, u8::from(qtype.is_some()), 0, records.len() as u8, 0, 0, 0, 0];
     if let Some(qtype) = qtype {
         msg.extend_from_slice(APEX);
@@ -29,7 +29,7 @@ fn soa(serial: u32) -> Vec<u8> {
 fn run(asked: Asked, records: &[&str]) -> (Result<bool, Fault>, Transfer, String) {
     let datas: Vec<_> = records.iter().map(|r| r.parse().map_or(vec![1, 2, 3, 4], soa)).collect();
     let owners: Vec<_> = records.iter().map(|r| [&[r.len() as u8], r.as_bytes(), APEX].concat()).collect();
-    let list: Vec<(&[u8], u16, &[u8])> = (0..records.len())
+    let list: Vec<Listed<'_>> = (0..records.len())
         .map(|i| match records[i].parse::<u32>() {
             Ok(_) => (APEX, rtype::SOA, &datas[i][..]),
             Err(_) => (&owners[i][..], rtype::A, &datas[i][..]),
@@ -145,12 +145,15 @@ fn serials_are_compared_as_rfc_1982_has_it() {
     assert!(!is_newer(1, 1) && !is_newer(0, 1) && !is_newer(1 << 31, 0));
 }
 
+/// Owner, type and data of a record.
+type Listed<'a> = (&'a [u8], u16, &'a [u8]);
+
 /// Streams of each kind.
 fn corpus() -> Vec<Vec<u8>> {
     let (five, six, seven) = (soa(1), soa(6), soa(7));
     let s = rtype::SOA;
     let pointer: &[u8] = &[0xc0, 12];
-    let streams: [(u8, u16, Vec<(&[u8], u16, &[u8])>); 3] = [
+    let streams: [(u8, u16, Vec<Listed<'_>>); 3] = [
         (0, rtype::AXFR, vec![(pointer, s, &seven), (pointer, rtype::NS, pointer), (pointer, s, &seven)]),
         (2, rtype::IXFR, vec![(pointer, s, &seven)]),
         (
