@@ -99,8 +99,7 @@ fn run(cli: Cli) -> output::Result {
         Noun::Trace(command) => trace::run(command, common),
         Noun::Load(command) => load::run(*command, common),
         Noun::Update(command) => update::run(command, common),
-    /// Transfer a zone from a server (AXFR), or what changed in it (IXFR), and say what that took
-    Transfer(transfer::Command),
+        Noun::Transfer(command) => transfer::run(&command, common),
         Noun::Rack(command) => rack::run(command, common),
         Noun::Experiment(command) => experiment::run(command, common),
         Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),

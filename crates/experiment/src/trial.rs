@@ -264,6 +264,7 @@ fn server_spec(bench: &Bench, trial: &Trial, zone: &Prepared) -> Result<ServerSp
         zone: ZoneRef { origin: zone.origin.clone(), file: zone.file.clone(), signed: zone.signed.is_some() },
         cpus: bench.server_cpus.to_vec(),
         external: given.address,
+        distribution: None,
     })
 }
 

@@ -330,8 +330,8 @@ impl<'a> Watch<'a> {
         // As long as there is something, but not for ever.
         for _ in 0..16 {
             let got = self.transport.receive(256, &mut each);
-            let got = got
-                .map_err(|error| Error::System { what: "nothing can be received any more", error })?;
+            let got =
+                got.map_err(|error| Error::System { what: "nothing can be received any more", error })?;
             if got < 64 {
                 break;
             }

@@ -6,8 +6,8 @@ use measure::clock::{self, SECOND};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use update::watch::Watched;
 use update::lag::sent;
+use update::watch::Watched;
 use update::{Marker, TransferSpec, WatchResult, WatchSpec, lags, watch};
 
 const ZONE: &str = "example.";
