@@ -27,6 +27,7 @@
 //! loss = 0.01                  # of packets, each by itself; or { share = 0.01, burst = 4 }: mean length in packets
 //! duplicate = 0.001            # share that arrives twice
 //! reorder = 0.01               # share that is not delayed, and so overtakes
+//! hold = "500ms"               # a delay is drawn anew after so long; without: for each packet
 //! jitter_reorders = false      # whether shorter delays overtake; the default
 //! rate = "10M"                 # bit/s
 //! queue = "100ms"              # that waits for the rate at most, or octets; the default
@@ -157,7 +158,7 @@ pub struct RouterSpec {
     #[serde(default)]
     pub cpus: Vec<usize>,
     /// For how long before a packet is due it waits busily, in nanoseconds, at most 1 ms.
-    #[serde(default, with = "nanos")]
+    #[serde(default, with = "crate::path::nanos")]
     pub spin: Nanos,
     /// TCP's congestion control on hosts with a path; the servers on them cannot choose another.
     #[serde(default = "default_congestion_control")]
@@ -172,20 +173,6 @@ impl Default for RouterSpec {
 
 fn default_congestion_control() -> String {
     "cubic".into()
-}
-
-/// Durations as in files.
-mod nanos {
-    use super::{Nanos, Time};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<S: Serializer>(nanos: &Nanos, s: S) -> Result<S::Ok, S::Error> {
-        Time(*nanos).serialize(s)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Nanos, D::Error> {
-        Time::deserialize(d).map(|time| time.0)
-    }
 }
 
 /// A rack that is to be: two hosts joined by a cable, or any other number of them by a switch; paths lead through the switch

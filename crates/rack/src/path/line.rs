@@ -74,6 +74,9 @@ pub(crate) struct Decider {
     overtaking: Draw,
     sampler: Sampler,
     delays: Draw,
+    /// For how long a delay holds; since when which one does.
+    hold: Nanos,
+    held: Option<(Nanos, Nanos)>,
 }
 
 impl Decider {
@@ -98,10 +101,20 @@ impl Decider {
             overtaking: draw("reorder"),
             sampler: Sampler::new(&path.delay),
             delays: draw("delay"),
+            hold: path.hold,
+            held: None,
         }
     }
 
-    pub(crate) fn next(&mut self) -> Decision {
+    /// The decision about the next packet, which came at `arrived`.
+    pub(crate) fn next(&mut self, arrived: Nanos) -> Decision {
+        let delay = match self.held {
+            Some((since, delay)) if arrived < since + self.hold => delay,
+            _ => self.sampler.next(&mut self.delays),
+        };
+        if self.hold > 0 && self.held.is_none_or(|(since, _)| arrived >= since + self.hold) {
+            self.held = Some((arrived, delay));
+        }
         let lost = match &mut self.losing {
             Losing::Never => false,
             Losing::Random(share) => self.loss.share(*share),
@@ -115,7 +128,7 @@ impl Decider {
             lost,
             twice: self.duplicate > 0.0 && self.copies.share(self.duplicate),
             overtakes: self.reorder > 0.0 && self.overtaking.share(self.reorder),
-            delay: self.sampler.next(&mut self.delays),
+            delay,
         }
     }
 }
@@ -164,7 +177,7 @@ impl Line {
     pub(crate) fn take(&mut self, arrived: Nanos, octets: u64) -> Fate {
         self.counts.packets_in += 1;
         self.counts.bytes_in += octets;
-        let decision = self.decider.next();
+        let decision = self.decider.next(arrived);
         if decision.lost {
             self.counts.lost += 1;
             return Fate::Gone;
@@ -224,7 +237,7 @@ mod tests {
 
     fn decisions(path: &PathSpec, count: usize) -> Vec<Decision> {
         let mut decider = Decider::new(path, "a", "b");
-        (0..count).map(|_| decider.next()).collect()
+        (0..count).map(|_| decider.next(0)).collect()
     }
 
     /// Half the width of the 99 % interval of a share of `n` independent trials.
@@ -252,7 +265,7 @@ mod tests {
         let other = PathSpec { seed: Seed(5), ..path.clone() };
         assert_ne!(decisions(&other, 2000), all);
         let mut back = Decider::new(&path, "b", "a");
-        assert!(all.iter().any(|d| *d != back.next()));
+        assert!(all.iter().any(|d| *d != back.next(0)));
     }
 
     const GOLDEN: [usize; 3] = [197, 201, 185];
@@ -345,6 +358,30 @@ mod tests {
         assert_eq!(run(constant), expected);
     }
 
+    #[test]
+    fn a_long_tail_that_holds_keeps_order_and_distribution() {
+        let path = PathSpec { delay: Delay::Like("rzaia-5.6".into()), hold: 500 * MS, ..PathSpec::default() };
+        // Shares of 200,000 packets, 200 in a second, that take no longer than the shares asked for.
+        let below = |path: &PathSpec| -> Vec<f64> {
+            let mut line = Line::new(Some(path), "a", "b");
+            let took: Vec<Nanos> = (0..200_000)
+                .map(|i| match line.take(i * 5 * MS, 100) {
+                    Fate::Due { at, .. } => at - i * 5 * MS,
+                    Fate::Gone => unreachable!("nothing is lost"),
+                })
+                .collect();
+            assert_eq!(line.counts.reordered, 0);
+            let wanted = path.delay.quantiles();
+            [3, 5, 6].map(|i| took.iter().filter(|&&t| t <= wanted[i].1).count() as f64 / 2e5).to_vec()
+        };
+        for (got, asked) in below(&path).iter().zip([0.5, 0.9, 0.95]) {
+            assert!((got - asked).abs() < 0.04, "{asked}: {got}");
+        }
+        let each = PathSpec { hold: 0, ..path };
+        let half = below(&each)[0];
+        assert!(half < 0.25, "where each packet draws its own, most wait for another: {half}");
+    }
+
     proptest! {
         /// Whatever a path is asked for: everything is accounted for, order is kept, nothing is early.
         #[test]
@@ -364,7 +401,7 @@ mod tests {
             let (mut now, mut last, mut through) = (0, 0, 0u64);
             for (gap, octets) in gaps {
                 now += gap;
-                let decision = decider.next();
+                let decision = decider.next(now);
                 match line.take(now, octets) {
                     Fate::Gone => prop_assert!(decision.lost || rate.is_some()),
                     Fate::Due { at, twice } => {

@@ -17,8 +17,9 @@
 //! - The delay counts from the kernel's stamp of arrival, not from when we came to read the frame; frames are never sent
 //!   early. How late they are is the *delay error*, and is told.
 //! - Packets keep their order, also where the delay varies, unless `reorder` or `jitter_reorders` is asked for (netem
-//!   reorders as soon as there is jitter).
-//! - Decisions depend on the seed, the direction and the packet's index alone.
+//!   reorders as soon as there is jitter). So packets wait behind one that takes long, as in a queue, and where many come
+//!   while the delay of one lasts, nearly all take longer than was drawn: a delay that `hold`s keeps order and distribution.
+//! - Decisions depend on the seed, the direction and the packet's index alone (with `hold` the delay on the time, too).
 //! - What goes wrong on our side (`our_drops`, `socket_dropped`) makes a trial invalid: `path_dropped`.
 //!
 //! Hosts with a path send no segments larger than the MTU (TSO, GSO and GRO off), with whole checksums, and with the
@@ -40,7 +41,7 @@ pub use forward::fuzz_frames;
 pub use line::Counts;
 pub use run::run;
 pub use spec::{Bursts, EVERY, Loss, PathSpec, Queue, Rate};
-pub(crate) use spec::{Direction, Time, directions};
+pub(crate) use spec::{Direction, Time, directions, nanos};
 
 use crate::RackSpec;
 use crate::spec::SWITCH;

@@ -28,6 +28,9 @@ pub struct PathSpec {
     /// How long each packet takes.
     #[serde(default)]
     pub delay: Delay,
+    /// For how many nanoseconds a delay that was drawn holds; 0: each packet draws its own.
+    #[serde(default, with = "nanos", skip_serializing_if = "is_none")]
+    pub hold: Nanos,
     /// Which packets never arrive.
     #[serde(default)]
     pub loss: Loss,
@@ -119,6 +122,25 @@ impl fmt::Display for Time {
             _ => write!(f, "{}us", ns as f64 / 1e3),
         }
     }
+}
+
+/// Durations as in files.
+pub(crate) mod nanos {
+    use super::Time;
+    use measure::Nanos;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(nanos: &Nanos, s: S) -> Result<S::Ok, S::Error> {
+        Time(*nanos).serialize(s)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Nanos, D::Error> {
+        Time::deserialize(d).map(|time| time.0)
+    }
+}
+
+fn is_none(nanos: &Nanos) -> bool {
+    *nanos == 0
 }
 
 impl Serialize for Time {
@@ -286,6 +308,9 @@ impl PathSpec {
                 }
             }
         }
+        if self.hold > 0 && self.delay.least() == self.delay.greatest() {
+            return Err("hold: the delay does not vary".into());
+        }
         if self.reorder > 0.0 && self.delay.least() == 0 && self.delay.greatest() == 0 {
             return Err("reorder: without a delay there is nothing to overtake".into());
         }
@@ -392,6 +417,7 @@ mod tests {
             delay = { normal = ["122.5ms", "500us"] }
             loss = { share = 0.02, burst = 4 }
             jitter_reorders = true
+            hold = "500ms"
             rate = 64000
             queue = "1s"
             [[paths]]
@@ -411,6 +437,7 @@ mod tests {
         assert_eq!((paths[0].rate, paths[0].queue), (Some(Rate(10_000_000)), None));
         assert_eq!(paths[1].delay, Delay::Normal { mean: 122_500_000, deviation: 500_000 });
         assert_eq!(paths[1].loss, Loss::Bursts(Bursts { share: 0.02, burst: 4.0 }));
+        assert_eq!((paths[0].hold, paths[1].hold), (0, 500_000_000));
         assert_eq!(paths[1].queue, Some(Queue::Time(1_000_000_000)));
         assert_eq!((paths[2].loss, paths[2].queue), (Loss::None, Some(Queue::Octets(65_536))));
         for path in &paths {
@@ -436,6 +463,7 @@ mod tests {
             ("between = [\"a\", \"b\"]\nloss = { share = 0.9, burst = 2 }", "is 9"),
             ("between = [\"a\", \"b\"]\nduplicate = -1", "duplicate = -1"),
             ("between = [\"a\", \"b\"]\nreorder = 0.1", "nothing to overtake"),
+            ("between = [\"a\", \"b\"]\ndelay = \"1s\"\nhold = \"1s\"", "does not vary"),
             ("between = [\"a\", \"b\"]\nrate = \"10Q\"", "10Q"),
             ("between = [\"a\", \"b\"]\nrate = 10", "rate = 10"),
             ("between = [\"a\", \"b\"]\nqueue = \"1s\"", "without a rate"),
