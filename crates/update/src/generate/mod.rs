@@ -6,7 +6,8 @@
 //! - An *addition* is a new name beside a delegation of the zone that lends it its looks: as many servers, inside it and elsewhere,
 //!   with glue where that has glue and DS records where it has some. Addresses, key tags and digests are random.
 //! - A *deletion* takes a delegation with its NS and DS records and all glue inside it. One inside which there are servers that other
-//!   delegations use stays: to delete it would break those, and registries do not.
+//!   delegations use stays: to delete it would break those, and registries do not. So does one with very much below it, such as NET in
+//!   RZAIA's zones: it is left alone altogether.
 //! - A *modification* replaces one server: one inside the delegation by another inside it, with glue like the old one's, whose glue
 //!   goes; one elsewhere by another that the zone uses. That is ISC's "NS record change"; RZAIA does not say what its modifications
 //!   change.

@@ -17,6 +17,9 @@ use zone::scan::Record;
 /// Delegations that lend their looks to added ones.
 pub(super) const DONORS: usize = 256;
 
+/// Records below a delegation beyond which it is left alone: servers of the whole zone are under it, as under NET.
+const CROWD: usize = 64;
+
 /// A record below a delegation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glue {
@@ -37,6 +40,8 @@ pub(super) struct Delegation {
     pub glue: Vec<Glue>,
     /// Others have servers inside it: whoever deletes it breaks them.
     pub depended: bool,
+    /// More is below it than is kept.
+    pub crowded: bool,
 }
 
 impl Delegation {
@@ -84,6 +89,13 @@ pub(super) fn sample(
     let candidates = make_names(&donors, seed.draw("update/names", 0), new);
     let read = path.metadata().map_or(0, |m| m.len());
     collect(path, names, candidates, &mut sample, &mut |octets| progress(read + octets))?;
+    if sample.donors.is_empty() {
+        let what = format!(
+            "{}: very much is below each of its delegations: there is none to change",
+            path.display()
+        );
+        return Err(Error::Spec(what));
+    }
     if (sample.new.len() as u64) < new {
         let what = format!(
             "{}: cannot find {new} names that it does not have: give a smaller --count",
@@ -237,12 +249,13 @@ fn collect(
     new.retain(|_| !free.next().unwrap_or(true));
     sample.new = new;
     // One that is part of another has nothing of its own to lend.
-    if let Some(any) = found.iter().find(|d| !d.ns.is_empty()) {
-        let donor = |d: &Delegation| if d.ns.is_empty() { any.clone() } else { d.clone() };
+    let whole = |d: &Delegation| !d.ns.is_empty() && !d.crowded;
+    if let Some(any) = found.iter().find(|d| whole(d)) {
+        let donor = |d: &Delegation| if !whole(d) { any.clone() } else { d.clone() };
         sample.donors = found.iter().take(DONORS).map(donor).collect();
     }
     let mut nested = nested.into_iter();
-    found.retain(|d| !nested.next().unwrap_or(false) && !d.ns.is_empty());
+    found.retain(|d| !nested.next().unwrap_or(false) && whole(d));
     sample.drawn = found;
     Ok(())
 }
@@ -278,6 +291,12 @@ fn take(d: &mut Delegation, record: &Record<'_>) {
         rtype::RRSIG | rtype::NSEC | rtype::NSEC3 | rtype::NSEC3PARAM | rtype::DNSKEY | rtype::ZONEMD => {}
         _ if here => {}
         rtype => {
+            if d.glue.len() == CROWD {
+                (d.crowded, d.glue) = (true, Vec::new());
+            }
+            if d.crowded {
+                return;
+            }
             let glue = Glue { owner: record.owner.to_vec(), rtype, ttl: record.ttl, rdata };
             if !d.glue.contains(&glue) {
                 d.glue.push(glue);

@@ -155,20 +155,20 @@ fn configuration(kind: Kind, dir: &Path, addr: SocketAddr, origin: &str, key: &K
              <key>\n\tname {name}\n\talgorithm {algorithm}\n\tsecret {secret}\n</key>\n<acl>\n\tlab key {name}\n</acl>\n\
              <rrl>\n\tenabled off\n</rrl>\n<channels>\n\tlog STDERR\n</channels>\n\
              <loggers>\n\tserver EMERG,ALERT,CRIT,ERR,WARNING,NOTICE log\n\tdatabase EMERG,ALERT,CRIT,ERR,WARNING,NOTICE log\n</loggers>\n\
-             <zone>\n\ttype master\n\tdomain {origin}\n\tfile \"{dir}/zone\"\n\tallow-update lab\n\tallow-transfer any\n</zone>\n"
+             <zone>\n\ttype master\n\tdomain {origin}\n\tfile \"zone\"\n\tjournal-size-kb 8192\n\tallow-update lab\n\tallow-transfer any\n</zone>\n"
         ),
     }
 }
 
 /// Plays a stream over our sender into a server, and sets what the server then has beside the model.
-fn plays(kind: Kind, mix: Mix, transport: Transport, prerequisites: bool) {
+fn plays(kind: Kind, mix: Mix, count: u64, transport: Transport, prerequisites: bool) {
     let dir = tempfile::tempdir().unwrap();
     let key = Key::random("lab").unwrap();
     let zone = zone_file(dir.path(), Family::S6Ds50, 400);
     let Some(primary) = Primary::start(kind, ".", &zone, &key) else { return };
     let before = Model::read(&std::fs::read(&zone).unwrap());
     assert_eq!(primary.zone("."), before, "{kind:?} serves something else");
-    let (text, made) = stream(&Spec { prerequisites, ..spec(&zone, mix, 300) });
+    let (text, made) = stream(&Spec { prerequisites, ..spec(&zone, mix, count) });
     let file = dir.path().join("updates");
     std::fs::write(&file, &text).unwrap();
     let marker = Some(MarkerSpec { name: None, every: 200 * MS, first: 1 });
@@ -203,19 +203,20 @@ fn plays(kind: Kind, mix: Mix, transport: Transport, prerequisites: bool) {
 
 #[test]
 fn bind_has_what_the_stream_says() {
-    plays(Kind::Bind, Mix::ISC, Transport::Udp, true);
-    plays(Kind::Bind, Mix::RZAIA, Transport::Tcp, false);
+    plays(Kind::Bind, Mix::ISC, 300, Transport::Udp, true);
+    plays(Kind::Bind, Mix::RZAIA, 300, Transport::Tcp, false);
 }
 
 #[test]
 fn knot_has_what_the_stream_says() {
-    plays(Kind::Knot, Mix::ISC, Transport::Tcp, true);
-    plays(Kind::Knot, Mix::RZAIA, Transport::Udp, false);
+    plays(Kind::Knot, Mix::ISC, 300, Transport::Tcp, true);
+    plays(Kind::Knot, Mix::RZAIA, 300, Transport::Udp, false);
 }
 
 #[test]
 fn yadifa_has_what_the_stream_says() {
-    plays(Kind::Yadifa, Mix::ISC, Transport::Udp, false);
+    // Version 2.6.4 falls silent after some 70 updates of this stream.
+    plays(Kind::Yadifa, Mix::ISC, 50, Transport::Udp, false);
 }
 
 /// The file is nsupdate's and knsupdate's too.
