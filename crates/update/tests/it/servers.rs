@@ -16,7 +16,6 @@ use zone::Family;
 enum Kind {
     Bind,
     Knot,
-    Yadifa,
 }
 
 impl Kind {
@@ -24,7 +23,6 @@ impl Kind {
         match self {
             Self::Bind => "named",
             Self::Knot => "knotd",
-            Self::Yadifa => "yadifad",
         }
     }
 }
@@ -118,7 +116,7 @@ fn launch(kind: Kind, dir: &Path) -> Child {
     let config = config.to_str().unwrap();
     let args = match kind {
         Kind::Bind => vec!["-g", "-n", "1", "-c", config],
-        Kind::Knot | Kind::Yadifa => vec!["-c", config],
+        Kind::Knot => vec!["-c", config],
     };
     let program = find(kind.program()).expect("it was there");
     Command::new(program)
@@ -147,15 +145,6 @@ fn configuration(kind: Kind, dir: &Path, addr: SocketAddr, origin: &str, key: &K
              database:\n    storage: \"{dir}/db\"\nkey:\n  - id: \"{name}\"\n    algorithm: {algorithm}\n    secret: \"{secret}\"\n\
              acl:\n  - id: update\n    action: update\n    key: \"{name}\"\n  - id: transfer\n    action: transfer\n    address: 127.0.0.1\n\
              zone:\n  - domain: \"{origin}\"\n    file: \"{dir}/zone\"\n    zonefile-sync: -1\n    acl: [ update, transfer ]\n"
-        ),
-        Kind::Yadifa => format!(
-            "<main>\n\tdaemon off\n\tchroot off\n\tlog-path \"{dir}\"\n\tpid-file \"{dir}/pid\"\n\tdata-path \"{dir}\"\n\
-             \tkeys-path \"{dir}\"\n\txfr-path \"{dir}\"\n\tport {port}\n\tlisten 127.0.0.1 port {port}\n\tqueries-log-type 0\n\
-             \tallow-query any\n\tallow-transfer any\n\tallow-notify none\n</main>\n\
-             <key>\n\tname {name}\n\talgorithm {algorithm}\n\tsecret {secret}\n</key>\n<acl>\n\tlab key {name}\n</acl>\n\
-             <rrl>\n\tenabled off\n</rrl>\n<channels>\n\tlog STDERR\n</channels>\n\
-             <loggers>\n\tserver EMERG,ALERT,CRIT,ERR,WARNING,NOTICE log\n\tdatabase EMERG,ALERT,CRIT,ERR,WARNING,NOTICE log\n</loggers>\n\
-             <zone>\n\ttype master\n\tdomain {origin}\n\tfile \"zone\"\n\tjournal-size-kb 8192\n\tallow-update lab\n\tallow-transfer any\n</zone>\n"
         ),
     }
 }
@@ -211,12 +200,6 @@ fn bind_has_what_the_stream_says() {
 fn knot_has_what_the_stream_says() {
     plays(Kind::Knot, Mix::ISC, 300, Transport::Tcp, true);
     plays(Kind::Knot, Mix::RZAIA, 300, Transport::Udp, false);
-}
-
-#[test]
-fn yadifa_has_what_the_stream_says() {
-    // Version 2.6.4 falls silent after some 70 updates of this stream.
-    plays(Kind::Yadifa, Mix::ISC, 50, Transport::Udp, false);
 }
 
 /// The file is nsupdate's and knsupdate's too.
