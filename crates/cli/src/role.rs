@@ -48,7 +48,9 @@ pub fn run(name: &str) -> output::Result {
         "watch" => play(&|spec, start, stop, events| ::update::watch(spec, start, stop, events)),
         "path" => path(),
         "disk" => play(&|spec, start, stop, events| rack::disk::serve(spec, start, stop, events)),
-        other => Err(Failure::usage(format!("no role '{other}': there are 'load', 'update', 'watch', 'path' and 'disk'"))),
+        other => Err(Failure::usage(format!(
+            "no role '{other}': there are 'load', 'update', 'watch', 'path' and 'disk'"
+        ))),
     };
     if let Err(failure) = &result {
         say(&Event::Error { message: failure.message.clone() })?;

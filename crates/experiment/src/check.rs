@@ -117,6 +117,7 @@ impl Experiment {
         if !rates.flatten().all(|r| r.is_finite() && *r > 0.0 && *r <= 1e8) {
             return Err(self.refuse("latency.rates: queries per second, above 0 and at most 100M"));
         }
+        self.check_changes()?;
         if !(1..=10_000).contains(&self.throughput.window) {
             return Err(self.refuse("throughput.window: queries that wait at once, from 1 to 10,000"));
         }

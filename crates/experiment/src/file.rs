@@ -1,6 +1,7 @@
 //! The experiment file: TOML, lists and one `[quick]` override, nothing cleverer.
 
 use crate::Error;
+use crate::updating::{Distribution, Updates};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -78,6 +79,12 @@ pub struct Experiment {
     /// How loading and reloading are watched.
     #[serde(default)]
     pub load: Load,
+    /// Who has the zone from whom.
+    #[serde(default)]
+    pub distribution: Distribution,
+    /// What changes, and how fast.
+    #[serde(default)]
+    pub updates: Updates,
     /// Which cores serve whom.
     #[serde(default)]
     pub cpus: Cpus,
@@ -133,6 +140,12 @@ pub enum Measure {
     /// Time from the start, and from a reload with a changed zone, to the right answer (RZAIA 4), and what queries are
     /// answered meanwhile.
     Load,
+    /// How fast a primary takes updates (ISC 6.3.2).
+    Update,
+    /// From an update to the first answer of each secondary that shows it.
+    Lag,
+    /// A secondary's first transfer of the whole zone (RZAIA 5.1).
+    Transfer,
 }
 
 impl Measure {
@@ -144,12 +157,20 @@ impl Measure {
             Self::Peak => "peak",
             Self::Memory => "memory",
             Self::Load => "load",
+            Self::Update => "update",
+            Self::Lag => "lag",
+            Self::Transfer => "transfer",
         }
+    }
+
+    /// Whether it goes on while the zone changes, where there is a distribution.
+    pub fn is_under_updates(self) -> bool {
+        matches!(self, Self::Latency | Self::Throughput | Self::Peak | Self::Lag)
     }
 
     /// Whether it depends on the queries' kind, so that it is done for each variant.
     pub fn has_variants(self) -> bool {
-        matches!(self, Self::Latency | Self::Throughput | Self::Peak)
+        !matches!(self, Self::Memory | Self::Load)
     }
 }
 
@@ -224,6 +245,9 @@ pub struct Variant {
     /// Of the experiment's sources, this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceKind>,
+    /// As [`Experiment::distribution`], all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Distribution>,
 }
 
 /// Where queries come from.
@@ -482,6 +506,8 @@ pub struct Quick {
     peak: Option<Peak>,
     precision: Option<Precision>,
     traffic: Option<Traffic>,
+    distribution: Option<Distribution>,
+    updates: Option<Updates>,
     variant: Option<Vec<Variant>>,
 }
 
@@ -500,6 +526,26 @@ impl Experiment {
             ))
         })?;
         Ok(Server { kind: label.into(), program: None, config: None, workers: None, address: None })
+    }
+
+    /// The kind behind a label.
+    ///
+    /// # Errors
+    /// [`Error::Plan`].
+    pub fn kind(&self, label: &str) -> Result<server::Kind, Error> {
+        server::Kind::from_str(&self.server(label)?.kind).map_err(|m| self.refuse(m))
+    }
+
+    /// The labels of all servers that it starts, each once.
+    pub fn labels(&self) -> Vec<&String> {
+        let beside = self.distributions().into_iter().flat_map(|d| d.primary.iter().chain(&d.others));
+        let mut all: Vec<&String> = Vec::new();
+        for label in self.servers.iter().chain(beside) {
+            if !all.contains(&label) {
+                all.push(label);
+            }
+        }
+        all
     }
 
     /// The experiment as a file, all defaults written out.

@@ -7,8 +7,10 @@
 
 mod anchor;
 mod change;
+mod changing;
 mod check;
 mod file;
+mod fleet;
 mod loading;
 mod memory;
 pub mod plan;
@@ -20,7 +22,9 @@ mod run;
 mod sampling;
 mod settle;
 mod stage;
+mod transfer;
 mod trial;
+mod updating;
 mod witness;
 mod zones;
 
@@ -90,6 +94,9 @@ pub enum Error {
     /// The traffic could not be made or read.
     #[error(transparent)]
     Traffic(#[from] traffic::Error),
+    /// Updates could not be made or sent.
+    #[error(transparent)]
+    Update(#[from] update::Error),
     /// A capture could not be read.
     #[error(transparent)]
     Trace(#[from] trace::read::Error),

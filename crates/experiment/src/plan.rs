@@ -50,6 +50,8 @@ pub struct Trial {
     pub measure: Measure,
     /// Queries per second; none where the rate is what is searched for, or a capture's.
     pub rate: Option<f64>,
+    /// Updates per second; none where there are none, or where they are sent as fast as they are acknowledged.
+    pub updates: Option<f64>,
     /// The traffic, where there are several.
     pub variant: Option<String>,
     /// From 1.
@@ -65,7 +67,9 @@ impl Trial {
 
     /// In words: `nsd on U-4-DS0-10K, latency at 5000 queries/s, repeat 2`.
     pub fn words(&self) -> String {
-        let rate = self.rate.map_or_else(String::new, |r| format!(" at {r} queries/s"));
+        let mut rates: Vec<String> = self.rate.iter().map(|r| format!("{r} queries/s")).collect();
+        rates.extend(self.updates.map(|u| format!("{u} updates/s")));
+        let rate = if rates.is_empty() { String::new() } else { format!(" at {}", rates.join(" and ")) };
         let variant = self.variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
         let Self { server, measure, repeat, .. } = self;
         format!("{server} on {}{variant}, {}{rate}, repeat {repeat}", self.zone.label(), measure.word())
@@ -84,8 +88,16 @@ pub fn zones(e: &Experiment) -> Vec<ZonePlan> {
     }
 }
 
-/// What is done on a zone, for each server: measure, rate and variant.
-fn tasks(e: &Experiment) -> Vec<(Measure, Option<f64>, Option<String>)> {
+/// What is done on a zone, for each server.
+#[derive(Clone)]
+struct Task {
+    measure: Measure,
+    rate: Option<f64>,
+    updates: Option<f64>,
+    variant: Option<String>,
+}
+
+fn tasks(e: &Experiment) -> Vec<Task> {
     let mut all = Vec::new();
     for &measure in &e.measure {
         let variants: Vec<Option<String>> = match e.variant.as_slice() {
@@ -100,7 +112,14 @@ fn tasks(e: &Experiment) -> Vec<(Measure, Option<f64>, Option<String>)> {
                 Measure::Latency if !recorded => rates.iter().copied().map(Some).collect(),
                 _ => vec![None],
             };
-            all.extend(rates.into_iter().map(|rate| (measure, rate, variant.clone())));
+            let updates: Vec<Option<f64>> = match e.distribution_of(variant.as_deref()).secondaries {
+                1.. if measure.is_under_updates() => e.updates.rates.iter().copied().map(Some).collect(),
+                _ => vec![None],
+            };
+            for rate in rates {
+                let task = |&updates: &Option<f64>| Task { measure, rate, updates, variant: variant.clone() };
+                all.extend(updates.iter().map(task));
+            }
         }
     }
     all
@@ -109,9 +128,9 @@ fn tasks(e: &Experiment) -> Vec<(Measure, Option<f64>, Option<String>)> {
 /// All trials in the order that the experiment asks for.
 pub fn plan(e: &Experiment) -> Vec<Trial> {
     let (mut zones, tasks) = (zones(e), tasks(e));
-    let trial = |zone: &ZonePlan, server: &String, task: &(Measure, Option<f64>, Option<String>), repeat| {
-        let (measure, rate, variant) = task.clone();
-        Trial { id: 0, zone: zone.clone(), server: server.clone(), measure, rate, variant, repeat }
+    let trial = |zone: &ZonePlan, server: &String, task: &Task, repeat| {
+        let Task { measure, rate, updates, variant } = task.clone();
+        Trial { id: 0, zone: zone.clone(), server: server.clone(), measure, rate, updates, variant, repeat }
     };
     let mut trials = Vec::new();
     if e.order == Order::Interleaved {
@@ -162,6 +181,9 @@ pub fn seconds(e: &Experiment) -> u64 {
     let of = |text: &str| measure::units::duration(text).unwrap_or(0) as f64 / SECOND as f64;
     let trial = |t: &Trial| {
         let starts = 1.0 + weight(&t.zone) as f64 / 5e7;
+        let d = e.distribution_of(t.variant.as_deref());
+        let servers = 1 + d.secondaries + u32::from(d.primary.is_none());
+        let starts = starts * if d.secondaries > 0 { f64::from(servers) } else { 1.0 };
         starts
             + match t.measure {
                 Measure::Latency => of(&e.latency.warmup) + of(&e.latency.duration),
@@ -169,6 +191,10 @@ pub fn seconds(e: &Experiment) -> u64 {
                 Measure::Peak => of(&e.peak.budget),
                 Measure::Memory => of(&e.memory.settle),
                 Measure::Load => 4.0 + starts,
+                Measure::Lag => of(&e.updates.duration) + 2.0,
+                // At some hundred a second.
+                Measure::Update => e.updates.count as f64 / 500.0,
+                Measure::Transfer => starts,
             }
     };
     let signed = |zone: &ZonePlan| match zone {
@@ -202,6 +228,9 @@ fn goal(e: &Experiment, measure: Measure) -> Option<(&'static str, f64)> {
         Measure::Peak => ("peak_qps", precision.rate),
         Measure::Memory => ("server_pss", precision.rate),
         Measure::Load => ("server_ready", precision.rate),
+        Measure::Update => ("acknowledged_ups", precision.rate),
+        Measure::Lag => ("lag_p50", precision.latency),
+        Measure::Transfer => ("transfer_seconds", precision.rate),
     })
 }
 

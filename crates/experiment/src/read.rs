@@ -33,7 +33,7 @@ macro_rules! catalogue {
 }
 
 /// The seeds' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 15] = catalogue![
+pub const CATALOGUE: [(&str, &str); 19] = catalogue![
     "demo",
     "rzaia-memory",
     "rzaia-load",
@@ -49,6 +49,10 @@ pub const CATALOGUE: [(&str, &str); 15] = catalogue![
     "isc-peak",
     "nominet",
     "capacity",
+    "isc-updates",
+    "isc-query-under-update",
+    "isc-distribution",
+    "rzaia-axfr",
 ];
 
 /// The text of an experiment of the catalogue, or of a file, with the name to use in errors.
@@ -116,13 +120,15 @@ fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
 
 /// Sets a dotted key. A value is a list where the key is one or it has commas, else TOML, else a string.
 fn put(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
-    const LISTS: [&str; 8] = [
+    const LISTS: [&str; 10] = [
         "servers",
         "measure",
         "published",
         "zone.families",
         "zone.delegations",
         "latency.rates",
+        "updates.rates",
+        "distribution.others",
         "cpus.server",
         "cpus.generator",
     ];

@@ -3,7 +3,6 @@
 use crate::plan::{self, ZonePlan};
 use crate::{Experiment, Measure, Trial, recipe};
 use serde::Serialize;
-use std::str::FromStr;
 
 /// What a server takes before it has a zone, and what the generator and we take beside it.
 const BASE: u64 = 300_000_000;
@@ -19,7 +18,7 @@ fn per_delegation(family: &str) -> u64 {
 }
 
 /// Memory in bytes that a trial needs at its peak, about, and how that was reckoned.
-pub fn memory(trial: &Trial) -> (u64, String) {
+pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
     let (zone, how) = match &trial.zone {
         ZonePlan::Family { family, delegations } => {
             let each = per_delegation(family);
@@ -32,8 +31,18 @@ pub fn memory(trial: &Trial) -> (u64, String) {
         }
     };
     // Both zones are there until the new one is served.
-    let (times, twice) = if trial.measure == Measure::Load { (2, " × 2 for the reload") } else { (1, "") };
-    (zone * times + BASE, format!("{how}{twice} + {} MB", BASE / 1_000_000))
+    let d = e.distribution_of(trial.variant.as_deref());
+    let servers = match d.secondaries {
+        0 => 1,
+        many => u64::from(many) + 1,
+    };
+    let (times, why) = match trial.measure {
+        Measure::Load => (2, " × 2 for the reload".to_owned()),
+        Measure::Memory => (1, String::new()),
+        _ if servers > 1 => (servers, format!(" × {servers} servers")),
+        _ => (1, String::new()),
+    };
+    (zone * times + BASE, format!("{how}{why} + {} MB", BASE / 1_000_000))
 }
 
 /// What an experiment needs, and what this machine can do of it.
@@ -61,18 +70,17 @@ pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
     let trials = plan::plan(e);
     let available = available();
     let mut missing = Vec::new();
-    for label in &e.servers {
-        let server = e.server(label)?;
-        let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m))?;
+    for label in e.labels() {
+        let (server, kind) = (e.server(label)?, e.kind(label)?);
         if kind != server::Kind::External && server.program.is_none() && server::installed(kind).is_none() {
             missing.push(label.clone());
         }
     }
     Ok(Needs {
         seconds: plan::seconds(e),
-        memory: trials.iter().map(|t| memory(t).0).max().unwrap_or(0),
+        memory: trials.iter().map(|t| memory(e, t).0).max().unwrap_or(0),
         disk: plan::zones(e).iter().map(plan::weight).sum(),
-        skipped: trials.iter().filter(|t| refused(t, available).is_some()).count(),
+        skipped: trials.iter().filter(|t| refused(e, t, available).is_some()).count(),
         trials: trials.len(),
         missing,
     })
@@ -84,8 +92,8 @@ pub fn available() -> u64 {
 }
 
 /// Why a trial cannot fit into so many bytes of memory, with the sum; none where it may.
-pub fn refused(trial: &Trial, available: u64) -> Option<String> {
-    let (need, how) = memory(trial);
+pub fn refused(e: &Experiment, trial: &Trial, available: u64) -> Option<String> {
+    let (need, how) = memory(e, trial);
     (need > available).then(|| {
         format!(
             "needs about {:.1} GB of memory ({how}), and {:.1} GB are available",
@@ -101,19 +109,22 @@ mod tests {
 
     #[test]
     fn what_cannot_fit_is_refused_with_its_sum() {
+        let (path, text) = crate::named("demo").unwrap();
+        let e = crate::load(&path, &text, &[]).unwrap();
         let trial = |delegations, measure| Trial {
             id: 1,
             zone: ZonePlan::Family { family: "S-6-DS100".into(), delegations },
             server: "nsd".into(),
             measure,
             rate: None,
+            updates: None,
             variant: None,
             repeat: 1,
         };
-        assert_eq!(memory(&trial(1_000_000, Measure::Memory)).0, 8_800_000_000);
-        assert_eq!(memory(&trial(1_000_000, Measure::Load)).0, 17_300_000_000);
-        assert_eq!(refused(&trial(1_000, Measure::Load), 317_000_000), None);
-        let why = refused(&trial(1 << 40, Measure::Memory), available()).unwrap();
+        assert_eq!(memory(&e, &trial(1_000_000, Measure::Memory)).0, 8_800_000_000);
+        assert_eq!(memory(&e, &trial(1_000_000, Measure::Load)).0, 17_300_000_000);
+        assert_eq!(refused(&e, &trial(1_000, Measure::Load), 317_000_000), None);
+        let why = refused(&e, &trial(1 << 40, Measure::Memory), available()).unwrap();
         assert!(why.contains("1,099,511,627,776 delegations × 8.5 kB + 300 MB"), "{why}");
     }
 }

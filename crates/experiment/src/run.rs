@@ -4,7 +4,7 @@ use crate::file::{MANY, SourceKind};
 use crate::plan::{self, Trial};
 use crate::trial::{self, Bench};
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, room, settle};
+use crate::{Error, Experiment, fleet, room, settle};
 use measure::{Nanos, Reason};
 use rack::{Host, HostSpec, Local, Rack, RackSpec};
 use results::{RunDir, TrialRecord};
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use trace::{ReplaySpec, Survey};
 
 /// Where and how to run.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ pub fn run(
     let mut plan = plan::plan(e);
     // What answers elsewhere takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
     let memory = if e.is_external()? { u64::MAX } else { room::available() };
-    preflight(e, options, &plan, memory)?;
+    let captures = preflight(e, options, &plan, memory)?;
     let cpus = Cores::of(e)?;
     let run_toml = e.to_toml()?;
     let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
@@ -125,11 +126,14 @@ pub fn run(
     };
     let zones_dir = options.dir.join("zones");
     let generators: Vec<Host> = generator_names(e).iter().map(|name| host(name)).collect();
+    let peers: Vec<Host> = peer_names(e).iter().map(|name| host(name)).collect();
     let bench = Bench {
         experiment: e,
         launcher: &Local,
         server: &host("server"),
         generators: &generators,
+        peers: &peers,
+        captures: &captures,
         server_cpus: &cpus.server,
         generator_cpus: &cpus.generator,
         stop,
@@ -153,13 +157,17 @@ pub fn run(
             break;
         };
         let trial = &trial;
-        if let Some(reason) = room::refused(trial, memory) {
+        if let Some(reason) = room::refused(e, trial, memory) {
             tell(Happening::Skipped { trial: trial.clone(), reason: reason.clone() });
             kept.append(trial::skipped(e, trial, reason))?;
             continue;
         }
         if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
-            zone = Some((trial.zone.clone(), zones::prepare(e, &trial.zone, &zones_dir, tell)?));
+            let made = zones::prepare(e, &trial.zone, &zones_dir, stop, tell);
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            zone = Some((trial.zone.clone(), made?));
         }
         let (_, prepared) = zone.as_ref().expect("it was just prepared");
         let todo = plan.len() - kept.trials().len();
@@ -252,12 +260,18 @@ fn attempts(
     unreachable!("the last attempt returns")
 }
 
-/// Everything that can be known to be wrong before anything is started or written.
-fn preflight(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
+/// Everything that can be known to be wrong before anything is started or written. Gives what is in the captures that are
+/// replayed: reading through one may take as long as a trial.
+fn preflight(
+    e: &Experiment,
+    options: &Options,
+    plan: &[Trial],
+    memory: u64,
+) -> Result<Vec<(PathBuf, Survey)>, Error> {
+    let mut captures: Vec<(PathBuf, Survey)> = Vec::new();
     e.duration("patience", &e.patience)?;
-    for label in &e.servers {
-        let server = e.server(label)?;
-        let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m.to_string()))?;
+    for label in e.labels() {
+        let (server, kind) = (e.server(label)?, e.kind(label)?);
         if kind != server::Kind::External && server.program.is_none() && server::installed(kind).is_none() {
             return Err(Error::Machine(format!(
                 "server '{label}': no {kind} on this machine: apt-get install {}, or name a program with --set \
@@ -283,8 +297,11 @@ fn preflight(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> 
         if let Some(queries) = &traffic.queries {
             traffic::check_queries_file(queries)?;
         }
-        if let Some(trace) = &traffic.trace {
-            trace::ReplaySpec { paths: vec![trace.clone()], ports: Vec::new(), to: Vec::new() }.check()?;
+        if let Some(trace) =
+            traffic.trace.as_ref().filter(|trace| captures.iter().all(|(path, _)| path != *trace))
+        {
+            let spec = ReplaySpec { paths: vec![trace.clone()], ports: Vec::new(), to: Vec::new() };
+            captures.push((trace.clone(), spec.check()?));
         }
         if traffic.queries.is_none() && traffic.trace.is_none() {
             let mut profile = traffic::Profile::load(&traffic.profile)?;
@@ -295,12 +312,13 @@ fn preflight(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> 
         // A whole pass: a zone that does not parse is refused here, with its line, and not by four servers.
         zone::probe(file)?;
     }
-    disk(e, options, plan, memory)
+    disk(e, options, plan, memory)?;
+    Ok(captures)
 }
 
 /// All zones of a run are kept until it is done; they must fit. Those of trials that do not fit into memory are not made.
 fn disk(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
-    let tried = plan.iter().filter(|t| room::refused(t, memory).is_none());
+    let tried = plan.iter().filter(|t| room::refused(e, t, memory).is_none());
     let mut zones: Vec<&plan::ZonePlan> = tried.map(|t| &t.zone).collect();
     zones.dedup();
     let mut need = 0;
@@ -331,10 +349,22 @@ fn generator_names(e: &Experiment) -> Vec<String> {
     }
 }
 
+/// The hosts of a distribution beside the server's, of all variants.
+fn peer_names(e: &Experiment) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in e.distributions().into_iter().flat_map(fleet::hosts) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// The server's host, with as many addresses as any traffic has, and those that ask.
 fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
     let mut hosts = vec![HostSpec::new("server", &cpus.server)];
     hosts.extend(generator_names(e).iter().map(|name| HostSpec::new(name, &cpus.generator)));
+    hosts.extend(peer_names(e).iter().map(|name| HostSpec::new(name, &cpus.server)));
     let mut spec = RackSpec::new(hosts);
     let addresses = e.traffics().iter().map(|t| t.addresses).max().unwrap_or(1);
     // Above those of the hosts.

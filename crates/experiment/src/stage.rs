@@ -12,7 +12,7 @@ use measure::{Metric, Named, Nanos, Outcome, Pace, Reason, Seed};
 use rack::{Host, Role};
 use results::{SeriesRow, TrialRecord};
 use server::{Server, ServerSpec};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use trace::ReplaySpec;
 use traffic::{EdnsSpec, NameList, ProfileSpec, QueriesSpec, SourceSpec};
@@ -90,9 +90,10 @@ impl Stage<'_> {
     pub fn load(&self, pace: Pace, duration: Nanos) -> Result<LoadSpec, Error> {
         let Stage { bench, spec, traffic, .. } = self;
         let source = self.source();
-        let recorded = source.check()?.recorded;
+        let read = |trace: &PathBuf| bench.captures.iter().find(|(path, _)| path == trace).map(|(_, s)| s);
+        let recorded = traffic.trace.as_ref().and_then(read);
         let mut targets = spec.targets(bench.server);
-        let (pace, duration) = match &recorded {
+        let (pace, duration) = match recorded {
             Some(survey) => {
                 let length = survey.length(traffic.speed).min(load::LONGEST);
                 (Pace::Recorded { speed: traffic.speed }, length)

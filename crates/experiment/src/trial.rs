@@ -1,5 +1,6 @@
 //! One trial: a fresh server, ready, measured, stopped; and what came of it.
 
+use crate::fleet::{Fleet, Others};
 use crate::plan::ZonePlan;
 use crate::stage::Stage;
 use crate::zones::Prepared;
@@ -9,10 +10,10 @@ use measure::{Metric, Reason};
 use rack::{Host, Launcher};
 use results::TrialRecord;
 use server::{Server, ServerSpec, ZoneRef};
-use std::path::Path;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use trace::Survey;
 
 /// What all trials of a run share.
 pub struct Bench<'a> {
@@ -21,6 +22,10 @@ pub struct Bench<'a> {
     pub server: &'a Host,
     /// As many as any traffic has.
     pub generators: &'a [Host],
+    /// The other servers of a distribution: the primary first, where it is not the server measured.
+    pub peers: &'a [Host],
+    /// The captures that are replayed, each with what a first reading of it said.
+    pub captures: &'a [(PathBuf, Survey)],
     pub server_cpus: &'a [usize],
     pub generator_cpus: &'a [usize],
     pub stop: &'a AtomicBool,
@@ -53,7 +58,7 @@ impl Bench<'_> {
 }
 
 /// Port that servers listen on: hosts are ours alone, so it is DNS's own.
-const PORT: u16 = 53;
+pub const PORT: u16 = 53;
 
 /// Does one trial. Whatever goes wrong with server or generator becomes the record's error.
 pub fn run(
@@ -139,6 +144,13 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
         (None, ZonePlan::File(_)) => {}
     }
     params.push(("published", e.published.join(",")));
+    let d = e.distribution_of(trial.variant.as_deref());
+    if d.secondaries > 0 && e.is_distributed(trial.measure, trial.variant.as_deref()) {
+        params.push(("primary", d.primary.clone().unwrap_or_else(|| trial.server.clone())));
+        params.push(("secondaries", d.secondaries.to_string()));
+        params.push(("timers", d.timers.word().into()));
+        params.extend(trial.updates.map(|rate| ("updates", rate.to_string())));
+    }
     if trial.measure == Measure::Memory {
         return params.into_iter().map(|(k, v)| (k.into(), v)).collect();
     }
@@ -151,7 +163,16 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     params.push(("addresses", traffic.addresses.to_string()));
     params.extend(trial.variant.clone().map(|variant| ("variant", variant)));
     match trial.measure {
-        Measure::Memory => {}
+        Measure::Memory | Measure::Transfer => {}
+        Measure::Lag => {
+            params.push(("duration", e.updates.duration.clone()));
+            params.push(("mix", e.updates.mix.clone()));
+        }
+        Measure::Update => {
+            params.push(("window", e.updates.window.to_string()));
+            params.push(("count", e.updates.count.to_string()));
+            params.push(("mix", e.updates.mix.clone()));
+        }
         Measure::Load => params.push(("rate", e.load.rate.to_string())),
         Measure::Latency => {
             params.push(("rate", trial.rate.map_or_else(|| "recorded".into(), |rate| rate.to_string())));
@@ -183,7 +204,7 @@ fn measure(
     tell: &mut dyn FnMut(Happening),
 ) -> Result<(), Error> {
     let (traffic, udp_size) = bench.experiment.traffic_of(trial.variant.as_deref());
-    let mut spec = server_spec(bench, trial, zone)?;
+    let mut spec = server_spec(bench, &trial.server, zone)?;
     spec.udp_size = udp_size;
     if spec.external.is_none() && !server::driver(spec.kind).can().udp_cap {
         record.outcome.validity.warn(Reason::new(
@@ -198,23 +219,59 @@ fn measure(
     if trial.measure == Measure::Load {
         return Stage { bench, spec: &spec, zone, traffic, dir }.loading(record, tell);
     }
-    let mut server = server::start(bench.launcher, bench.server, &spec, dir)?.heeding(bench.stop);
+    let fleet = match bench.experiment.is_distributed(trial.measure, trial.variant.as_deref()) {
+        true => Some(Fleet::new(bench, trial, zone, dir)?),
+        false => None,
+    };
+    if let (Measure::Transfer, Some(fleet)) = (trial.measure, &fleet) {
+        spec.distribution = Some(fleet.measured());
+        return Stage { bench, spec: &spec, zone, traffic, dir }.transfer(fleet, record, tell);
+    }
+    let mut others = Others::default();
+    let mut folder = dir.to_owned();
+    if let Some(fleet) = &fleet {
+        others.primary = fleet.start_primary()?;
+        spec.distribution = Some(fleet.measured());
+        // Its folder is one of several.
+        folder = dir.join("server");
+    }
+    let mut server = server::start(bench.launcher, bench.server, &spec, &folder)?.heeding(bench.stop);
     record.params.push(("version".into(), server.version().into()));
     let took = server.ready(&zone.probe, patience(bench.experiment, zone)?)?;
     tell(Happening::Ready { seconds: took.as_secs_f64() });
     record.outcome.metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
+    if let Some(fleet) = &fleet {
+        others.secondaries = fleet.start_secondaries(&trial.server)?;
+    }
     let stage = Stage { bench, spec: &spec, zone, traffic, dir };
     if trial.repeat == 1 && zone.trust_anchor.is_some() {
         stage.validate(record)?;
     }
+    let changing = match (&fleet, trial.updates) {
+        (Some(fleet), Some(rate)) => Some(stage.change(fleet, rate, trial.measure == Measure::Lag)?),
+        _ => None,
+    };
     let measured = match trial.measure {
         Measure::Latency => stage.latency(trial.rate.unwrap_or(1.0), &mut server, record, tell),
         Measure::Throughput => stage.throughput(&mut server, record, tell),
         Measure::Peak => stage.peak(&mut server, record, tell),
         Measure::Memory => stage.memory(&mut server, record),
-        Measure::Load => unreachable!("it went its own way above"),
+        Measure::Update => match &fleet {
+            Some(fleet) => stage.updates_taken(fleet, &mut server, record, tell),
+            None => unreachable!("it is made for this measure"),
+        },
+        Measure::Lag => bench.pause(stage.changes_for()?),
+        Measure::Load | Measure::Transfer => unreachable!("they went their own way above"),
     };
-    record.outcome.metrics.extend(end(bench, server, &spec, measured)?);
+    // A server that died explains a role's odd end better than the role does.
+    server.alive()?;
+    measured?;
+    if let Some(changing) = changing {
+        changing.end(bench, record, tell)?;
+    }
+    record.outcome.metrics.extend(others.memory());
+    others.stop()?;
+    record.outcome.metrics.extend(end(bench, server, &spec, Ok(()))?);
     Ok(())
 }
 
@@ -245,16 +302,17 @@ pub fn end(
     Ok(counted.named().map(|(name, value)| Metric::new(name, "1", value as f64)).collect())
 }
 
-fn server_spec(bench: &Bench, trial: &Trial, zone: &Prepared) -> Result<ServerSpec, Error> {
+/// The server of a label, as one that serves its file.
+pub fn server_spec(bench: &Bench, label: &str, zone: &Prepared) -> Result<ServerSpec, Error> {
     let e = bench.experiment;
-    let given = e.server(&trial.server)?;
+    let given = e.server(label)?;
     let config = match &given.config {
         Some(path) => Some(std::fs::read_to_string(path).map_err(Error::io(path))?),
         None => None,
     };
     Ok(ServerSpec {
-        label: trial.server.clone(),
-        kind: server::Kind::from_str(&given.kind).map_err(|m| e.refuse(m.to_string()))?,
+        label: label.into(),
+        kind: e.kind(label)?,
         program: given.program,
         config,
         workers: given.workers.unwrap_or(bench.server_cpus.len() as u32),

@@ -7,6 +7,7 @@ use measure::Seed;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A zone that servers can be started on.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Prepared {
     pub probe: zone::Probe,
     /// The names that traffic asks for, one a line.
     pub names: PathBuf,
+    /// A folder with the keys that signed it, where its primary is to sign what changes.
+    pub keys: Option<PathBuf>,
     /// For validators, where we hold it.
     pub trust_anchor: Option<String>,
     /// Of everything drawn for it.
@@ -30,11 +33,12 @@ pub struct Prepared {
 /// Makes one zone, or takes what an earlier part of the same run made.
 ///
 /// # Errors
-/// [`Error::Zone`], [`Error::Traffic`], [`Error::Io`]; nothing half-made is left.
+/// [`Error::Zone`], [`Error::Traffic`], [`Error::Io`]; also once `stop` is set. Nothing half-made is left.
 pub fn prepare(
     e: &Experiment,
     plan: &ZonePlan,
     dir: &Path,
+    stop: &AtomicBool,
     tell: &mut dyn FnMut(Happening),
 ) -> Result<Prepared, Error> {
     std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
@@ -45,6 +49,10 @@ pub fn prepare(
         ZonePlan::Family { family, .. } => (recipe::is_signed(family), None),
         ZonePlan::File(file) => (e.zone.sign_file, Some(file)),
     };
+    let keys = (signs && e.changes()).then(|| dir.join(format!("{}.keys", plan.label())));
+    if let Some(folder) = &keys {
+        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    }
     match plan {
         _ if made.exists() => {}
         ZonePlan::Family { family, delegations } => {
@@ -53,11 +61,11 @@ pub fn prepare(
             let doing = if signs { "generating and signing" } else { "generating" };
             tell(Happening::Zone { label: plan.label(), doing });
             if let Some((part, parts)) = recipe.slice {
-                return slice(e, (&recipe, *delegations), (part, parts), plan, dir, tell);
+                return slice(e, (&recipe, *delegations), (part, parts), plan, dir, stop, tell);
             }
-            write_aside(&made, |out| {
+            write_aside(&made, stop, |out| {
                 if signs {
-                    let options = recipe.sign(signing(e)?);
+                    let options = recipe.sign(signing(e, &keys)?);
                     let make = |out: &mut dyn Write, heard: &mut dyn FnMut(u64)| {
                         zone::generate(family, *delegations, seed, out, heard)
                     };
@@ -71,8 +79,8 @@ pub fn prepare(
         ZonePlan::File(from) if signs => {
             tell(Happening::Zone { label: plan.label(), doing: "signing" });
             let mut source = zone::sort::canonical(from, &mut |_| {})?;
-            write_aside(&made, |out| {
-                keep_anchor(&anchor, &zone::sign(&mut source, &signing(e)?, out, &mut |_| {})?)
+            write_aside(&made, stop, |out| {
+                keep_anchor(&anchor, &zone::sign(&mut source, &signing(e, &keys)?, out, &mut |_| {})?)
             })?;
         }
         ZonePlan::File(_) => {}
@@ -85,7 +93,7 @@ pub fn prepare(
     let probe = zone::probe(&file)?;
     if !names.exists() {
         let sample = traffic::Names::from_zone(&file, seed, want(e)?, &mut |_| {})?;
-        write_aside(&names, |out| sample.write(out).map_err(Error::io(&names)))?;
+        write_aside(&names, stop, |out| sample.write(out).map_err(Error::io(&names)))?;
     }
     Ok(Prepared {
         origin: probe.origin.to_string(),
@@ -93,6 +101,7 @@ pub fn prepare(
         trust_anchor: std::fs::read_to_string(&anchor).ok(),
         file,
         probe,
+        keys,
         names,
         seed,
     })
@@ -105,6 +114,7 @@ fn slice(
     (_, parts): (u32, u32),
     plan: &ZonePlan,
     dir: &Path,
+    stop: &AtomicBool,
     tell: &mut dyn FnMut(Happening),
 ) -> Result<Prepared, Error> {
     let named = |part: u32| ZonePlan::Family {
@@ -114,7 +124,7 @@ fn slice(
     let file = |part: u32| dir.join(format!("{}.zone", named(part).label()));
     let folder = tempfile::tempdir_in(dir).map_err(Error::io(dir))?;
     let whole = folder.path().join("whole");
-    write_aside(&whole, |out| {
+    write_aside(&whole, stop, |out| {
         zone::generate(recipe.family, delegations, Seed(e.seed), out, &mut |_| {})?;
         Ok(())
     })?;
@@ -132,7 +142,7 @@ fn slice(
         std::fs::rename(path, &file).map_err(Error::io(&file))?;
     }
     // Now it is there.
-    prepare(e, plan, dir, tell)
+    prepare(e, plan, dir, stop, tell)
 }
 
 /// What its traffics want of the zone: records for all where one wants them.
@@ -147,15 +157,16 @@ fn want(e: &Experiment) -> Result<traffic::Want, Error> {
 }
 
 /// How the experiment signs: from now, as servers and validators look at the real date.
-fn signing(e: &Experiment) -> Result<zone::sign::Options, Error> {
+fn signing(e: &Experiment, keys: &Option<PathBuf>) -> Result<zone::sign::Options, Error> {
     let now = (measure::clock::wall() / measure::clock::SECOND) as u32;
-    Ok(match e.zone.sign.as_str() {
+    let options = match e.zone.sign.as_str() {
         "rzaia" => zone::sign::Options::rzaia(now),
         other => zone::sign::Options::new(
             other.parse().map_err(|m: String| e.refuse(format!("zone.sign: {m}")))?,
             now,
         ),
-    })
+    };
+    Ok(zone::sign::Options { keys: keys.clone(), ..options })
 }
 
 /// Kept beside the zone: a resumed run validates from it.
@@ -183,11 +194,34 @@ pub fn sweep(dir: &Path) {
     }
 }
 
+/// Refuses to write on once the run is to stop: a zone of millions takes minutes.
+struct Heeding<'a, W> {
+    out: W,
+    stop: &'a AtomicBool,
+}
+
+impl<W: Write> Write for Heeding<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(std::io::Error::other("the run was stopped")),
+            false => self.out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// Writes a file aside and renames it into place.
-fn write_aside<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T, Error>) -> Result<T, Error> {
+fn write_aside<T>(
+    path: &Path,
+    stop: &AtomicBool,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Error>,
+) -> Result<T, Error> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut aside = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(path))?;
-    let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
+    let mut out = BufWriter::with_capacity(1 << 20, Heeding { out: aside.as_file_mut(), stop });
     let value = write(&mut out).map_err(|error| with_path(path, error))?;
     out.flush().map_err(Error::io(path))?;
     drop(out);

@@ -20,7 +20,9 @@ pub(crate) struct Key {
     pub signed: bool,
     /// Queries per second, as written; none for a peak.
     pub rate: Option<String>,
-    /// `latency`, `peak`, `memory` or `load`.
+    /// Updates of the zone per second, as written; none where it does not change at a rate.
+    pub updates: Option<String>,
+    /// `latency`, `peak`, `memory` …
     pub measure: String,
     /// The traffic, where the experiment has several.
     pub variant: Option<String>,
@@ -46,6 +48,7 @@ impl Key {
             // `no`, or how: `yes RSASHA256`, `rzaia`, an algorithm.
             signed: trial.param("signed").is_some_and(|s| !s.is_empty() && s != "no"),
             rate: (measure == "latency").then(|| param("rate")),
+            updates: trial.param("updates").map(str::to_owned),
             measure: measure.to_owned(),
             variant: trial.param("variant").map(str::to_owned),
         }
@@ -58,17 +61,21 @@ impl Key {
 
     /// What stands beside the server in a table: the zone's type, and the traffic.
     pub fn row(&self) -> String {
-        match &self.variant {
-            Some(variant) => format!("{}, {variant}", self.family),
-            None => self.family.clone(),
-        }
+        let parts = self.variant.clone().into_iter().chain(self.changes());
+        parts.fold(self.family.clone(), |row, part| format!("{row}, {part}"))
     }
 
     /// The zone's type and size: `U-4-DS0, 10K`.
     pub fn zone(&self) -> String {
         let size = self.size.map_or_else(String::new, |size| format!(", {}", units::short(size)));
         let variant = self.variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
-        format!("{}{size}{variant}", self.family)
+        let changes = self.changes().map_or_else(String::new, |text| format!(" under {text}"));
+        format!("{}{size}{variant}{changes}", self.family)
+    }
+
+    /// How fast the zone changes, in words.
+    fn changes(&self) -> Option<String> {
+        self.updates.as_ref().map(|rate| format!("{rate} updates/s"))
     }
 }
 

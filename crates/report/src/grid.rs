@@ -1,7 +1,7 @@
 //! The tables of a report: server × zone type down, zone size across, a cell each.
 
 use crate::cells::{self, Cell, Figure, Key, Run, State};
-use crate::{answers, capacity, costs, format, throughput};
+use crate::{answers, capacity, changes, costs, format, throughput};
 use measure::units;
 use results::published::{self, Relation, Table};
 
@@ -115,14 +115,8 @@ pub(crate) fn grid(
     let mut sizes: Vec<Option<u64>> = kept.iter().map(|c| c.key.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let mut zones: Vec<String> = Vec::new();
-    for cell in &kept {
-        if !zones.contains(&cell.key.row()) {
-            zones.push(cell.key.row());
-        }
-    }
     let mut rows = Vec::new();
-    for zone in zones {
+    for zone in cells::distinct(kept.iter().copied(), |c| c.key.row()) {
         for server in &run.servers {
             let of_row = |c: &&&Cell| c.key.row() == zone && c.key.server == *server;
             if kept.iter().filter(of_row).count() == 0 {
@@ -191,6 +185,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     }
     all.extend(throughput::throughput_grid(run));
     all.extend(peak_grid(run));
+    all.extend(changes::grids(run));
     all.extend(answers::grids(run));
     all.extend(capacity::grid(run));
     all.extend(costs::grids(run));

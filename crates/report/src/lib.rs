@@ -8,6 +8,7 @@ mod answers;
 mod appendix;
 mod capacity;
 mod cells;
+mod changes;
 mod churn;
 pub mod compare;
 mod costs;

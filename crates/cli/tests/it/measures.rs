@@ -40,7 +40,7 @@ changes = { background = 0.5, do = 1.0, edns = 1.0 }
 "#;
 
 /// Runs an experiment; its trials as events.
-fn done(file: &str, dir: &str) -> Vec<Value> {
+pub fn done(file: &str, dir: &str) -> Vec<Value> {
     let ran = output(&["experiment", "run", file, "-o", dir, "--events"]);
     // A busy machine may leave trials invalid (3); none may fail.
     assert!(matches!(ran.status.code(), Some(0 | 3)), "{}\n{}", stderr(&ran), stdout(&ran));
@@ -50,7 +50,7 @@ fn done(file: &str, dir: &str) -> Vec<Value> {
 }
 
 /// A metric of such a trial.
-fn metric(event: &Value, name: &str) -> Option<f64> {
+pub fn metric(event: &Value, name: &str) -> Option<f64> {
     let all = event["metrics"].as_array().expect("metrics");
     all.iter().find(|m| m["name"] == name).and_then(|m| m["value"].as_f64())
 }

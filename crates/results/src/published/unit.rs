@@ -16,6 +16,8 @@ pub fn conversion(from: &str, to: &str) -> Option<f64> {
             "ms" => ("time", 1e-3),
             "s" => ("time", 1.0),
             "B" => ("data", 1.0),
+            // Of the traffic in RZAIA's chapter 5, which does not say whether it means 10⁶ or 2²⁰.
+            "MB" => ("data", 1e6),
             "GB" => ("data", (1u64 << 30) as f64),
             "kbit/s" => ("bandwidth", 1e3),
             "Mbit/s" => ("bandwidth", 1e6),
@@ -36,8 +38,9 @@ mod tests {
         assert_eq!(conversion("ms", "ns"), Some(1e6));
         assert_eq!(conversion("GB", "B"), Some(1_073_741_824.0));
         assert_eq!(conversion("Mbit/s", "kbit/s"), Some(1e3));
+        assert_eq!(conversion("MB", "B"), Some(1e6));
         assert_eq!(conversion("%", "%"), Some(1.0));
-        for (from, to) in [("MB", "B"), ("B", "s"), ("1/s", "1"), ("%", "1"), ("x", "y")] {
+        for (from, to) in [("kB", "B"), ("B", "s"), ("1/s", "1"), ("%", "1"), ("x", "y")] {
             assert_eq!(conversion(from, to), None, "{from} {to}");
         }
         // A row's own unit comes before its table's.

@@ -1,0 +1,90 @@
+//! Experiments in which zones change: updates to a primary, secondaries that follow, transfers, with real servers in a rack.
+
+use crate::measures::{done, metric};
+use crate::{has, write};
+
+/// What all of them have.
+const COMMON: &str = r#"
+title = "Of seconds"
+settle = "0s"
+attempts = 1
+
+[zone]
+families = ["U-4-DS0"]
+delegations = [300]
+validate = 0
+
+[latency]
+rates = [300]
+duration = "3s"
+warmup = "100ms"
+
+[updates]
+rates = [5]
+count = 50
+duration = "3s"
+marker = "500ms"
+"#;
+
+/// The trials of an experiment that begins with these lines.
+fn run(head: &str) -> Vec<serde_json::Value> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(&folder, "changes.toml", &format!("{head}{COMMON}"));
+    let dir = folder.path().join("run");
+    let all = done(&file, dir.to_str().expect("a path"));
+    assert!(all.iter().all(|e| e["error"].is_null()), "{all:?}");
+    all
+}
+
+#[test]
+fn updates_are_taken_and_counted() {
+    if !(has("named") && has("knotd")) {
+        return;
+    }
+    let all = run("name = \"taken\"\nmeasure = [\"update\"]\nservers = [\"bind\", \"knot\"]\n");
+    assert_eq!(all.len(), 2);
+    for event in &all {
+        assert_eq!(metric(event, "update_accepted"), Some(50.0), "{event}");
+        assert_eq!(metric(event, "update_lost"), Some(0.0));
+        assert!(metric(event, "update_accepted_ups") > Some(0.0));
+    }
+}
+
+#[test]
+fn secondaries_follow_while_queries_are_answered() {
+    if !(has("named") && has("knotd")) {
+        return;
+    }
+    let head = "name = \"followed\"\nmeasure = [\"lag\", \"latency\"]\nservers = [\"knot\"]\ndistribution = { primary = \"bind\", \
+                secondaries = 2, timers = \"tuned\" }\n";
+    let all = run(head);
+    assert_eq!(all.len(), 2);
+    for event in &all {
+        assert_eq!(event["params"]["updates"], "5", "{event}");
+        // Two secondaries, and a marker each half second for about three.
+        let seen = metric(event, "markers_seen").expect("markers");
+        assert!(seen >= 4.0, "{event}");
+        assert_eq!(metric(event, "markers_lost"), Some(0.0), "{event}");
+        assert!(metric(event, "lag_p50") > Some(0.0));
+        // Each version is carried by differences alone.
+        assert!(metric(event, "ixfr_transfers") >= Some(2.0), "{event}");
+        assert_eq!(metric(event, "axfr_transfers"), Some(0.0), "{event}");
+    }
+    assert!(all.iter().any(|e| metric(e, "answered").is_some_and(|n| n > 0.0)), "queries beside updates");
+}
+
+#[test]
+fn a_first_transfer_is_counted() {
+    if !(has("nsd") && has("knotd")) {
+        return;
+    }
+    let head = "name = \"carried\"\nmeasure = [\"transfer\"]\nservers = [\"nsd\"]\ndistribution = { secondaries = 1, others = \
+                [\"knot\"] }\n";
+    let all = run(head);
+    assert_eq!(all.len(), 1);
+    let of = |name: &str| metric(&all[0], name).unwrap_or_else(|| panic!("no {name}: {}", all[0]));
+    // Two octets of length before each message, and headers around all.
+    assert_eq!(of("transfer_tcp_bytes"), of("transfer_dns_bytes") + 2.0 * of("transfer_messages"));
+    assert!(of("transfer_bytes") > of("transfer_tcp_bytes"));
+    assert!(of("transfer_records") > 300.0);
+}

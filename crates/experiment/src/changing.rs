@@ -1,0 +1,329 @@
+//! A distribution at work: updates to its primary, each secondary watched for them, transfers captured.
+
+use crate::fleet::Fleet;
+use crate::run::START_DELAY;
+use crate::stage::Stage;
+use crate::trial::{Bench, PORT};
+use crate::{Error, Happening};
+use measure::clock::SECOND;
+use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason};
+use rack::{Capture, Captured, Role};
+use results::TrialRecord;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use server::Server;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use trace::transfers::Transfers;
+use update::generate;
+use update::send::{MarkerSpec, SendResult, SendSpec};
+use update::watch::{WatchResult, WatchSpec, Watched};
+use update::{Lags, lags};
+
+/// How long a role may take to be ready: a stream of updates is read first.
+const READY: Duration = Duration::from_secs(60);
+
+/// How long a role may take to tell its results once it was asked to.
+const RESULTS: Duration = Duration::from_secs(30);
+
+/// What an update may leave late at the 99th percentile: as well as a lag is known.
+const PACING_LIMIT: Nanos = update::watch::KNOWN_TO;
+
+/// What passes between servers: transfers, and what announces them (NOTIFY is opcode 4).
+pub const BETWEEN_SERVERS: &str = "tcp port 53 or (udp port 53 and udp[10] & 0x78 = 0x20)";
+
+/// Updates under way.
+pub struct Changing {
+    /// None: the zone stays as it is.
+    sender: Option<Role>,
+    watcher: Role,
+    capture: Capture,
+    file: PathBuf,
+    /// How long the last marker is waited for.
+    patience: Duration,
+}
+
+impl Stage<'_> {
+    /// Makes a stream of so many updates for the zone, or those of the experiment's series of zones.
+    fn stream(&self, count: u64) -> Result<PathBuf, Error> {
+        let (given, file) = (&self.bench.experiment.updates, self.dir.join("updates.txt"));
+        let (zone, batch) = (self.zone.file.clone(), given.batch);
+        let mut out = BufWriter::new(File::create(&file).map_err(Error::io(&file))?);
+        match given.series.as_slice() {
+            [] => {
+                let mix = given.mix()?;
+                let seed = self.zone.seed;
+                let spec = generate::Spec { zone, mix, count, batch, prerequisites: false, seed };
+                generate::generate(&spec, &mut out, &mut |_| {})?;
+            }
+            to => {
+                let spec = generate::SeriesSpec { zone, to: to.to_vec(), batch, prerequisites: false };
+                generate::series(&spec, &mut out, &mut |_| {})?;
+            }
+        }
+        out.flush().map_err(Error::io(&file))?;
+        Ok(file)
+    }
+
+    /// How long updates go on where nothing else is measured.
+    pub fn changes_for(&self) -> Result<Duration, Error> {
+        let e = self.bench.experiment;
+        Ok(Duration::from_nanos(e.duration("updates.duration", &e.updates.duration)?))
+    }
+
+    fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
+        let (bench, log) = (self.bench, self.dir.join(format!("{name}.log")));
+        let mut role =
+            Role::start(bench.launcher, &bench.generators[0], name, spec, bench.generator_cpus, &log)?;
+        role.ready(READY)?;
+        Ok(role)
+    }
+
+    /// What is sent at a primary.
+    fn sending(&self, fleet: &Fleet<'_>, count: u64, pace: Pace) -> Result<SendSpec, Error> {
+        let spec = SendSpec::new((fleet.primary().v4, PORT).into(), self.stream(count)?, pace);
+        Ok(SendSpec { key: Some(fleet.key.clone()), ..spec })
+    }
+
+    /// Begins to send updates at a rate (at 0 none), to watch all secondaries and to capture what passes between servers. Beside
+    /// another load they go on until they are ended.
+    ///
+    /// # Errors
+    /// Those of the roles and of the capture.
+    pub fn change(&self, fleet: &Fleet<'_>, rate: f64, alone: bool) -> Result<Changing, Error> {
+        let (bench, e) = (self.bench, self.bench.experiment);
+        let file = self.dir.join("transfers.pcap");
+        let said = self.dir.join("tcpdump.log");
+        let capture = Capture::start(
+            bench.launcher,
+            fleet.primary(),
+            BETWEEN_SERVERS,
+            bench.server_cpus,
+            &file,
+            &said,
+        )?;
+        let named = |(name, address): (String, _)| Watched { name, address };
+        let servers = fleet.secondaries().into_iter().map(named).collect();
+        let mut watch = WatchSpec::new(servers, &self.zone.origin);
+        watch.interval = e.duration("updates.interval", &e.updates.interval)?;
+        let mut roles = vec![self.role("watch", &watch)?];
+        if rate > 0.0 {
+            // A load beside it may go on for longer than the updates alone would.
+            let given = self.changes_for()?.as_nanos() as Nanos;
+            let longest = if alone { given } else { 10 * given };
+            let count = (rate * longest as f64 / SECOND as f64).ceil() as u64 + 1;
+            let pace = Pace::Open(Arrivals::Fixed { rate: rate / f64::from(e.updates.batch) });
+            let every = e.duration("updates.marker", &e.updates.marker)?;
+            let spec = SendSpec {
+                marker: Some(MarkerSpec { name: None, every, first: 1 }),
+                duration: Some(longest),
+                // Lags count from the sending itself, and updates are few.
+                pacing_limit: PACING_LIMIT,
+                ..self.sending(fleet, count, pace)?
+            };
+            roles.push(self.role("update", &spec)?);
+        }
+        let at = measure::clock::wall() + START_DELAY;
+        for role in &mut roles {
+            role.start_at(at)?;
+        }
+        let sender = (roles.len() > 1).then(|| roles.pop()).flatten();
+        let watcher = roles.pop().expect("it was just started");
+        let patience = Duration::from_nanos(e.duration("updates.patience", &e.updates.patience)?);
+        Ok(Changing { sender, watcher, capture, file, patience })
+    }
+
+    /// ISC 6.3.2: so many updates as fast as they are acknowledged.
+    pub fn updates_taken(
+        &self,
+        fleet: &Fleet<'_>,
+        server: &mut Server<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let given = &self.bench.experiment.updates;
+        let spec = self.sending(fleet, given.count, Pace::Closed { window: given.window })?;
+        let mut role = self.role("update", &spec)?;
+        let mut sampling = crate::sampling::Sampling::start(self.bench, server.pids(), vec![role.pid()]);
+        role.start_at(measure::clock::wall() + START_DELAY)?;
+        let result: SendResult = loop {
+            match role.next(Duration::from_millis(100))? {
+                Some(Event::Progress { second, values }) => {
+                    let second = second as u32;
+                    record.series.extend(crate::sampling::rows(second, &values));
+                    record.series.extend(sampling.rows(second));
+                    tell(Happening::Second { text: progress(&values) });
+                }
+                Some(Event::Done { result }) => break read(result)?,
+                Some(_) => {}
+                None => {
+                    server.alive()?;
+                    self.bench.goes_on()?;
+                }
+            }
+        };
+        record.outcome.metrics.extend(sampling.drops());
+        record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
+        sent(&result, &mut record.outcome);
+        Ok(())
+    }
+}
+
+impl Changing {
+    /// Ends the updates, waits until each secondary has shown the last of them, and adds what came of it to the record.
+    pub fn end(
+        mut self,
+        bench: &Bench<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let result: Option<SendResult> = self.sender.map(finish).transpose()?;
+        let last = result
+            .iter()
+            .flat_map(|r| &r.markers)
+            .filter(|m| m.acknowledged.is_some())
+            .map(|m| m.number)
+            .max();
+        let until = Instant::now() + self.patience;
+        while let (Some(last), true) = (last, Instant::now() < until) {
+            bench.goes_on()?;
+            if let Some(Event::Progress { values, .. }) = self.watcher.next(Duration::from_millis(200))? {
+                let newest: Vec<u64> = newest(&values);
+                let missing = newest.iter().filter(|n| **n < last).count();
+                if missing == 0 {
+                    break;
+                }
+                tell(Happening::Second {
+                    text: format!("{missing} secondaries have not shown the last update yet"),
+                });
+            }
+        }
+        let watched: WatchResult = finish(self.watcher)?;
+        let captured = self.capture.finish()?;
+        let found = trace::transfers::collect(&[self.file], &[PORT], 1, &mut |_| {})?;
+        let updates = result.as_ref().map_or(0, |r| r.accepted);
+        if let Some(result) = &result {
+            sent(result, &mut record.outcome);
+            lagged(&lags(&taken(result), |marker| marker.sent, &watched), &mut record.outcome);
+        }
+        seen(&watched, &mut record.outcome);
+        carried(&found, &captured, updates, &mut record.outcome);
+        Ok(())
+    }
+}
+
+/// Asks a role to stop, and takes what it says at last.
+fn finish<T: DeserializeOwned>(mut role: Role) -> Result<T, Error> {
+    role.stop();
+    let until = Instant::now() + RESULTS;
+    while Instant::now() < until {
+        if let Some(Event::Done { result }) = role.next(Duration::from_millis(200))? {
+            return read(result);
+        }
+    }
+    Err(Error::Machine("a role does not end".into()))
+}
+
+fn read<T: DeserializeOwned>(result: Value) -> Result<T, Error> {
+    serde_json::from_value(result)
+        .map_err(|e| Error::Machine(format!("a role's result is not of this version of dnsrack: {e}")))
+}
+
+/// A second of sending, in words.
+fn progress(values: &Value) -> String {
+    let of = |name: &str| values[name].as_f64().unwrap_or(0.0);
+    format!("{:.0} updates accepted/s, p99 {:.1} ms", of("accepted_ups"), of("latency_p99") / 1e3)
+}
+
+/// The newest marker of each server that is watched.
+fn newest(values: &Value) -> Vec<u64> {
+    let servers = values["servers"].as_array().into_iter().flatten();
+    servers.map(|server| server["marker"].as_u64().unwrap_or(0)).collect()
+}
+
+/// The markers that a server took.
+fn taken(result: &SendResult) -> Vec<update::Marker> {
+    result.markers.iter().filter(|m| m.rcode.as_deref() == Some("NOERROR")).cloned().collect()
+}
+
+/// What became of the updates; names begin with `update_`, as a load's own figures may stand beside them.
+fn sent(result: &SendResult, outcome: &mut Outcome) {
+    let Outcome { metrics, histograms, validity } = result.outcome();
+    let named = |name: String| format!("update_{name}");
+    outcome.metrics.extend(metrics.into_iter().map(|m| Metric { name: named(m.name), ..m }));
+    outcome.histograms.extend(histograms.into_iter().map(|h| Named::new(named(h.name), h.value)));
+    // We end it ourselves, where it goes on beside a load.
+    let mut validity = validity;
+    validity.warnings.retain(|reason| reason.code != "cut_short");
+    outcome.validity.merge(validity);
+}
+
+/// Lags over all secondaries, and of each.
+fn lagged(all: &[Lags], outcome: &mut Outcome) {
+    let mut together = Histogram::default();
+    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    let sum = |of: fn(&Lags) -> u64| all.iter().map(of).sum::<u64>() as f64;
+    add("markers_seen", "1", sum(|l| l.seen));
+    add("markers_coalesced", "1", sum(|l| l.coalesced));
+    add("markers_lost", "1", sum(|l| l.lost));
+    add("markers_cut_off", "1", sum(|l| l.cut_off));
+    add("markers_uncertain", "1", sum(|l| l.uncertain));
+    add("lag_error_max", "us", all.iter().map(|l| l.error_max).max().unwrap_or(0) as f64 / 1e3);
+    for one in all.iter().filter(|l| l.seen > 0) {
+        let name = one.name.replace('-', "_");
+        add(&format!("lag_{name}_p50"), "us", one.lag.quantile(0.5) as f64 / 1e3);
+        add(&format!("lag_{name}_max"), "us", one.greatest as f64 / 1e3);
+        together.merge(&one.lag);
+    }
+    if together.count() > 0 {
+        let named = Latency::of(&together).named();
+        outcome.metrics.extend(named.map(|(p, us)| Metric::new(format!("lag_{p}"), "us", us)));
+    }
+    outcome.histograms.push(Named::new("lag", together));
+}
+
+/// What the watcher says of itself, and of what went back.
+fn seen(watched: &WatchResult, outcome: &mut Outcome) {
+    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    let sum =
+        |of: fn(&update::watch::ServerResult) -> u64| watched.servers.iter().map(of).sum::<u64>() as f64;
+    add("serial_went_back", "1", sum(|s| s.serial_went_back));
+    add("marker_went_back", "1", sum(|s| s.marker_went_back));
+    add("watch_qps_per_server", "1/s", watched.own.qps_per_server);
+    add("watch_lost", "1", watched.own.lost as f64);
+    add("watch_cpu", "%", watched.own.cpu * 100.0);
+    outcome.validity.merge(watched.validity.clone());
+}
+
+/// What passed between the primary and its secondaries.
+fn carried(found: &Transfers, captured: &Captured, updates: u64, outcome: &mut Outcome) {
+    use wire::transfer::Kind;
+    let of = |kind: Kind| found.transfers.iter().filter(move |t| t.kind == Some(kind));
+    let whole = of(Kind::Axfr).count() + of(Kind::AxfrForIxfr).count();
+    let bytes: u64 = found.transfers.iter().filter_map(|t| Some(t.ip_bytes? / t.on_connection.max(1))).sum();
+    let versions: u64 = of(Kind::Ixfr).map(|t| t.deltas).sum();
+    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    add("ixfr_transfers", "1", of(Kind::Ixfr).count() as f64);
+    add("axfr_transfers", "1", whole as f64);
+    add("axfr_instead_of_ixfr", "1", of(Kind::AxfrForIxfr).count() as f64);
+    add("transfers_broken", "1", found.transfers.iter().filter(|t| !t.complete).count() as f64);
+    add("transfer_bytes", "B", bytes as f64);
+    add("notifies", "1", found.notifies.len() as f64);
+    if of(Kind::Ixfr).count() > 0 {
+        add("versions_per_transfer", "1", versions as f64 / of(Kind::Ixfr).count() as f64);
+    }
+    if updates > 0 {
+        add("transfer_bytes_per_update", "B", bytes as f64 / updates as f64);
+    }
+    if captured.dropped > 0 || found.holes > 0 {
+        outcome.validity.warn(Reason::new(
+            "capture_incomplete",
+            format!(
+                "the capture at the primary lacks {} packets and has {} holes: transfers and their bytes are more than it says",
+                captured.dropped, found.holes
+            ),
+        ));
+    }
+}

@@ -1,0 +1,175 @@
+//! The servers of a distribution: a primary and its secondaries, of which one is measured.
+
+use crate::trial::{self, Bench};
+use crate::updating::Distribution as Plan;
+use crate::zones::Prepared;
+use crate::{Error, Trial};
+use measure::Metric;
+use rack::Host;
+use server::{Distribution, Server, ServerSpec, TsigKey};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Names of the hosts of a distribution beside that of the server measured, in the order of their part: the primary's first.
+pub fn hosts(plan: &Plan) -> Vec<String> {
+    let first = if plan.primary.is_some() { 2 } else { 1 };
+    let primary = plan.primary.iter().map(|_| "primary".to_owned());
+    primary.chain((first..=plan.secondaries).map(|n| format!("secondary-{n}"))).collect()
+}
+
+/// What all servers of one trial have in common.
+pub struct Fleet<'a> {
+    bench: &'a Bench<'a>,
+    plan: &'a Plan,
+    zone: &'a Prepared,
+    dir: &'a Path,
+    /// Made for this trial alone.
+    pub key: update::Key,
+    patience: Duration,
+    keys: Option<PathBuf>,
+}
+
+/// The servers beside the one that is measured.
+#[derive(Default)]
+pub struct Others<'a> {
+    /// Where the server measured is a secondary.
+    pub primary: Option<Server<'a>>,
+    /// In order.
+    pub secondaries: Vec<Server<'a>>,
+}
+
+impl<'a> Fleet<'a> {
+    /// A distribution whose servers write into folders of `dir`.
+    ///
+    /// # Errors
+    /// [`Error::Update`] where no key can be made.
+    pub fn new(
+        bench: &'a Bench<'a>,
+        trial: &Trial,
+        zone: &'a Prepared,
+        dir: &'a Path,
+    ) -> Result<Self, Error> {
+        let plan = bench.experiment.distribution_of(trial.variant.as_deref());
+        let patience = trial::patience(bench.experiment, zone)?;
+        let key = update::Key::random("rack")?;
+        Ok(Self { bench, plan, zone, dir, key, patience, keys: zone.keys.clone() })
+    }
+
+    fn secret(&self) -> TsigKey {
+        TsigKey { name: self.key.name.clone(), secret: self.key.secret.clone() }
+    }
+
+    /// The addresses of the secondaries, that of the server measured first where it is one.
+    pub fn secondaries(&self) -> Vec<(String, SocketAddr)> {
+        let measured = self.plan.primary.as_ref().map(|_| self.bench.server);
+        let hosts = measured.into_iter().chain(self.bench.peers.iter().filter(|h| h.name != "primary"));
+        hosts.take(self.plan.secondaries as usize).map(|h| (h.name.clone(), address(h))).collect()
+    }
+
+    /// Where the primary is.
+    pub fn primary(&self) -> &'a Host {
+        match self.plan.primary {
+            Some(_) => self.bench.peers.iter().find(|h| h.name == "primary").expect("the rack has one"),
+            None => self.bench.server,
+        }
+    }
+
+    /// What the primary does, or the secondary at this place.
+    fn part(&self, secondary: Option<usize>) -> Distribution {
+        let plan = self.plan;
+        let all: Vec<SocketAddr> = self.secondaries().into_iter().map(|(_, at)| at).collect();
+        let direct = all.len() - (plan.chained as usize).min(all.len());
+        let mut part = Distribution {
+            ixfr: plan.ixfr,
+            timers: plan.timers.into(),
+            journal: plan.journal,
+            ..Distribution::new(self.secret())
+        };
+        match secondary {
+            None => {
+                part.secondaries = all[..direct].to_vec();
+                part.updates = true;
+                part.keys.clone_from(&self.keys);
+            }
+            Some(n) => {
+                part.dump = plan.dump;
+                part.primaries = vec![if n < direct { address(self.primary()) } else { all[0] }];
+                if n == 0 {
+                    part.secondaries = all[direct..].to_vec();
+                }
+            }
+        }
+        part
+    }
+
+    /// The part of the server that is measured.
+    pub fn measured(&self) -> Distribution {
+        self.part(self.plan.primary.as_ref().map(|_| 0))
+    }
+
+    /// Starts the primary, where that is not the server measured, and waits until it serves the zone.
+    ///
+    /// # Errors
+    /// Those of its start.
+    pub fn start_primary(&self) -> Result<Option<Server<'a>>, Error> {
+        let Some(label) = &self.plan.primary else { return Ok(None) };
+        let mut server = self.start(label, self.primary(), self.part(None))?;
+        server.ready(&self.zone.probe, self.patience)?;
+        Ok(Some(server))
+    }
+
+    /// Starts the secondaries that are not measured, and waits until all serve the zone.
+    ///
+    /// # Errors
+    /// Those of a start.
+    pub fn start_secondaries(&self, measured: &str) -> Result<Vec<Server<'a>>, Error> {
+        let first = usize::from(self.plan.primary.is_some());
+        let mut servers = Vec::new();
+        for n in first..self.plan.secondaries as usize {
+            let host = &self.bench.peers.iter().filter(|h| h.name != "primary").nth(n - first);
+            let host = host.expect("the rack has as many hosts");
+            let others = &self.plan.others;
+            let label = if others.is_empty() { measured } else { &others[(n - first) % others.len()] };
+            servers.push(self.start(label, host, self.part(Some(n)))?);
+            self.bench.goes_on()?;
+        }
+        for server in &mut servers {
+            server.ready(&self.zone.probe, self.patience)?;
+        }
+        Ok(servers)
+    }
+
+    fn start(&self, label: &str, host: &'a Host, part: Distribution) -> Result<Server<'a>, Error> {
+        let mut part = part;
+        if !server::driver(self.bench.experiment.kind(label)?).can().update {
+            part.updates = false;
+        }
+        let spec =
+            ServerSpec { distribution: Some(part), ..trial::server_spec(self.bench, label, self.zone)? };
+        let dir = self.dir.join(&host.name);
+        Ok(server::start(self.bench.launcher, host, &spec, &dir)?.heeding(self.bench.stop))
+    }
+}
+
+impl Others<'_> {
+    /// What all of them take of memory together.
+    pub fn memory(&self) -> Vec<Metric> {
+        let pids: Vec<u32> = self.primary.iter().chain(&self.secondaries).flat_map(Server::pids).collect();
+        let memory = crate::sampling::memory(&pids);
+        memory.into_iter().map(|m| Metric { name: m.name.replace("server_", "others_"), ..m }).collect()
+    }
+
+    /// Stops them; that one had died is an error.
+    pub fn stop(self) -> Result<(), Error> {
+        for server in self.secondaries.into_iter().chain(self.primary) {
+            server.stop()?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a server of a distribution answers.
+fn address(host: &Host) -> SocketAddr {
+    SocketAddr::new(host.v4.into(), trial::PORT)
+}

@@ -1,0 +1,171 @@
+//! Zones that change: how fast a primary takes updates, how soon secondaries serve them, what transfers carry.
+
+use crate::cells::{Cell, Figure, Key, Run};
+use crate::format;
+use crate::grid::{Beside, Grid, Shown, beside, grid, of_cell, repeats, software};
+use results::published;
+
+/// All grids of changes, where the run has their figures.
+pub(crate) fn grids(run: &Run) -> Vec<Grid> {
+    let mut all = Vec::new();
+    all.extend(updates(run));
+    all.extend(lag(run));
+    all.extend(carried(run));
+    all.extend(transfer(run));
+    all.extend(transfer_time(run));
+    all
+}
+
+fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
+    None
+}
+
+/// The median of a latency in microseconds, as text.
+fn us(f: &Figure) -> String {
+    format::latency(f.value * 1e3)
+}
+
+/// A rate of whole updates, with a digit where there are few.
+fn per_second(value: f64) -> String {
+    if value < 100.0 { format!("{value:.1}/s") } else { format::rate(value) }
+}
+
+fn updates(run: &Run) -> Option<Grid> {
+    let window = run.planned("updates.window").unwrap_or_default();
+    let about = format!(
+        "Updates acknowledged with NOERROR over the time from the first to the last, {window} waiting at once; an acknowledgement may \
+         follow a sync of the disk alone (RFC 2136, section 3.5); {}.",
+        repeats(run, "update")
+    );
+    let table = published::find("isc-6.3.2").filter(|t| run.wants(&t.id));
+    grid(
+        run,
+        ("updates", "Dynamic updates taken per second".into(), about),
+        |c| c.key.is("update"),
+        |key, measured| {
+            let (table, column) = (
+                table?,
+                match key.family.as_str() {
+                    "COM#1/2" => "COM 1st half",
+                    "COM#2/2" => "COM 2nd half",
+                    _ => return None,
+                },
+            );
+            let row = ["FreeBSD-7-RC2"];
+            if key.kind != "bind" || key.signed {
+                return None;
+            }
+            of_cell(table, &row, table.cell(&row, column)?, measured, "1/s")
+        },
+        |c| {
+            let f = c.metric("update_accepted_ups")?;
+            let text = per_second(f.value);
+            let range = |a: f64, b: f64| format!("{}–{}", per_second(a), per_second(b));
+            let mut details: Vec<String> = f.interval_text(&text, range).into_iter().collect();
+            if let (Some(p50), Some(p99)) = (c.metric("update_latency_p50"), c.metric("update_latency_p99")) {
+                details.push(format!("answered after {}, p99 {}", us(&p50), us(&p99)));
+            }
+            details.extend(refused(c));
+            Some(Shown { text, details, compare: Some(f.value) })
+        },
+    )
+}
+
+/// Updates that were not taken, in words.
+fn refused(cell: &Cell) -> Option<String> {
+    let of = |name: &str| cell.metric(name).map_or(0.0, |f| f.value);
+    let (refused, lost) = (of("update_acknowledged") - of("update_accepted"), of("update_lost"));
+    (refused + lost > 0.0).then(|| format!("{refused:.0} refused, {lost:.0} without an answer"))
+}
+
+fn lag(run: &Run) -> Option<Grid> {
+    let about = "From the sending of an update to the first answer that shows it, at the median over all secondaries and marker updates; \
+                 below, the slowest 1 % and the slowest of all. A marker that had not come when the trial ended is lost.";
+    grid(
+        run,
+        ("lag", "Lag of secondaries".into(), about.into()),
+        |c| c.metric("lag_p50").is_some(),
+        nothing,
+        |c| {
+            let f = c.metric("lag_p50")?;
+            let mut details = Vec::new();
+            if let (Some(p99), Some(max)) = (c.metric("lag_p99"), c.metric("lag_max")) {
+                details.push(format!("p99 {}, at most {}", us(&p99), us(&max)));
+            }
+            if let Some(lost) = c.metric("markers_lost").filter(|f| f.value > 0.0) {
+                details.push(format!("{:.0} of them lost", lost.value));
+            }
+            if let Some(back) = c.metric("serial_went_back").filter(|f| f.value > 0.0) {
+                details.push(format!("{:.0} times an older serial", back.value));
+            }
+            Some(Shown { text: us(&f), details, compare: None })
+        },
+    )
+}
+
+/// What carried the changes.
+fn carried(run: &Run) -> Option<Grid> {
+    let about = "Octets between the primary and its secondaries for each update that was taken, TCP and IP headers included and Ethernet's \
+                 not (as RZAIA counted); below, incremental transfers and whole ones, and changes of the serial that went with one transfer.";
+    grid(
+        run,
+        ("carried", "What carried the updates".into(), about.into()),
+        |c| c.metric("transfer_bytes_per_update").is_some(),
+        nothing,
+        |c| {
+            let f = c.metric("transfer_bytes_per_update")?;
+            let of = |name: &str| c.metric(name).map_or(0.0, |f| f.value);
+            let mut details =
+                vec![format!("{:.0} IXFR, {:.0} AXFR", of("ixfr_transfers"), of("axfr_transfers"))];
+            details
+                .extend(c.metric("versions_per_transfer").map(|f| format!("{:.1} versions each", f.value)));
+            Some(Shown { text: format::value(f.value, "B"), details, compare: None })
+        },
+    )
+}
+
+fn transfer(run: &Run) -> Option<Grid> {
+    let about = "All packets of the connection, both ways, without Ethernet headers (as RZAIA counted them, which does not say whether the \
+                 secondary's acknowledgements are among them); below, DNS messages alone, and how all this lies to the zone file.";
+    let table = published::find("rzaia-5.1").filter(|t| run.wants(&t.id));
+    let heading = |key: &Key| {
+        let to = key.variant.as_deref()?.strip_prefix("to ")?;
+        Some(vec![software(&key.kind)?.to_owned(), software(to)?.to_owned(), key.family.clone()])
+    };
+    grid(
+        run,
+        ("transfer", "Octets of a whole transfer".into(), about.into()),
+        |c| c.key.is("transfer"),
+        |key, measured| beside(table, key, heading, measured, "B"),
+        |c| {
+            let f = c.metric("transfer_bytes")?;
+            let mut details = Vec::new();
+            details
+                .extend(c.metric("transfer_dns_bytes").map(|f| format!("DNS {}", format::memory(f.value))));
+            details.extend(
+                c.metric("transfer_to_file").map(|f| format!("{} of the file", format::percent(f.value))),
+            );
+            Some(Shown { text: format::memory(f.value), details, compare: Some(f.value) })
+        },
+    )
+}
+
+fn transfer_time(run: &Run) -> Option<Grid> {
+    let about = "From the question for the zone to the last message of it; below, from the secondary's start to its first right answer.";
+    grid(
+        run,
+        ("transfer-time", "Time of a whole transfer".into(), about.into()),
+        |c| c.key.is("transfer"),
+        nothing,
+        |c| {
+            let f = c.metric("transfer_seconds")?;
+            let served =
+                c.metric("transfer_served").map(|f| format!("served after {}", format::seconds(f.value)));
+            Some(Shown {
+                text: format::seconds(f.value),
+                details: served.into_iter().collect(),
+                compare: None,
+            })
+        },
+    )
+}
