@@ -202,7 +202,7 @@ impl Changing {
         }
         let watched: WatchResult = finish(self.watcher)?;
         let captured = self.capture.finish()?;
-        let found = trace::transfers::collect(&[self.file], &[PORT], 1, &mut |_| {})?;
+        let found = trace::transfers::collect(std::slice::from_ref(&self.file), &[PORT], 1, &mut |_| {})?;
         let updates = result.as_ref().map_or(0, |r| r.accepted);
         if let Some(result) = &result {
             sent(result, &mut record.outcome);

@@ -53,7 +53,7 @@ impl Stage<'_> {
         tell(Happening::Ready { seconds: served.as_secs_f64() });
         let captured = capture.finish()?;
         record.params.push(("version".into(), server.version().into()));
-        let found = transfers::collect(&[file.clone()], &[trial::PORT], 1, &mut |_| {})?;
+        let found = transfers::collect(std::slice::from_ref(&file), &[trial::PORT], 1, &mut |_| {})?;
         std::fs::remove_file(&file).map_err(Error::io(&file))?;
         let whole = |t: &&ZoneTransfer| t.complete && t.records > 2;
         let metrics = &mut record.outcome.metrics;
