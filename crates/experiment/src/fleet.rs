@@ -6,7 +6,7 @@ use crate::zones::Prepared;
 use crate::{Error, Trial};
 use measure::Metric;
 use rack::Host;
-use server::{Distribution, Server, ServerSpec, TsigKey};
+use server::{Distribution, Server, TsigKey};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -75,8 +75,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// What the primary does, or the secondary at this place.
-    fn part(&self, secondary: Option<usize>) -> Distribution {
+    /// What the primary does, or the secondary at this place, where that is a server of this kind.
+    fn part(&self, kind: server::Kind, secondary: Option<usize>) -> Distribution {
         let plan = self.plan;
         let all: Vec<SocketAddr> = self.secondaries().into_iter().map(|(_, at)| at).collect();
         let direct = all.len() - (plan.chained as usize).min(all.len());
@@ -89,7 +89,7 @@ impl<'a> Fleet<'a> {
         match secondary {
             None => {
                 part.secondaries = all[..direct].to_vec();
-                part.updates = true;
+                part.updates = server::driver(kind).can().update;
                 part.keys.clone_from(&self.keys);
             }
             Some(n) => {
@@ -104,8 +104,8 @@ impl<'a> Fleet<'a> {
     }
 
     /// The part of the server that is measured.
-    pub fn measured(&self) -> Distribution {
-        self.part(self.plan.primary.as_ref().map(|_| 0))
+    pub fn measured(&self, kind: server::Kind) -> Distribution {
+        self.part(kind, self.plan.primary.as_ref().map(|_| 0))
     }
 
     /// Starts the primary, where that is not the server measured, and waits until it serves the zone.
@@ -114,7 +114,7 @@ impl<'a> Fleet<'a> {
     /// Those of its start.
     pub fn start_primary(&self) -> Result<Option<Server<'a>>, Error> {
         let Some(label) = &self.plan.primary else { return Ok(None) };
-        let mut server = self.start(label, self.primary(), self.part(None))?;
+        let mut server = self.start(label, self.primary(), None)?;
         server.ready(&self.zone.probe, self.patience)?;
         Ok(Some(server))
     }
@@ -131,7 +131,7 @@ impl<'a> Fleet<'a> {
             let host = host.expect("the rack has as many hosts");
             let others = &self.plan.others;
             let label = if others.is_empty() { measured } else { &others[(n - first) % others.len()] };
-            servers.push(self.start(label, host, self.part(Some(n)))?);
+            servers.push(self.start(label, host, Some(n))?);
             self.bench.goes_on()?;
         }
         for server in &mut servers {
@@ -140,13 +140,9 @@ impl<'a> Fleet<'a> {
         Ok(servers)
     }
 
-    fn start(&self, label: &str, host: &'a Host, part: Distribution) -> Result<Server<'a>, Error> {
-        let mut part = part;
-        if !server::driver(self.bench.experiment.kind(label)?).can().update {
-            part.updates = false;
-        }
-        let spec =
-            ServerSpec { distribution: Some(part), ..trial::server_spec(self.bench, label, self.zone)? };
+    fn start(&self, label: &str, host: &'a Host, secondary: Option<usize>) -> Result<Server<'a>, Error> {
+        let mut spec = trial::server_spec(self.bench, label, self.zone)?;
+        spec.distribution = Some(self.part(spec.kind, secondary));
         let dir = self.dir.join(&host.name);
         Ok(server::start(self.bench.launcher, host, &spec, &dir)?.heeding(self.bench.stop))
     }

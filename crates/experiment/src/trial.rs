@@ -224,14 +224,14 @@ fn measure(
         false => None,
     };
     if let (Measure::Transfer, Some(fleet)) = (trial.measure, &fleet) {
-        spec.distribution = Some(fleet.measured());
+        spec.distribution = Some(fleet.measured(spec.kind));
         return Stage { bench, spec: &spec, zone, traffic, dir }.transfer(fleet, record, tell);
     }
     let mut others = Others::default();
     let mut folder = dir.to_owned();
     if let Some(fleet) = &fleet {
         others.primary = fleet.start_primary()?;
-        spec.distribution = Some(fleet.measured());
+        spec.distribution = Some(fleet.measured(spec.kind));
         // Its folder is one of several.
         folder = dir.join("server");
     }

@@ -195,6 +195,19 @@ impl Experiment {
                 return Err(self.refuse("distribution: an external server is not set up here"));
             }
         }
+        for d in self.distributions() {
+            let taken = match &d.primary {
+                Some(label) if self.measure.iter().any(|m| m.is_under_updates()) => vec![label],
+                None if self.measure.contains(&Measure::Update) => self.servers.iter().collect(),
+                _ => Vec::new(),
+            };
+            for label in taken {
+                let kind = self.kind(label)?;
+                if !server::driver(kind).can().update {
+                    return Err(self.refuse(format!("'{label}': {kind} takes no updates (RFC 2136)")));
+                }
+            }
+        }
         if !u.rates.iter().all(|r| r.is_finite() && (0.0..=1e6).contains(r)) || u.rates.is_empty() {
             return Err(self.refuse("updates.rates: updates per second, from 0 to 1M, at least one"));
         }

@@ -240,7 +240,9 @@ fn changes(part: Option<&Distribution>) -> String {
     let role = match (part.is_secondary(), part.secondaries.is_empty()) {
         (true, true) => "secondary=yes\n",
         (true, false) => "secondary=yes\nsecondary-do-renotify=yes\n",
-        (false, _) => "primary=yes\n",
+        (false, false) => "primary=yes\n",
+        // Else a thread that has nobody to tell writes into the database, and updates meet it locked.
+        (false, true) => "",
     };
     let cycle = if part.is_tuned() { "xfr-cycle-interval=1\n" } else { "" };
     format!(
