@@ -14,7 +14,7 @@ use serde_json::Value;
 use server::Server;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace::transfers::Transfers;
 use update::generate;
@@ -32,7 +32,7 @@ const RESULTS: Duration = Duration::from_secs(30);
 const PACING_LIMIT: Nanos = update::watch::KNOWN_TO;
 
 /// What passes between servers: transfers, and what announces them (NOTIFY is opcode 4).
-pub const BETWEEN_SERVERS: &str = "tcp port 53 or (udp port 53 and udp[10] & 0x78 = 0x20)";
+const BETWEEN_SERVERS: &str = "tcp port 53 or (udp port 53 and udp[10] & 0x78 = 0x20)";
 
 /// Updates under way.
 pub struct Changing {
@@ -87,23 +87,22 @@ impl Stage<'_> {
         Ok(SendSpec { key: Some(fleet.key.clone()), ..spec })
     }
 
+    /// Begins to capture at the primary what passes between servers.
+    pub fn between_servers(&self, fleet: &Fleet<'_>, file: &Path) -> Result<Capture, Error> {
+        let (bench, said) = (self.bench, self.dir.join("tcpdump.log"));
+        let cpus = bench.server_cpus;
+        Ok(Capture::start(bench.launcher, fleet.primary(), BETWEEN_SERVERS, cpus, file, &said)?)
+    }
+
     /// Begins to send updates at a rate (at 0 none), to watch all secondaries and to capture what passes between servers. Beside
     /// another load they go on until they are ended.
     ///
     /// # Errors
     /// Those of the roles and of the capture.
     pub fn change(&self, fleet: &Fleet<'_>, rate: f64, alone: bool) -> Result<Changing, Error> {
-        let (bench, e) = (self.bench, self.bench.experiment);
+        let e = self.bench.experiment;
         let file = self.dir.join("transfers.pcap");
-        let said = self.dir.join("tcpdump.log");
-        let capture = Capture::start(
-            bench.launcher,
-            fleet.primary(),
-            BETWEEN_SERVERS,
-            bench.server_cpus,
-            &file,
-            &said,
-        )?;
+        let capture = self.between_servers(fleet, &file)?;
         let named = |(name, address): (String, _)| Watched { name, address };
         let servers = fleet.secondaries().into_iter().map(named).collect();
         let mut watch = WatchSpec::new(servers, &self.zone.origin);

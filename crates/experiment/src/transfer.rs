@@ -1,12 +1,10 @@
 //! A secondary's first transfer of the whole zone (RZAIA 5.1).
 
-use crate::changing::BETWEEN_SERVERS;
 use crate::fleet::{Fleet, Others};
 use crate::stage::Stage;
 use crate::{Error, Happening, trial};
 use measure::clock::SECOND;
 use measure::{Metric, Reason};
-use rack::Capture;
 use results::TrialRecord;
 use std::time::Instant;
 use trace::transfers::{self, ZoneTransfer};
@@ -32,15 +30,7 @@ impl Stage<'_> {
         let mut others = Others { primary: fleet.start_primary()?, ..Others::default() };
         let early = if primary_is_measured { Some(start()?) } else { None };
         let file = self.dir.join("transfer.pcap");
-        let said = self.dir.join("tcpdump.log");
-        let capture = Capture::start(
-            bench.launcher,
-            fleet.primary(),
-            BETWEEN_SERVERS,
-            bench.server_cpus,
-            &file,
-            &said,
-        )?;
+        let capture = self.between_servers(fleet, &file)?;
         let began = Instant::now();
         let (server, ready) = match early {
             Some(early) => {
