@@ -105,7 +105,7 @@ mod tests {
             eprintln!("SKIPPED: AF_XDP needs root");
             return;
         }
-        let spec = CalibrateSpec { trial: SECOND / 20, budget: SECOND / 2, ..CalibrateSpec::default() };
+        let spec = CalibrateSpec { trial: SECOND / 4, budget: SECOND / 2, ..CalibrateSpec::default() };
         let (mut found, mut said) = (Vec::new(), 0);
         measure(&spec, &mut found, &AtomicBool::new(false), &mut |_| said += 1).unwrap();
         let ways: Vec<_> = found.iter().map(|c| (c.backend.as_str(), c.echo.as_str())).collect();
