@@ -20,6 +20,7 @@ mod recipe;
 pub mod room;
 mod run;
 mod sampling;
+mod sections;
 mod settle;
 mod stage;
 mod transfer;
@@ -28,10 +29,11 @@ mod updating;
 mod witness;
 mod zones;
 
-pub use file::{Experiment, Measure, Order, Server, Variant};
+pub use file::{Experiment, Measure, Order, Variant};
 pub use plan::{Trial, next_trial};
 pub use read::{CATALOGUE, Set, load, named};
 pub use run::{Happening, Options, Summary, run};
+pub use sections::Server;
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! One server on one zone, ready to be measured, and what a generator does to it.
 
-use crate::file::Traffic;
 use crate::run::START_DELAY;
 use crate::sampling::Sampling;
+use crate::sections::Traffic;
 use crate::trial::Bench;
 use crate::zones::Prepared;
 use crate::{Error, anchor};

@@ -1,0 +1,231 @@
+//! The sections of an experiment file, each with its defaults; those of zones that change are in `updating.rs`.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use traffic::Changes;
+
+/// How memory is looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Memory {
+    /// It has settled when it changed by less than 1 % for so long after the first right answer.
+    pub settle: String,
+    /// It is waited for at most so long.
+    pub patience: String,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { settle: "2s".into(), patience: "60s".into() }
+    }
+}
+
+/// How loading and reloading are watched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Load {
+    /// Queries per second from before the start to after the reload.
+    pub rate: f64,
+    /// Change the zone (serial and last record) and have it reloaded.
+    pub reload: bool,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self { rate: 500.0, reload: true }
+    }
+}
+
+/// Which zones are served: every family at every size, or the user's own file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Zone {
+    /// Families: RZAIA's `U-4-DS0` … `S-6-DS100`, of which S are signed, and others; `+nsec3`, `+opt-out`, `+signed`
+    /// say how one is signed, `#1/2` takes the first half of one.
+    pub families: Vec<String>,
+    /// Delegations of each.
+    pub delegations: Vec<u64>,
+    /// A zone file of one's own instead of families.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// How S families, and the zone file where `sign_file` says so, are signed: `rzaia` or an algorithm.
+    pub sign: String,
+    /// Sign the zone file first (any signatures in it are replaced).
+    pub sign_file: bool,
+    /// Ask `delv` to validate this many answers of each signed zone from its trust anchor.
+    pub validate: u32,
+    /// Keep the generated zones in the run directory when the run is done.
+    pub keep: bool,
+}
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self {
+            families: Vec::new(),
+            delegations: Vec::new(),
+            file: None,
+            sign: "rzaia".into(),
+            sign_file: false,
+            validate: 12,
+            keep: false,
+        }
+    }
+}
+
+/// Where the queries come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Traffic {
+    /// A built-in profile or a profile file, over the names of the zone served.
+    pub profile: String,
+    /// A query file (dnsperf's `name type` lines) instead of a profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queries: Option<PathBuf>,
+    /// A capture instead of a profile: its queries at their times, over the transports that they had. Rates are of no
+    /// effect on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
+    /// How much faster than captured.
+    pub speed: f64,
+    /// What is otherwise than the profile says.
+    pub changes: Changes,
+    /// `udp`; `udp+tcp`: truncated answers are asked again; `tcp`.
+    pub transport: load::Transport,
+    /// The share of truncated answers that is asked again; the profile's, or 1, where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<f64>,
+    /// Hosts that ask together, each an equal part.
+    pub generators: u32,
+    /// Addresses of the server at which they ask, in turn.
+    pub addresses: u32,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Self {
+            profile: "rzaia".into(),
+            queries: None,
+            trace: None,
+            speed: 1.0,
+            changes: Changes::default(),
+            transport: load::Transport::Udp,
+            retry: None,
+            generators: 1,
+            addresses: 1,
+        }
+    }
+}
+
+/// A trial at a fixed rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Latency {
+    /// Queries per second; a trial each.
+    pub rates: Vec<f64>,
+    /// Length of the measured part: `60s`.
+    pub duration: String,
+    /// Offered before it, and not recorded.
+    pub warmup: String,
+    /// An answer after it is late, and counts as lost.
+    pub deadline: String,
+    /// What a query may leave late at the 99th percentile in a valid trial: more than usual where answers are counted
+    /// rather than timed.
+    pub pacing: String,
+    /// Capture at the server's end of the link as well, as RZAIA's monitor host did, and say what that saw: how many
+    /// queries, and from each to its answer how long. The capture takes time of the server's cores that nobody wants.
+    pub witness: bool,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            rates: vec![5000.0],
+            duration: "60s".into(),
+            warmup: "1s".into(),
+            deadline: "4s".into(),
+            pacing: "100us".into(),
+            witness: false,
+        }
+    }
+}
+
+/// A trial with a closed window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Throughput {
+    /// Queries of each generator that wait for their answers: 20 were queryperf's default.
+    pub window: u32,
+    /// Length of the measured part.
+    pub duration: String,
+    /// Offered before it, and not recorded.
+    pub warmup: String,
+    /// A query without an answer after it is lost, and the next takes its place.
+    pub deadline: String,
+}
+
+impl Default for Throughput {
+    fn default() -> Self {
+        Self { window: 20, duration: "60s".into(), warmup: "1s".into(), deadline: "5s".into() }
+    }
+}
+
+/// A search for the highest rate (RFC 9971).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Peak {
+    /// The goal's loss ratio.
+    pub loss: f64,
+    /// Length of the goal's trials.
+    pub trial: String,
+    /// How much trial time must speak for a bound.
+    pub duration_sum: String,
+    /// Relative distance of the bounds at which the search ends.
+    pub width: f64,
+    /// Time for the whole search of one server on one zone.
+    pub budget: String,
+    /// An answer after it counts as lost.
+    pub deadline: String,
+}
+
+impl Default for Peak {
+    fn default() -> Self {
+        Self {
+            loss: 0.001,
+            trial: "1s".into(),
+            duration_sum: "3s".into(),
+            width: 0.05,
+            budget: "30s".into(),
+            deadline: "200ms".into(),
+        }
+    }
+}
+
+/// Cores; empty means that the machine's are halved, first half to the server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cpus {
+    /// Of the server's host.
+    pub server: Vec<usize>,
+    /// Of the generator's host.
+    pub generator: Vec<usize>,
+}
+
+/// A server under test that is more than a kind: another build or another configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// `bind`, `nsd`, `knot`, `powerdns`, `yadifa` or `external`.
+    pub kind: String,
+    /// Instead of the program that is found on PATH.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<PathBuf>,
+    /// A file with extra configuration in the server's own syntax.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<PathBuf>,
+    /// Threads or processes that answer; as many as the server has cores where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// Where an external server answers already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<std::net::SocketAddr>,
+}
