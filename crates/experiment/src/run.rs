@@ -167,14 +167,16 @@ pub fn run(
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            zone = Some((trial.zone.clone(), made?));
+            let lost = |why| lost(format!("zone {} cannot be made", trial.zone.label()), &options.dir, why);
+            zone = Some((trial.zone.clone(), made.map_err(|e| lost(e.to_string()))?));
         }
         let (_, prepared) = zone.as_ref().expect("it was just prepared");
         let todo = plan.len() - kept.trials().len();
         let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
         tell(Happening::Trial { trial: trial.clone(), of: plan.len(), left });
         here += 1;
-        let lost = |why| lost(trial, &options.dir, why);
+        let what = format!("trial {} ({}) is lost", trial.id, trial.words());
+        let lost = |why| lost(what.clone(), &options.dir, why);
         let record = attempts(e, &bench, trial, prepared, &kept.servers_dir(trial.id), tell)
             .map_err(|e| lost(e.to_string()))?;
         if stop.load(Ordering::Relaxed) {
@@ -208,12 +210,10 @@ fn unwritable(dir: &Path) -> Option<String> {
     write().err().map(|e| format!("{}: {e}", dir.display()))
 }
 
-/// A trial that was done, or begun, and cannot be kept.
-fn lost(trial: &Trial, dir: &Path, why: String) -> Error {
+/// What breaks the run off: a trial that cannot be kept, a zone that cannot be made.
+fn lost(what: String, dir: &Path, why: String) -> Error {
     Error::Machine(format!(
-        "trial {} ({}) is lost: {why}; those before it are kept: mend that, and go on with --resume -o {}",
-        trial.id,
-        trial.words(),
+        "{what}: {why}; the trials before it are kept: mend that, and go on with --resume -o {}",
         dir.display()
     ))
 }

@@ -171,30 +171,53 @@ fn a_coordinator_that_is_killed_leaves_what_was_done_and_resume_does_the_rest() 
     run.nothing_at_work();
 }
 
-/// A folder's file system fills while a trial is at work, and is given room again. 77: no file system may be mounted.
-const FILLS: &str = r#"
-mount -t tmpfs -o size=16m none "$DIR" || exit 77
-timeout -k 5 120 "$BIN" experiment run "$FILE" -o "$DIR/run" --set repeats=3 --events >"$OUT/events" 2>"$OUT/said" &
-i=0
-until grep -q '"event":"done"' "$OUT/events"; do
-    i=$((i + 1)); [ $i -lt 600 ] || exit 78
-    sleep 0.05
-done
+/// A file system of its own for a run, `$DIR`; the run's command with more arguments, bounded in time; 77: nothing may be mounted.
+const SMALL: &str = r#"
+mount -t tmpfs -o size="$SIZE" none "$DIR" || exit 77
+run() { timeout -k 5 120 "$BIN" experiment run "$FILE" -o "$DIR/run" --events "$@"; }
+until_said() {
+    i=0
+    until grep -q "$1" "$OUT/events"; do
+        i=$((i + 1)); [ $i -lt 3000 ] || exit 78
+        sleep 0.01
+    done
+}
+fill() { dd if=/dev/zero of="$DIR/filler" bs=1M 2>/dev/null; dd if=/dev/zero of="$DIR/filler2" bs=4k 2>/dev/null; }
+"#;
+
+/// It fills while a trial is at work, and is given room again.
+const FILLS_IN_A_TRIAL: &str = r#"
+run --set repeats=3 >"$OUT/events" 2>"$OUT/said" &
+until_said '"event":"done"'
 cp "$DIR/run/trials.parquet" "$OUT/before"
-dd if=/dev/zero of="$DIR/filler" bs=4k 2>/dev/null
+fill
 wait $!; echo $? >"$OUT/status"
 cmp "$DIR/run/trials.parquet" "$OUT/before" || exit 79
 "$BIN" report "$DIR/run" -o "$OUT/page.html" >"$OUT/report" || exit 80
-rm "$DIR/filler"
-timeout -k 5 120 "$BIN" experiment run "$FILE" -o "$DIR/run" --set repeats=3 --resume --events >"$OUT/resumed" 2>&1
+rm "$DIR"/filler*
+run --set repeats=3 --resume >"$OUT/resumed" 2>&1
 echo $? >"$OUT/status-resumed"
 cp -r "$DIR/run" "$OUT"
 "#;
 
-#[test]
-fn a_disk_that_fills_ends_the_run_and_resume_goes_on_when_there_is_room() {
+/// It fills while a zone is made for a run that has a smaller one done, and is given room again.
+const FILLS_IN_A_ZONE: &str = r#"
+sizes="zone.delegations=300,400K"
+run --set "$sizes" >"$OUT/events" 2>"$OUT/said" &
+until_said '"doing":"generating".*400K'
+fill
+wait $!; echo $? >"$OUT/status"
+find "$DIR/run" -name '.*' -type f >"$OUT/halves"
+rm "$DIR"/filler*
+run --set "$sizes" --resume >"$OUT/resumed" 2>&1
+echo $? >"$OUT/status-resumed"
+cp -r "$DIR/run" "$OUT"
+"#;
+
+/// What a script left in a folder; none where no file system may be mounted.
+fn on_a_small_disk(size: &str, script: &str) -> Option<tempfile::TempDir> {
     if !has("nsd") || !has("unshare") {
-        return;
+        return None;
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = write(&folder, "tiny.toml", TINY);
@@ -202,20 +225,30 @@ fn a_disk_that_fills_ends_the_run_and_resume_goes_on_when_there_is_room() {
     fs::create_dir(&small).expect("a folder");
     let kinds = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };
     let ran = Command::new("unshare")
-        .args([kinds, "sh", "-uc", FILLS])
+        .args([kinds, "sh", "-uc", &format!("{SMALL}{script}")])
         .env("BIN", env!("CARGO_BIN_EXE_dnsrack"))
+        .env("SIZE", size)
         .envs([("DIR", small.as_path()), ("OUT", folder.path()), ("FILE", Path::new(&file))])
         .output()
         .expect("unshare starts");
-    let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     if ran.status.code() == Some(77) || stderr(&ran).contains("unshare failed") {
         eprintln!("SKIPPED: no file system may be mounted here: {}", stderr(&ran));
-        return;
+        return None;
     }
-    assert!(ran.status.success(), "{:?} {}\n{}", ran.status, stderr(&ran), text("said"));
-    let said = text("said");
-    assert_eq!(text("status").trim(), "1", "{said}");
-    let run = small.join("run");
+    assert!(ran.status.success(), "{:?} {}\n{}", ran.status, stderr(&ran), text(&folder, "said"));
+    Some(folder)
+}
+
+fn text(folder: &tempfile::TempDir, name: &str) -> String {
+    fs::read_to_string(folder.path().join(name)).unwrap_or_default()
+}
+
+#[test]
+fn a_disk_that_fills_ends_the_run_and_resume_goes_on_when_there_is_room() {
+    let Some(folder) = on_a_small_disk("16m", FILLS_IN_A_TRIAL) else { return };
+    let said = text(&folder, "said");
+    assert_eq!(text(&folder, "status").trim(), "1", "{said}");
+    let run = folder.path().join("small/run");
     for part in [
         "trial 2 (nsd on U-4-DS0-300, latency at 500 queries/s, repeat 2) is lost",
         &format!("{}", run.display()),
@@ -224,10 +257,33 @@ fn a_disk_that_fills_ends_the_run_and_resume_goes_on_when_there_is_room() {
     ] {
         assert!(said.contains(part), "no '{part}' in: {said}");
     }
-    assert!(text("report").contains("nsd"), "{}", text("report"));
-    assert!(matches!(text("status-resumed").trim(), "0" | "3"), "{}", text("resumed"));
+    assert!(text(&folder, "report").contains("nsd"), "{}", text(&folder, "report"));
+    assert!(
+        matches!(text(&folder, "status-resumed").trim(), "0" | "3"),
+        "{}",
+        text(&folder, "resumed")
+    );
     let kept = RunDir::open(&folder.path().join("run")).expect("the run directory is whole");
     assert_eq!(kept.trials().len(), 3);
+    assert!(kept.trials().iter().all(done), "{:?}", kept.trials());
+}
+
+#[test]
+fn a_disk_that_fills_while_a_zone_is_made_ends_the_run_and_resume_makes_the_zone() {
+    let Some(folder) = on_a_small_disk("400m", FILLS_IN_A_ZONE) else { return };
+    let said = text(&folder, "said");
+    assert_eq!(text(&folder, "status").trim(), "1", "{said}");
+    for part in ["No space left on device", "U-4-DS0-400K", "--resume -o"] {
+        assert!(said.contains(part), "no '{part}' in: {said}");
+    }
+    assert_eq!(text(&folder, "halves").trim(), "", "half a zone takes room for nothing");
+    assert!(
+        matches!(text(&folder, "status-resumed").trim(), "0" | "3"),
+        "{}",
+        text(&folder, "resumed")
+    );
+    let kept = RunDir::open(&folder.path().join("run")).expect("the run directory is whole");
+    assert_eq!(kept.trials().len(), 2);
     assert!(kept.trials().iter().all(done), "{:?}", kept.trials());
 }
 
