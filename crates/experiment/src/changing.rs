@@ -3,6 +3,7 @@
 use crate::fleet::Fleet;
 use crate::run::START_DELAY;
 use crate::stage::Stage;
+use crate::steps::Steps;
 use crate::trial::{Bench, PORT};
 use crate::{Error, Happening};
 use measure::clock::SECOND;
@@ -14,6 +15,7 @@ use serde_json::Value;
 use server::Server;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use trace::transfers::Transfers;
@@ -41,6 +43,8 @@ pub struct Changing {
     watcher: Role,
     capture: Capture,
     file: PathBuf,
+    /// Where the servers are that are watched.
+    secondaries: Vec<SocketAddr>,
     /// How long the last marker is waited for.
     patience: Duration,
 }
@@ -104,7 +108,8 @@ impl Stage<'_> {
         let file = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &file)?;
         let named = |(name, address): (String, _)| Watched { name, address };
-        let servers = fleet.secondaries().into_iter().map(named).collect();
+        let servers: Vec<Watched> = fleet.secondaries().into_iter().map(named).collect();
+        let secondaries = servers.iter().map(|s| s.address).collect();
         let mut watch = WatchSpec::new(servers, &self.zone.origin);
         watch.interval = e.duration("updates.interval", &e.updates.interval)?;
         let mut roles = vec![self.role("watch", &watch)?];
@@ -131,7 +136,7 @@ impl Stage<'_> {
         let sender = (roles.len() > 1).then(|| roles.pop()).flatten();
         let watcher = roles.pop().expect("it was just started");
         let patience = Duration::from_nanos(e.duration("updates.patience", &e.updates.patience)?);
-        Ok(Changing { sender, watcher, capture, file, patience })
+        Ok(Changing { sender, watcher, capture, file, secondaries, patience })
     }
 
     /// ISC 6.3.2: so many updates as fast as they are acknowledged.
@@ -205,7 +210,10 @@ impl Changing {
         let updates = result.as_ref().map_or(0, |r| r.accepted);
         if let Some(result) = &result {
             sent(result, &mut record.outcome);
-            lagged(&lags(&taken(result), |marker| marker.sent, &watched), &mut record.outcome);
+            let markers = taken(result);
+            lagged(&lags(&markers, |marker| marker.sent, &watched), &mut record.outcome);
+            let steps = Steps::of(&markers, &watched, &self.secondaries, &found);
+            record.outcome.metrics.extend(steps.metrics());
         }
         seen(&watched, &mut record.outcome);
         carried(&found, &captured, updates, &mut record.outcome);

@@ -23,6 +23,7 @@ mod sampling;
 mod sections;
 mod settle;
 mod stage;
+mod steps;
 mod transfer;
 mod trial;
 mod updating;

@@ -161,21 +161,23 @@ fn end_of(mut role: Role) -> Result<Vec<(u32, Value)>, Error> {
 }
 
 /// What became of the queries of the seconds that a phase touches; of the time between, of its whole seconds. A query is
-/// given up in the second after the one in which it was sent: that is the deadline.
+/// given up in the second after the one in which it was sent: that is the deadline. SERVFAIL and REFUSED are no answers here:
+/// a server that loads may say so to everything.
 fn figures(name: &str, (from, to): Phase, began: Nanos, seconds: &[(u32, Value)]) -> Vec<Metric> {
     let of_phase = |second: u32| {
         let end = began + u64::from(second) * SECOND;
         if name == SERVED { end <= to && end >= from + SECOND } else { end > from && end < to + SECOND }
     };
     let of = |values: &Value, key: &str| values.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-    let (mut offered, mut answered, mut lost, mut slowest) = (0.0, 0.0, 0.0, 0.0f64);
+    let (mut offered, mut answered, mut failed, mut lost, mut slowest) = (0.0, 0.0, 0.0, 0.0, 0.0f64);
     let (mut silent, mut longest) = (0u32, 0u32);
     for (second, values) in seconds {
         if of_phase(second - 1) {
             lost += of(values, "lost");
         }
         if of_phase(*second) {
-            let here = of(values, "answered_qps");
+            let here = of(values, "answered_qps") - of(values, "failed");
+            failed += of(values, "failed");
             offered += of(values, "offered_qps");
             answered += here;
             slowest = slowest.max(of(values, "latency_p99"));
@@ -185,8 +187,9 @@ fn figures(name: &str, (from, to): Phase, began: Nanos, seconds: &[(u32, Value)]
     }
     let mut all = vec![Metric::new(format!("{name}_silent"), "s", f64::from(longest))];
     if offered > 0.0 {
-        let share = 100.0 * (1.0 - lost / offered).clamp(0.0, 1.0);
-        all.push(Metric::new(format!("{name}_answered_share"), "%", share));
+        let share = |part: f64| 100.0 * (part / offered).clamp(0.0, 1.0);
+        all.push(Metric::new(format!("{name}_answered_share"), "%", share(offered - lost - failed)));
+        all.push(Metric::new(format!("{name}_failed_share"), "%", share(failed)));
     }
     if answered > 0.0 {
         all.push(Metric::new(format!("{name}_latency_p99_worst"), "us", slowest));
@@ -201,15 +204,17 @@ mod tests {
 
     #[test]
     fn a_phase_has_the_seconds_that_it_touches() {
-        let second = |n: u32, answered: f64, p99: f64, lost: u32| {
-            (n, json!({ "offered_qps": 100.0, "answered_qps": answered, "latency_p99": p99, "lost": lost }))
+        let second = |n: u32, (answered, failed): (f64, f64), p99: f64, lost: u32| {
+            let rates = json!({ "offered_qps": 100.0, "answered_qps": answered, "failed": failed,
+                "latency_p99": p99, "lost": lost });
+            (n, rates)
         };
         let seconds = [
-            second(1, 0.0, 0.0, 0),
-            second(2, 0.0, 0.0, 100),
-            second(3, 50.0, 900.0, 100),
-            second(4, 100.0, 100.0, 40),
-            second(5, 100.0, 90.0, 7),
+            second(1, (0.0, 0.0), 0.0, 0),
+            second(2, (10.0, 10.0), 40.0, 100),
+            second(3, (50.0, 0.0), 900.0, 90),
+            second(4, (100.0, 0.0), 100.0, 40),
+            second(5, (100.0, 0.0), 90.0, 7),
         ];
         let times = |from: u64, to: u64| (from * SECOND / 2, to * SECOND / 2);
         let of = |got: &[Metric], name: &str| got.iter().find(|m| m.name == name).unwrap().value;
@@ -217,6 +222,7 @@ mod tests {
         let got = figures("loading", times(21, 25), 10 * SECOND, &seconds);
         assert_eq!((of(&got, "loading_silent"), of(&got, "loading_latency_p99_worst")), (2.0, 900.0));
         assert!((of(&got, "loading_answered_share") - 20.0).abs() < 1e-9, "{got:?}");
+        assert!((of(&got, "loading_failed_share") - 10.0 / 3.0).abs() < 1e-9, "SERVFAIL is no answer: {got:?}");
         // From the middle of the third on, whole seconds alone.
         let got = figures(SERVED, times(25, 30), 10 * SECOND, &seconds);
         assert_eq!((of(&got, "served_answered_share"), of(&got, "served_latency_p99_worst")), (96.5, 100.0));

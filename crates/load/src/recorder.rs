@@ -296,6 +296,7 @@ impl Recorder {
                     if measured {
                         self.second.answered += 1;
                         self.second.truncated += u64::from(header.tc());
+                        self.second.failed += u64::from(cannot(header.rcode()));
                         self.second.latency.record(latency);
                     }
                 }
@@ -361,6 +362,11 @@ fn lose(entry: &Entry, tallies: &mut [Tally; Class::COUNT], second: &mut Second)
         tallies[entry.class as usize].lost += 1;
         second.lost += u64::from(entry.class == Class::Measured);
     }
+}
+
+/// Whether a code says that the server has nothing to answer from: SERVFAIL (RFC 1035), REFUSED.
+fn cannot(rcode: u8) -> bool {
+    matches!(rcode, 2 | 5)
 }
 
 /// Whether a message is an answer to the question with this hash.

@@ -11,6 +11,8 @@ pub(crate) struct Second {
     pub unsent: u64,
     pub lost: u64,
     pub truncated: u64,
+    /// Of those answered, SERVFAIL and REFUSED: what a server says that has no zone to answer from.
+    pub failed: u64,
     /// Mismatched, duplicate and unexpected.
     pub wrong: u64,
     /// Due in it.
@@ -33,6 +35,7 @@ impl Second {
         self.unsent += other.unsent;
         self.lost += other.lost;
         self.truncated += other.truncated;
+        self.failed += other.failed;
         self.wrong += other.wrong;
         self.offered += other.offered;
         self.drops += other.drops;
@@ -53,6 +56,7 @@ impl Second {
             "lost": self.lost as f64,
             "offered_qps": self.offered as f64,
             "truncated": self.truncated as f64,
+            "failed": self.failed as f64,
             "wrong": self.wrong as f64,
             "drops": self.drops as f64,
             "stall_max": us(self.stall),

@@ -10,6 +10,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     let mut all = Vec::new();
     all.extend(updates(run));
     all.extend(lag(run));
+    all.extend(steps(run));
     all.extend(carried(run));
     all.extend(transfer(run));
     all.extend(transfer_time(run));
@@ -99,6 +100,36 @@ fn lag(run: &Run) -> Option<Grid> {
                 details.push(format!("{:.0} times an older serial", back.value));
             }
             Some(Shown { text: us(&f), details, compare: None })
+        },
+    )
+}
+
+/// Where a lag goes.
+fn steps(run: &Run) -> Option<Grid> {
+    let about = "Means over all secondaries and marker updates, which add up to the mean lag, as a capture at the primary tells them: until \
+                 the primary sends a NOTIFY; until the secondary asks; until the last message of the transfer; until the first answer that \
+                 shows it. The first is a timer by default (BIND waits up to 5 s), the second and the fourth may be (NSD reloads once a second).";
+    const STEPS: [(&str, &str); 4] = [
+        ("lag_until_notify_mean", "NOTIFY"),
+        ("lag_until_request_mean", "request"),
+        ("lag_transfer_mean", "transfer"),
+        ("lag_until_served_mean", "served"),
+    ];
+    grid(
+        run,
+        ("lag-steps", "Where the lag goes".into(), about.into()),
+        |c| c.metric(STEPS[0].0).is_some(),
+        nothing,
+        |c| {
+            let means: Vec<_> =
+                STEPS.iter().filter_map(|(name, word)| Some((*word, c.metric(name)?.value))).collect();
+            let text = format::latency(means.iter().map(|(_, us)| us).sum::<f64>() * 1e3);
+            let part = |(word, us): &(&str, f64)| format!("{word} {}", format::latency(us * 1e3));
+            let mut details = vec![means.iter().map(part).collect::<Vec<_>>().join(" + ")];
+            if let Some(other) = c.metric("lags_unexplained").filter(|f| f.value > 0.0) {
+                details.push(format!("{:.0} lags without a transfer from the primary", other.value));
+            }
+            Some(Shown { text, details, compare: None })
         },
     )
 }

@@ -83,8 +83,8 @@ fn reload(run: &Run) -> Option<Grid> {
 
 /// What queries were answered while a zone was reloaded.
 fn meanwhile(run: &Run) -> Option<Grid> {
-    let about = "Of the queries in the seconds that the reload touched, how many were answered within a second; below, the \
-                 longest time of whole seconds without an answer, and the slowest second's 99th percentile beside the one \
+    let about = "Of the queries in the seconds that the reload touched, how many were answered within a second, with neither \
+                 SERVFAIL nor REFUSED; below, the longest time of whole seconds without such an answer, and the slowest second's 99th percentile beside the one \
                  of the second before.";
     grid(
         run,
@@ -96,6 +96,9 @@ fn meanwhile(run: &Run) -> Option<Grid> {
             let mut details = Vec::new();
             if let Some(silent) = c.metric("reloading_silent").filter(|f| f.value > 0.0) {
                 details.push(format!("silent for {} s", silent.value));
+            }
+            if let Some(failed) = c.metric("reloading_failed_share").filter(|f| f.value > 0.0) {
+                details.push(format!("{} SERVFAIL or REFUSED", format::percent(failed.value)));
             }
             let p99 = |phase: &str| c.metric(&format!("{phase}_latency_p99_worst")).map(|f| f.value * 1e3);
             if let (Some(during), Some(before)) = (p99("reloading"), p99("served")) {

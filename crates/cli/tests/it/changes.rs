@@ -66,6 +66,11 @@ fn secondaries_follow_while_queries_are_answered() {
         assert!(seen >= 4.0, "{event}");
         assert_eq!(metric(event, "markers_lost"), Some(0.0), "{event}");
         assert!(metric(event, "lag_p50") > Some(0.0));
+        // Each lag is known to have gone by a transfer from the primary, and its steps add up to at most the longest.
+        assert_eq!(metric(event, "lags_unexplained"), Some(0.0), "{event}");
+        let step = |name: &str| metric(event, &format!("lag_{name}_mean")).expect("a step");
+        let mean = step("until_notify") + step("until_request") + step("transfer") + step("until_served");
+        assert!(mean > 0.0 && Some(mean) <= metric(event, "lag_max").map(|max| max * 1.01), "{event}");
         // Each version is carried by differences alone.
         assert!(metric(event, "ixfr_transfers") >= Some(2.0), "{event}");
         assert_eq!(metric(event, "axfr_transfers"), Some(0.0), "{event}");
