@@ -222,7 +222,10 @@ mod tests {
         let got = figures("loading", times(21, 25), 10 * SECOND, &seconds);
         assert_eq!((of(&got, "loading_silent"), of(&got, "loading_latency_p99_worst")), (2.0, 900.0));
         assert!((of(&got, "loading_answered_share") - 20.0).abs() < 1e-9, "{got:?}");
-        assert!((of(&got, "loading_failed_share") - 10.0 / 3.0).abs() < 1e-9, "SERVFAIL is no answer: {got:?}");
+        assert!(
+            (of(&got, "loading_failed_share") - 10.0 / 3.0).abs() < 1e-9,
+            "SERVFAIL is no answer: {got:?}"
+        );
         // From the middle of the third on, whole seconds alone.
         let got = figures(SERVED, times(25, 30), 10 * SECOND, &seconds);
         assert_eq!((of(&got, "served_answered_share"), of(&got, "served_latency_p99_worst")), (96.5, 100.0));

@@ -85,7 +85,7 @@ impl Stage<'_> {
         }
         let spent = crate::sampling::memory(&server.pids());
         // From the start of the program, so loading is in it: what queries cost is in the series.
-        if self.bench.experiment.sampling {
+        if self.bench.experiment.sampling && self.spec.external.is_none() {
             let cpu = crate::sampling::server_seconds(&record.series);
             record.outcome.metrics.push(Metric::new("server_cpu_per_query", "us", cpu * 1e6 / sent));
         }

@@ -40,11 +40,14 @@ const SPENT: [(&str, &str, Counter); 4] = [
 ];
 
 impl Sampling {
-    /// From now on. What cannot be read here gives no rows: the trial's figures do not depend on it.
+    /// From now on. What cannot be read here gives no rows: the trial's figures do not depend on it. Nor does a server without
+    /// processes here, an external one.
     pub fn start(bench: &Bench, server: Vec<u32>, generators: Vec<u32>) -> Self {
         let open = |hosts: &[Host]| hosts.iter().filter_map(|host| HostCounters::open(host).ok()).collect();
-        let hosts =
-            vec![("server", open(std::slice::from_ref(bench.server))), ("generator", open(bench.generators))];
+        let mut hosts = vec![("generator", open(bench.generators))];
+        if !server.is_empty() {
+            hosts.insert(0, ("server", open(std::slice::from_ref(bench.server))));
+        }
         let last = read(&server, &generators, &hosts);
         Self { server, generators, hosts, first: last.drops.clone(), last }
     }
@@ -69,15 +72,12 @@ impl Sampling {
         };
         let percent =
             |now: &Usage, last: &Usage| now.cpu().saturating_sub(last.cpu()).as_secs_f64() / wall * 100.0;
-        row("server_cpu".into(), "%", percent(&now.server, &last.server));
-        row("generator_cpu".into(), "%", percent(&now.generator, &last.generator));
         // Ours: what this sampling costs, among little else.
         row("coordinator_cpu".into(), "%", percent(&now.own, &last.own));
-        row("server_rss".into(), "B", now.server.rss as f64);
-        row("generator_rss".into(), "B", now.generator.rss as f64);
-        for (name, now, last) in
-            [("server", &now.server, &last.server), ("generator", &now.generator, &last.generator)]
-        {
+        let here = (!self.server.is_empty()).then_some(("server", &now.server, &last.server));
+        for (name, now, last) in here.into_iter().chain([("generator", &now.generator, &last.generator)]) {
+            row(format!("{name}_cpu"), "%", percent(now, last));
+            row(format!("{name}_rss"), "B", now.rss as f64);
             for (what, unit, of) in SPENT {
                 row(format!("{name}_{what}"), unit, of(now).saturating_sub(of(last)) as f64 / wall);
             }
@@ -118,10 +118,10 @@ fn read(server: &[u32], generators: &[u32], hosts: &[(&'static str, Vec<HostCoun
     }
 }
 
-/// The server's memory at the end of a trial.
+/// The server's memory at the end of a trial; nothing of an external one, which has no processes here.
 pub fn memory(pids: &[u32]) -> Vec<Metric> {
     let mut metrics = Vec::new();
-    if let Ok(all) = Processes::now() {
+    if let (false, Ok(all)) = (pids.is_empty(), Processes::now()) {
         metrics.push(Metric::new("server_rss", "B", all.usage(pids).rss as f64));
         metrics.push(Metric::new("server_virtual", "B", all.usage(pids).virtual_size as f64));
         metrics.push(Metric::new("server_cpu", "s", all.usage(pids).cpu().as_secs_f64()));

@@ -239,7 +239,10 @@ fn measure(
     record.params.push(("version".into(), server.version().into()));
     let took = server.ready(&zone.probe, patience(bench.experiment, zone)?)?;
     tell(Happening::Ready { seconds: took.as_secs_f64() });
-    record.outcome.metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
+    // What answers already was not started here.
+    if spec.external.is_none() {
+        record.outcome.metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
+    }
     if let Some(fleet) = &fleet {
         others.secondaries = fleet.start_secondaries(&trial.server)?;
     }

@@ -235,3 +235,63 @@ fn what_a_capture_cannot_do_is_refused() {
         assert!(stderr(&ran).contains(word), "{}", stderr(&ran));
     }
 }
+
+/// NSD at a port of loopback, which is killed in the end.
+struct Live(std::process::Child);
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_that_answers_elsewhere_is_asked_by_several_generators_over_both_transports() {
+    if !has("nsd") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let zone = path("zone");
+    let made = output(&["zone", "generate", "--family", "U-4-DS0", "--delegations", "300", "-o", &zone]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let port = {
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        free.local_addr().expect("its address").port()
+    };
+    let conf = write(
+        &folder,
+        "nsd.conf",
+        &format!(
+            "server:\n ip-address: 127.0.0.1@{port}\n zonesdir: \"\"\n pidfile: \"\"\n username: \"\"\n database: \"\"\n xfrdfile: \
+             \"\"\n zonelistfile: \"\"\n rrl-ratelimit: 0\n rrl-whitelist-ratelimit: 0\nremote-control:\n control-enable: \
+             no\nzone:\n name: \".\"\n zonefile: \"{zone}\"\n"
+        ),
+    );
+    let said = std::fs::File::create(path("said")).expect("a file");
+    let nsd = std::process::Command::new("nsd").args(["-d", "-c", &conf]).stderr(said).spawn();
+    let _live = Live(nsd.expect("nsd starts"));
+    let text = format!(
+        "name = \"live\"\ntitle = \"Of seconds\"\nmeasure = [\"latency\", \"throughput\"]\nservers = [\"live\"]\nsettle = \
+         \"0s\"\nattempts = 1\n[server.live]\nkind = \"external\"\naddress = \"127.0.0.1:{port}\"\n[zone]\nfile = \
+         \"{zone}\"\nvalidate = 0\n[latency]\nrates = [300]\nduration = \"1s\"\nwarmup = \"100ms\"\ndeadline = \
+         \"1s\"\n[throughput]\nduration = \"1s\"\nwarmup = \"100ms\"\nwindow = 4\n[traffic]\ngenerators = \
+         2\n[[variant]]\nname = \"udp\"\n[[variant]]\nname = \"tcp\"\ntransport = \"tcp\"\n"
+    );
+    let file = write(&folder, "live.toml", &text);
+    let all = done(&file, &path("run"));
+    assert_eq!(all.len(), 4);
+    for event in &all {
+        assert!(event["error"].is_null(), "{event}");
+        assert_eq!(event["params"]["generators"], "2");
+        assert!(metric(event, "answered") > Some(0.0), "{event}");
+        assert_eq!(metric(event, "lost"), Some(0.0), "{event}");
+        // It was not started here, and its processes are not known: nothing is said of what it costs.
+        for name in ["server_ready", "server_pss", "server_cpu", "server_cpu_per_query", "server_drops"] {
+            assert_eq!(metric(event, name), None, "{name}");
+        }
+    }
+    let at = |transport: &str| all.iter().filter(|e| e["params"]["transport"] == transport).count();
+    assert_eq!((at("udp"), at("tcp")), (2, 2));
+}

@@ -258,11 +258,7 @@ fn a_disk_that_fills_ends_the_run_and_resume_goes_on_when_there_is_room() {
         assert!(said.contains(part), "no '{part}' in: {said}");
     }
     assert!(text(&folder, "report").contains("nsd"), "{}", text(&folder, "report"));
-    assert!(
-        matches!(text(&folder, "status-resumed").trim(), "0" | "3"),
-        "{}",
-        text(&folder, "resumed")
-    );
+    assert!(matches!(text(&folder, "status-resumed").trim(), "0" | "3"), "{}", text(&folder, "resumed"));
     let kept = RunDir::open(&folder.path().join("run")).expect("the run directory is whole");
     assert_eq!(kept.trials().len(), 3);
     assert!(kept.trials().iter().all(done), "{:?}", kept.trials());
@@ -277,11 +273,7 @@ fn a_disk_that_fills_while_a_zone_is_made_ends_the_run_and_resume_makes_the_zone
         assert!(said.contains(part), "no '{part}' in: {said}");
     }
     assert_eq!(text(&folder, "halves").trim(), "", "half a zone takes room for nothing");
-    assert!(
-        matches!(text(&folder, "status-resumed").trim(), "0" | "3"),
-        "{}",
-        text(&folder, "resumed")
-    );
+    assert!(matches!(text(&folder, "status-resumed").trim(), "0" | "3"), "{}", text(&folder, "resumed"));
     let kept = RunDir::open(&folder.path().join("run")).expect("the run directory is whole");
     assert_eq!(kept.trials().len(), 2);
     assert!(kept.trials().iter().all(done), "{:?}", kept.trials());
