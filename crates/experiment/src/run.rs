@@ -366,6 +366,8 @@ fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
     hosts.extend(generator_names(e).iter().map(|name| HostSpec::new(name, &cpus.generator)));
     hosts.extend(peer_names(e).iter().map(|name| HostSpec::new(name, &cpus.server)));
     let mut spec = RackSpec::new(hosts);
+    // What passes between servers is counted by its octets, with the headers that a cable would carry.
+    spec.whole_frames = e.distributions().iter().any(|d| d.secondaries > 0);
     let addresses = e.traffics().iter().map(|t| t.addresses).max().unwrap_or(1);
     // Above those of the hosts.
     spec.hosts[0].extra_addrs =

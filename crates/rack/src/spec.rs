@@ -5,6 +5,8 @@
 //! subnet = "10.53.0.0/24"      # the default
 //! subnet6 = "fd53::/64"        # the default
 //! mtu = 1500                   # bytes, 1280 to 65535; the default
+//! whole_frames = true          # hosts send and receive TCP in frames as over a cable, and no segments of up to 64 KiB: where
+//!                              # captures are to count octets; hosts with a path do so anyway. Without: false
 //!
 //! [[hosts]]
 //! name = "server"              # letters, digits and '-', at most 15
@@ -192,6 +194,10 @@ pub struct RackSpec {
     /// The links' largest packet in bytes, without the Ethernet header.
     #[serde(default = "default_mtu")]
     pub mtu: u32,
+    /// Hosts send and receive TCP in frames no larger than that (TSO, GSO and GRO off), so that captures have as many headers as
+    /// a cable would carry; otherwise the kernel passes segments of up to 64 KiB from host to host, which costs less.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_frames: bool,
     /// The router, where there are paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterSpec>,
@@ -222,6 +228,7 @@ impl RackSpec {
             subnet: default_subnet(),
             subnet6: default_subnet6(),
             mtu: default_mtu(),
+            whole_frames: false,
             router: None,
             hosts,
             paths: Vec::new(),

@@ -78,7 +78,7 @@ pub(crate) fn steer(host: &Host, device: &str, apart: bool) -> Steering {
             Err(e) => notes.push(format!("rps_cpus: {e}")),
         }
         if apart {
-            notes.push("no threaded NAPI: it needs GRO, which hosts with a path have off".into());
+            notes.push("no threaded NAPI: it needs GRO, which hosts with whole frames have off".into());
             return (Method::None, notes);
         }
         match net::link::set_receive_offload(device, true)

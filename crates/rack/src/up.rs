@@ -98,7 +98,11 @@ impl Rack {
             _ => None,
         };
         drop(ends);
-        let steer = |(index, host): (usize, &Host)| steering::steer(host, DEVICE, on_path.contains(&index));
+        let whole = |index: usize| spec.whole_frames || on_path.contains(&index);
+        for (_, host) in hosts.iter().enumerate().filter(|(index, _)| whole(*index)) {
+            host.run_in(whole_frames)?.map_err(|e| host.error("turn its segmentation off", e))?;
+        }
+        let steer = |(index, host): (usize, &Host)| steering::steer(host, DEVICE, whole(index));
         let steering: Vec<_> = hosts.iter().enumerate().map(steer).collect();
         let threads = steering.iter().any(|s: &Steering| s.method == steering::Method::ThreadedNapi);
         if let (Some(switch), true) = (&switch, threads) {
@@ -229,7 +233,8 @@ fn route(
         let subnets = [(spec.subnet, IpAddr::V4(host.v4)), (spec.subnet6, host.v6.into())]
             .map(|(subnet, own)| (subnet.network, subnet.prefix, own));
         link::pin_congestion_control(end, &host.name, subnets, &given.congestion_control)?;
-        host.run_in(whole_frames)?.map_err(|e| host.error("turn its offloads off", e))?;
+        host.run_in(|| net::link::set_transmit_checksums(DEVICE, false))?
+            .map_err(|e| host.error("turn its checksum offload off", e))?;
     }
     let emulation = Emulation {
         method: "user space".into(),
@@ -244,10 +249,9 @@ fn route(
     Ok(Routed { router, plan: Plan::of(spec), emulation })
 }
 
-/// What leaves a host with a path is as long as the MTU says and has its checksums: nobody behind the router would cut it
-/// up, or fill them in.
+/// What leaves a host is as long as the MTU says, and nothing that arrives is put together: nobody behind the router would cut it
+/// up, and a capture has the frames of a cable.
 fn whole_frames() -> io::Result<()> {
-    net::link::set_transmit_checksums(DEVICE, false)?;
     net::link::set_segmentation(DEVICE, false)?;
     net::link::set_generic_segmentation(DEVICE, false)?;
     net::link::set_receive_offload(DEVICE, false)
