@@ -5,6 +5,7 @@
 
 use crate::run::START_DELAY;
 use crate::stage::Stage;
+use crate::trial::Bench;
 use crate::{Error, Happening, change, trial};
 use measure::clock::{self, SECOND};
 use measure::{Arrivals, Event, Metric, Nanos, Pace, Reason};
@@ -14,7 +15,7 @@ use results::TrialRecord;
 use serde_json::Value;
 use server::{Server, ServerSpec, ZoneRef};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long queries go on before the start, between loading and reloading, and after it: more than two seconds, so that
 /// whole ones are in it, and what was lost is known.
@@ -25,6 +26,12 @@ const DEADLINE: Nanos = SECOND;
 
 /// How often memory is looked at: the kernel walks all pages for it.
 const PERIOD: Duration = Duration::from_millis(200);
+
+/// How often the generator's thread looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the generator may take to tell its last second.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// The phase in which nothing happens but queries.
 const SERVED: &str = "served";
@@ -54,13 +61,24 @@ impl Stage<'_> {
         role.ready(Duration::from_secs(60))?;
         let began = clock::now() + START_DELAY;
         role.start_at(clock::wall() + START_DELAY)?;
-        let watched = bench
-            .pause(PAUSE)
-            .and_then(|()| self.watched(&spec, patience, record, tell))
-            .and_then(|phases| bench.pause(PAUSE).map(|()| phases));
-        let seconds = end_of(role);
+        let (finish, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        // What is waited for beside a generator that is gone shows nothing: all of it ends then.
+        let bench = &Bench { stop: &over, ..*bench };
+        let stage = Stage { bench, traffic: self.traffic.clone(), ..*self };
+        let (watched, seconds) = std::thread::scope(|scope| {
+            let asking = scope.spawn(|| seconds_of(role, &finish, self.bench.stop, &over));
+            let watched = bench
+                .pause(PAUSE)
+                .and_then(|()| stage.watched(&spec, patience, record, tell))
+                .and_then(|phases| bench.pause(PAUSE).map(|()| phases));
+            finish.store(true, Ordering::Relaxed);
+            (watched, asking.join().expect("it returns its errors"))
+        });
         let _ = std::fs::remove_file(&file);
-        let (phases, seconds) = (watched?, seconds?);
+        self.bench.goes_on()?;
+        // Without a generator the server was left alone: that explains the rest.
+        let seconds = seconds?;
+        let phases = watched?;
         for (second, values) in &seconds {
             record.series.extend(crate::sampling::rows(*second, values));
         }
@@ -116,7 +134,8 @@ impl Stage<'_> {
             // Queries of the last second are to find it there.
             bench.pause(PAUSE)?;
         }
-        trial::end(bench, server, spec, Ok(())).map(|_| phases)
+        record.outcome.metrics.extend(trial::end(bench, server, spec, Ok(()))?);
+        Ok(phases)
     }
 }
 
@@ -146,16 +165,34 @@ fn while_watching<T>(server: &mut Server<'_>, doing: impl FnOnce(&mut Server<'_>
     (value, peak.into_inner())
 }
 
-/// Stops the generator; its seconds.
-fn end_of(mut role: Role) -> Result<Vec<(u32, Value)>, Error> {
-    role.stop();
-    let mut seconds = Vec::new();
+/// Takes the generator's seconds until it is to finish. Sets `over` as soon as it is gone, or the run is to stop.
+fn seconds_of(
+    mut role: Role,
+    finish: &AtomicBool,
+    stop: &AtomicBool,
+    over: &AtomicBool,
+) -> Result<Vec<(u32, Value)>, Error> {
+    let (mut seconds, mut until) = (Vec::new(), None);
     loop {
-        match role.next(Duration::from_secs(10))? {
-            Some(Event::Progress { second, values }) => seconds.push((second as u32, values)),
-            Some(Event::Done { .. }) => return Ok(seconds),
-            Some(_) => {}
-            None => return Err(Error::Machine("the generator does not end".into())),
+        if stop.load(Ordering::Relaxed) {
+            over.store(true, Ordering::Relaxed);
+        }
+        if until.is_none() && finish.load(Ordering::Relaxed) {
+            role.stop();
+            until = Some(Instant::now() + LAST_WORDS);
+        }
+        if until.is_some_and(|until| Instant::now() > until) {
+            return Err(Error::Machine("the generator does not end".into()));
+        }
+        match role.next(LOOK) {
+            Ok(Some(Event::Progress { second, values })) => seconds.push((second as u32, values)),
+            // Also where the server took so long that its time was over.
+            Ok(Some(Event::Done { .. })) => return Ok(seconds),
+            Ok(_) => {}
+            Err(gone) => {
+                over.store(true, Ordering::Relaxed);
+                return Err(gone.into());
+            }
         }
     }
 }

@@ -131,6 +131,36 @@ fn a_server_and_a_generator_that_are_killed_cost_their_trials_alone() {
 }
 
 #[test]
+fn a_generator_that_is_killed_while_a_server_loads_ends_the_trial_at_once() {
+    if !has("nsd") {
+        return;
+    }
+    // A server that takes as long as the test would wait, and more.
+    let tools = tempfile::tempdir().expect("a folder");
+    let slow = tools.path().join("slow-nsd");
+    fs::write(&slow, "#!/bin/sh\n[ \"$1\" = -v ] && exec nsd -v\nsleep 600\nexit 1\n").expect("written");
+    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).expect("changed");
+    let program = format!("server.slow.program={}", slow.display());
+    let sets =
+        ["measure=load", "servers=slow", "server.slow.kind=nsd", &program, "patience=500s", "attempts=1"];
+    let mut run = Run::start(&sets, |_, _| {});
+    while run.hear("trial")["trial"] != 1 {}
+    let find = |what: &str| processes(run.folder.path()).into_iter().find(|(_, line)| line.contains(what));
+    wait_until("the server and its generator", || {
+        find("slow-nsd -d").is_some() && find(" role load").is_some()
+    });
+    let began = std::time::Instant::now();
+    kill(find(" role load").expect("the generator").0);
+    let (_, status) = run.end();
+    assert_eq!(status, Some(3), "{}", run.said());
+    assert!(began.elapsed().as_secs() < 100, "it waited on for the server");
+    let trials = run.trials();
+    let why = trials[0].error.clone().unwrap_or_default();
+    assert!(why.contains("load on host generator") && why.contains("SIGKILL"), "{why}");
+    run.nothing_at_work();
+}
+
+#[test]
 fn a_coordinator_that_is_killed_leaves_what_was_done_and_resume_does_the_rest() {
     if !has("nsd") {
         return;
