@@ -3,6 +3,7 @@
 use super::key::{Algorithm, Key, Secret, failed};
 use crate::error::Error;
 use crate::scan::Scanner;
+use crate::time::write_rrsig_time;
 use aws_lc_rs::encoding::AsBigEndian;
 use aws_lc_rs::signature::{EcdsaKeyPair, Ed25519KeyPair};
 use base64::Engine as _;
@@ -16,8 +17,9 @@ use wire::name::Name;
 use wire::rtype;
 
 impl Key {
-    /// Writes `K<origin>+<algorithm>+<tag>.key` and `.private` into a folder; nothing is overwritten.
-    fn save(&self, folder: &Path, origin: &Name) -> Result<(), Error> {
+    /// Writes `K<origin>+<algorithm>+<tag>.key` and `.private` into a folder, active from an instant on (seconds since 1970); nothing is
+    /// overwritten.
+    fn save(&self, folder: &Path, origin: &Name, from: u32) -> Result<(), Error> {
         let stem = format!("K{origin}+{:03}+{:05}", self.algorithm().number(), self.tag);
         let create = |suffix: &str, mode: u32, text: &str| {
             let path = folder.join(format!("{stem}.{suffix}"));
@@ -27,11 +29,11 @@ impl Key {
         };
         let mut dnskey = Vec::new();
         crate::text::write_rdata(rtype::DNSKEY, &self.dnskey, &mut dnskey);
-        create("private", 0o600, &self.private_text()?)?;
+        create("private", 0o600, &self.private_text(from)?)?;
         create("key", 0o644, &format!("{origin} IN DNSKEY {}\n", String::from_utf8_lossy(&dnskey)))
     }
 
-    fn private_text(&self) -> Result<String, Error> {
+    fn private_text(&self, from: u32) -> Result<String, Error> {
         let mut text = format!(
             "Private-key-format: v1.3\nAlgorithm: {} ({})\n",
             self.algorithm().number(),
@@ -55,6 +57,12 @@ impl Key {
             Secret::Ed25519(key) => {
                 line("PrivateKey", key.seed().map_err(failed)?.as_be_bytes().map_err(failed)?.as_ref());
             }
+        }
+        // BIND takes a key of this format without times for one that is not active.
+        let mut time = Vec::new();
+        write_rrsig_time(from, &mut time);
+        for what in ["Created", "Publish", "Activate"] {
+            text += &format!("{what}: {}\n", String::from_utf8_lossy(&time));
         }
         Ok(text)
     }
@@ -126,14 +134,15 @@ pub(super) struct Keys {
 
 impl Keys {
     /// Reads the zone's keys from a folder; makes and stores new ones where it has none; without a
-    /// folder makes new ones that nobody keeps.
+    /// folder makes new ones that nobody keeps. New ones are active `from` an instant on, seconds since 1970.
     pub fn prepare(
         folder: Option<&Path>,
         origin: &Name,
         algorithm: Algorithm,
         (ksk_bits, zsk_bits): (u32, u32),
+        from: u32,
     ) -> Result<Self, Error> {
-        let mut found = folder.map_or(Ok(Vec::new()), |f| load_all(f, origin, algorithm))?;
+        let found = folder.map_or(Ok(Vec::new()), |f| load_all(f, origin, algorithm))?;
         if found.is_empty() {
             let ksk = Key::generate(algorithm, ksk_bits, true)?;
             let mut zsk = Key::generate(algorithm, zsk_bits, false)?;
@@ -141,18 +150,38 @@ impl Keys {
                 zsk = Key::generate(algorithm, zsk_bits, false)?;
             }
             if let Some(folder) = folder {
-                ksk.save(folder, origin)?;
-                zsk.save(folder, origin)?;
+                ksk.save(folder, origin, from)?;
+                zsk.save(folder, origin, from)?;
             }
             return Ok(Self { ksk, zsk: Some(zsk) });
         }
+        Self::chosen(found, folder.unwrap_or(Path::new(".")), origin)
+    }
+
+    /// Reads the zone's keys from a folder, whatever their algorithm.
+    pub fn find(folder: &Path, origin: &Name) -> Result<Self, Error> {
+        for algorithm in Algorithm::ALL {
+            let found = load_all(folder, origin, algorithm)?;
+            if !found.is_empty() {
+                return Self::chosen(found, folder, origin);
+            }
+        }
+        let file = folder.display().to_string();
+        Err(Error::Key {
+            file,
+            what: format!("no keys of {origin} in it: expected K{origin}+…key and .private"),
+        })
+    }
+
+    fn chosen(mut found: Vec<Key>, folder: &Path, origin: &Name) -> Result<Self, Error> {
         found.sort_by_key(|k| !k.is_ksk());
+        let algorithm = found[0].algorithm();
         let mut keys = found.into_iter();
         match (keys.next(), keys.next(), keys.next()) {
             (Some(ksk), None, _) if ksk.is_ksk() => Ok(Self { ksk, zsk: None }),
             (Some(ksk), Some(zsk), None) if ksk.is_ksk() && !zsk.is_ksk() => Ok(Self { ksk, zsk: Some(zsk) }),
             _ => Err(Error::Key {
-                file: folder.unwrap_or(Path::new(".")).display().to_string(),
+                file: folder.display().to_string(),
                 what: format!(
                     "expected one key-signing key and at most one zone-signing key of {origin} with {algorithm}: \
                      give a folder that holds just those"
@@ -190,15 +219,15 @@ mod tests {
         let origin: Name = "Example.".parse().unwrap();
         for algorithm in Algorithm::ALL {
             let folder = tempfile::tempdir().unwrap();
-            let made = Keys::prepare(Some(folder.path()), &origin, algorithm, (2048, 1024)).unwrap();
-            let read = Keys::prepare(Some(folder.path()), &origin, algorithm, (2048, 1024)).unwrap();
+            let made = Keys::prepare(Some(folder.path()), &origin, algorithm, (2048, 1024), 0).unwrap();
+            let read = Keys::prepare(Some(folder.path()), &origin, algorithm, (2048, 1024), 0).unwrap();
             assert_eq!(made.ksk.dnskey, read.ksk.dnskey);
             assert_eq!(made.zone_key().dnskey, read.zone_key().dnskey);
             assert!(read.ksk.is_ksk() && !read.zone_key().is_ksk());
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
             std::fs::write(folder.path().join(format!("Kexample.+{:03}+1.private", algorithm.number())), "")
                 .unwrap();
-            assert!(Keys::prepare(Some(folder.path()), &origin, algorithm, (0, 0)).is_err());
+            assert!(Keys::prepare(Some(folder.path()), &origin, algorithm, (0, 0), 0).is_err());
         }
         assert!("RSASHA1".parse::<Algorithm>().is_err());
         assert!(Key::generate(Algorithm::RsaSha256, 512, true).is_err());

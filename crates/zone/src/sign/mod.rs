@@ -14,6 +14,7 @@ mod key;
 mod keys;
 mod node;
 mod nsec3;
+mod rrset;
 pub mod verify;
 mod worker;
 
@@ -21,6 +22,7 @@ pub(crate) use canonical::canonical_rdata;
 pub(crate) use chain::is_dropped as is_made_anew;
 pub use key::Algorithm;
 pub use nsec3::Nsec3;
+pub use rrset::{RrsetSigner, nsec};
 
 use crate::error::Error;
 use crate::ordered::{Feed, ordered, threads};
@@ -279,7 +281,7 @@ fn prepare(source: &mut impl RecordSource, options: &Options) -> Result<(Zone, K
         nsec3.check(&name)?;
     }
     let bits = (options.ksk_bits, options.zsk_bits);
-    let keys = Keys::prepare(options.keys.as_deref(), &name, options.algorithm, bits)?;
+    let keys = Keys::prepare(options.keys.as_deref(), &name, options.algorithm, bits, options.inception)?;
     // The lesser of the SOA's TTL and minimum (RFC 9077).
     let minimum = soa.last_chunk::<4>().map_or(soa_ttl, |m| u32::from_be_bytes(*m));
     let dnskeys = std::iter::once(&keys.ksk).chain(&keys.zsk).map(|k| k.dnskey.clone()).collect();
