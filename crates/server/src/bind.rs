@@ -4,6 +4,14 @@
 //! lines before and after reading the configuration are in one file. Control is by `rndc` over a TCP port of
 //! the host's loopback with a secret of this start alone: BIND gave up control sockets in the file system.
 //!
+//! What limits updates and transfers, and is raised where timers are tuned: `update-quota` (100: so many updates wait at once,
+//! one more is dropped without an answer; since 9.18.11 a setting), `tcp-clients` (150), `transfers-in` and `-out` (10),
+//! `transfers-per-ns` (2), and the rates of NOTIFY and SOA queries (20 a second).
+//!
+//! A primary signs what is updated in a signed zone by itself, with the private keys that it finds in `key-directory`; no policy
+//! is needed for that, and none is set, as that would replace keys. It takes no signatures from others: RRSIG (but at the apex) and
+//! NSEC in an update are refused, whether or not it has keys; an update of a signed zone without keys fails (SERVFAIL).
+//!
 //! Extra configuration goes into the `options` block. BIND refuses a statement given twice, so a statement of ours
 //! is left out where the extra text has it: `minimal-responses yes; max-udp-size 4096;` just works.
 
@@ -32,7 +40,15 @@ impl NameServer for Bind {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: true, ixfr_out: true, udp_cap: true }
+        Capabilities {
+            reload: true,
+            stats: true,
+            update: true,
+            signs: true,
+            takes_signatures: false,
+            ixfr_out: true,
+            udp_cap: true,
+        }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -164,7 +180,16 @@ fn distributing(site: &Site<'_>, dir: &str) -> Result<Vec<(&'static str, String)
         ("provide-ixfr", if part.ixfr { "yes" } else { "no" }.into()),
         ("max-journal-size", part.journal.unwrap_or(JOURNAL).to_string()),
     ];
+    if part.keys.is_some() && !site.at_least(&[9, 20]) {
+        // Signatures that are valid for less than 7.5 days more are made anew in the background by default: all that a signer
+        // made for a week, while we measure. From 9.20 on a policy alone says so.
+        options.push(("sig-validity-interval", "14 1".into()));
+    }
     if part.is_tuned() {
+        if site.at_least(&[9, 18, 11]) {
+            options.push(("update-quota", MANY.into()));
+        }
+        options.push(("tcp-clients", MANY.into()));
         options.push(("notify-delay", "0".into()));
         for rate in ["notify-rate", "startup-notify-rate", "serial-query-rate"] {
             options.push((rate, "10000".into()));
@@ -175,6 +200,9 @@ fn distributing(site: &Site<'_>, dir: &str) -> Result<Vec<(&'static str, String)
     }
     Ok(options)
 }
+
+/// More than any sender has under way.
+const MANY: &str = "65536";
 
 fn shared_key(part: &Distribution) -> String {
     let key = &part.key;

@@ -1,10 +1,10 @@
 //! A server's part where a zone changes and is carried to others: primary or secondary, whom it tells, whom it lets.
 
 use crate::error::{Error, Problem};
-use crate::spec::{Kind, ServerSpec, quotable};
+use crate::spec::{ServerSpec, quotable};
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A key that servers, senders and clients of one run share (TSIG, RFC 8945, with HMAC-SHA256). Its secret is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,7 +49,8 @@ pub struct Distribution {
     pub timers: Timers,
     /// Zones that changed are written to disk as the server does by default; otherwise to its journal at most.
     pub dump: bool,
-    /// A folder with the zone's keys in BIND's format, where the primary signs what changes itself.
+    /// A folder with the zone's keys in BIND's format, where the primary signs what changes itself. Without, signatures and denials
+    /// come with the updates, where the zone is signed.
     pub keys: Option<PathBuf>,
     /// How large its journal may grow, in bytes; otherwise so large that nothing is cut off.
     pub journal: Option<u64>,
@@ -115,11 +116,47 @@ pub(crate) fn check(spec: &ServerSpec) -> Result<(), Error> {
     if part.updates && !can.update {
         return refuse(format!("{} takes no updates (RFC 2136) as it is set up here", spec.kind));
     }
-    if part.keys.is_some() && !matches!(spec.kind, Kind::Bind | Kind::Knot) {
-        return refuse(format!("{} is not set up here to sign what changes: bind and knot are", spec.kind));
+    if part.keys.is_some() && !can.signs {
+        return refuse(format!("{} does not sign what changes", spec.kind));
+    }
+    if part.keys.is_some() && !spec.zone.signed {
+        return refuse("the zone is not signed: keys are of no use".into());
+    }
+    if part.updates && spec.zone.signed && part.keys.is_none() && !can.takes_signatures {
+        return refuse(format!(
+            "{} takes no signatures with updates of a signed zone: give it the zone's keys, so that it signs itself",
+            spec.kind
+        ));
     }
     if let Some(keys) = &part.keys {
         quotable(&spec.label, "distribution.keys", keys)?;
     }
     Ok(())
+}
+
+/// A private key in BIND's format.
+pub(crate) struct PrivateKey {
+    /// `K….private`, in quotable letters.
+    pub file: String,
+    /// It signs keys (RFC 4034, section 2.1.1: flags 257).
+    pub ksk: bool,
+}
+
+/// The private keys of a folder, in the order of their names.
+pub(crate) fn private_keys(label: &str, folder: &Path) -> Result<Vec<PrivateKey>, Error> {
+    let failed = |e| Error::file(label, "read the folder of keys", folder, e);
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        paths.push(entry.map_err(failed)?.path());
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "private"));
+    paths.sort();
+    let key = |path: PathBuf| {
+        let public = path.with_extension("key");
+        let text =
+            std::fs::read_to_string(&public).map_err(|e| Error::file(label, "read the key", &public, e))?;
+        let ksk = text.split_whitespace().skip_while(|word| *word != "DNSKEY").nth(1) == Some("257");
+        Ok(PrivateKey { file: quotable(label, "distribution.keys", &path)?.to_owned(), ksk })
+    };
+    paths.into_iter().map(key).collect()
 }

@@ -18,6 +18,10 @@ pub struct Capabilities {
     pub stats: bool,
     /// Takes dynamic updates (RFC 2136).
     pub update: bool,
+    /// Signs what updates change, with the keys of the zone.
+    pub signs: bool,
+    /// Takes signatures and denials (RRSIG, NSEC) as updates, from whoever signs elsewhere.
+    pub takes_signatures: bool,
     /// Serves incremental zone transfers (RFC 1995).
     pub ixfr_out: bool,
     /// Cuts UDP answers at [`ServerSpec::udp_size`], where the client would take more.
@@ -67,13 +71,12 @@ impl Site<'_> {
         if path.len() < 100 { path } else { format!("/proc/self/cwd/{name}") }
     }
 
-    /// Whether the program's version is at least `major.minor`; unknown versions are taken as newest.
-    pub fn at_least(&self, major: u32, minor: u32) -> bool {
-        let mut parts = self.version.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
-        match (parts.next(), parts.next()) {
-            (Some(a), Some(b)) => (a, b) >= (major, minor),
-            _ => true,
-        }
+    /// Whether the program's version is at least this one: major, minor, patch as far as given. Unknown versions are taken as
+    /// newest.
+    pub fn at_least(&self, version: &[u32]) -> bool {
+        let parts = self.version.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
+        let parts: Vec<u32> = parts.take(version.len()).collect();
+        parts.len() < 2 || parts.as_slice() >= version
     }
 }
 
@@ -116,6 +119,14 @@ pub trait NameServer: Sync {
 
     /// The command that asks this of the running server; `None`: it cannot do that.
     fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error>;
+
+    /// What has a secondary that has no zone ask its primary again; `None`: it does so by itself.
+    ///
+    /// # Errors
+    /// As [`Self::control`].
+    fn urge(&self, _site: &Site<'_>) -> Result<Option<Cmd>, Error> {
+        Ok(None)
+    }
 
     /// Whether a control command that failed with these words has only lost patience, while the server goes on.
     fn still_works(&self, _said: &str) -> bool {
@@ -186,11 +197,12 @@ mod tests {
             secret: "",
         };
         assert_eq!(site.socket("ctl"), "/run/nsd/ctl");
-        assert!(site.at_least(4, 6) && site.at_least(3, 9) && !site.at_least(4, 8) && !site.at_least(5, 0));
+        assert!(site.at_least(&[4, 6]) && site.at_least(&[3, 9]));
+        assert!(!site.at_least(&[4, 8]) && !site.at_least(&[5, 0]) && !site.at_least(&[4, 6, 2]));
         site.version = "9.20.1-1~deb12u3-Debian";
-        assert!(site.at_least(9, 20) && !site.at_least(9, 21));
+        assert!(site.at_least(&[9, 20]) && site.at_least(&[9, 18, 11]) && !site.at_least(&[9, 21]));
         site.version = "unknown";
-        assert!(site.at_least(99, 0));
+        assert!(site.at_least(&[99, 0]));
         site.dir = &deep;
         assert_eq!(site.socket("ctl"), "/proc/self/cwd/ctl");
     }

@@ -22,7 +22,15 @@ impl NameServer for External {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: false, stats: false, update: false, ixfr_out: false, udp_cap: false }
+        Capabilities {
+            reload: false,
+            stats: false,
+            update: false,
+            signs: false,
+            takes_signatures: false,
+            ixfr_out: false,
+            udp_cap: false,
+        }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {

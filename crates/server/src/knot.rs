@@ -3,12 +3,18 @@
 //! `knotd` runs in the foreground as one process. It and `knotc` keep the configuration they read in a database below
 //! /tmp whose files they unlink as soon as it is open: the one thing that any server writes outside its folder.
 //!
+//! Limits of updates and transfers that others have to be raised are out of the way by default: updates wait in a queue without a
+//! bound and are committed together, `tcp-max-clients` is half of the limit on open files.
+//!
+//! A primary signs what is updated where it is given the keys (`dnssec-signing` with `manual` keys, which `keymgr import-bind`
+//! takes in before the start). Without, updates with RRSIG and NSEC records are taken as they are.
+//!
 //! Extra configuration is appended: the last of two settings wins, a
 //! section that is there already is added to. Lists (`zone:`, `template:`) refuse an identifier given twice, so the
 //! zone's own settings are changed by a `template:` with `id: default`.
 
 use crate::counted::{Counted, sum};
-use crate::distribution::{Distribution, JOURNAL, TsigKey};
+use crate::distribution::{Distribution, JOURNAL, TsigKey, private_keys};
 use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
@@ -32,7 +38,15 @@ impl NameServer for Knot {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: true, ixfr_out: true, udp_cap: true }
+        Capabilities {
+            reload: true,
+            stats: true,
+            update: true,
+            signs: true,
+            takes_signatures: true,
+            ixfr_out: true,
+            udp_cap: true,
+        }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -93,17 +107,9 @@ fn import_keys(site: &Site<'_>, config: &str) -> Result<Vec<Cmd>, Error> {
     let Some(folder) = site.spec.distribution.as_ref().and_then(|part| part.keys.as_ref()) else {
         return Ok(Vec::new());
     };
-    let failed = |e| Error::file(&site.spec.label, "read the folder of keys", folder, e);
-    let keymgr = tool(site, "keymgr")?;
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "private") {
-            let file = quotable(&site.spec.label, "distribution.keys", &path)?;
-            all.push(keymgr.clone().args(["-c", config, &site.spec.zone.origin, "import-bind", file]));
-        }
-    }
-    Ok(all)
+    let keymgr = tool(site, "keymgr")?.args(["-c", config, &site.spec.zone.origin, "import-bind"]);
+    let keys = private_keys(&site.spec.label, folder)?;
+    Ok(keys.into_iter().map(|key| keymgr.clone().arg(&key.file)).collect())
 }
 
 /// The configuration. The zone file is never written back, and no journal is kept: nothing but the zone file says
@@ -164,8 +170,9 @@ fn peers(part: &Distribution) -> String {
         list.iter().enumerate().map(one).collect()
     };
     let policy = match &part.keys {
-        // The keys are those of the folder; none is made or rolled.
-        Some(_) => "policy:\n  - id: rack\n    manual: on\n    rrsig-lifetime: 14d\n    rrsig-refresh: 1d\n",
+        // The keys are those of the folder; none is made or rolled. Signatures must be made anew earlier before their end than the
+        // longest TTL lasts, or the zone is refused; a root zone's is six days.
+        Some(_) => "policy:\n  - id: rack\n    manual: on\n    rrsig-lifetime: 30d\n    rrsig-refresh: 14d\n",
         None => "",
     };
     let remotes = remote("primary", &part.primaries) + &remote("secondary", &part.secondaries);

@@ -4,6 +4,10 @@
 //! process that holds the zone and makes children, and `server-count` children that answer. A reload replaces all
 //! but the first, so process ids are looked up anew each time.
 //!
+//! Also a transfer is such a reload: children with the new zone are started before those with the old one are told to end
+//! (`server_reload` in its server.c), and both answer from the same sockets until they have. So for some milliseconds after each
+//! change an answer may have an older serial than the one before it. No setting changes that.
+//!
 //! A reload of a zone file with an error takes the zone away (SERVFAIL); the others serve the old one on.
 //!
 //! Extra configuration is appended to the `server:` clause, which is the last: it may begin clauses of its own
@@ -34,7 +38,15 @@ impl NameServer for Nsd {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: false, ixfr_out: true, udp_cap: true }
+        Capabilities {
+            reload: true,
+            stats: true,
+            update: false,
+            signs: false,
+            takes_signatures: false,
+            ixfr_out: true,
+            udp_cap: true,
+        }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -96,7 +108,7 @@ fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
     let addresses: String =
         site.listen.iter().map(|address| format!("\tip-address: {}\n", address.ip())).collect();
     // Until 4.8 zones were kept in a database file too, by default; since then the option is gone.
-    let database = if site.at_least(4, 8) { "" } else { "\tdatabase: \"\"\n" };
+    let database = if site.at_least(&[4, 8]) { "" } else { "\tdatabase: \"\"\n" };
     Ok(format!(
         "remote-control:\n\
          \tcontrol-enable: yes\n\
@@ -164,11 +176,12 @@ fn peers(part: &Distribution) -> String {
     text
 }
 
-/// Settings of the server that say how soon a change is served and written. By default zones are written once an hour.
+/// Settings of the server that say how soon a change is served and written, and how many connections it serves at once
+/// (`tcp-count`, 100 for each process). By default zones are written once an hour.
 fn timers(part: Option<&Distribution>) -> String {
     let Some(part) = part else { return "\tzonefiles-write: 0\n".into() };
     let write = if part.dump { "" } else { "\tzonefiles-write: 0\n" };
-    let reload = if part.is_tuned() { "\txfrd-reload-timeout: 0\n" } else { "" };
+    let reload = if part.is_tuned() { "\txfrd-reload-timeout: 0\n\ttcp-count: 1000\n" } else { "" };
     format!("{write}{reload}")
 }
 

@@ -10,6 +10,9 @@
 //! * It logs to standard error only; that goes to `pdns.log`.
 //! * A secondary takes whole zones: the backend for zone files drops the differences of an IXFR.
 //! * A primary that takes updates has its zone in SQLite (`database.rs`).
+//! * What limits transfers and is raised where timers are tuned: `max-tcp-connections` (20). Updates are done one after the other,
+//!   under one lock. A primary tells its secondaries of an update when it looks next (`xfr-cycle-interval`, 60 s), at once where
+//!   the zone has the metadata `NOTIFY-DNSUPDATE`, which it is given where timers are tuned.
 //!
 //! Extra configuration is appended; the last of two settings wins. Its checker knows names of settings only.
 
@@ -42,7 +45,15 @@ impl NameServer for Powerdns {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: true, ixfr_out: false, udp_cap: true }
+        Capabilities {
+            reload: true,
+            stats: true,
+            update: true,
+            signs: true,
+            takes_signatures: true,
+            ixfr_out: false,
+            udp_cap: true,
+        }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -244,7 +255,7 @@ fn changes(part: Option<&Distribution>) -> String {
         // Else a thread that has nobody to tell writes into the database, and updates meet it locked.
         (false, true) => "",
     };
-    let cycle = if part.is_tuned() { "xfr-cycle-interval=1\n" } else { "" };
+    let cycle = if part.is_tuned() { "xfr-cycle-interval=1\nmax-tcp-connections=10000\n" } else { "" };
     format!(
         "disable-axfr=no\nallow-axfr-ips=\nallow-notify-from=0.0.0.0/0,::/0\nxfr-max-received-mbytes=0\n\
          {role}{tell}{cycle}"

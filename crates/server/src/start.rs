@@ -30,6 +30,7 @@ pub struct Server<'a> {
     since: Instant,
     reloaded: bool,
     stats: u32,
+    urged: u32,
     /// Ends a wait for readiness.
     stop: Option<&'a AtomicBool>,
 }
@@ -129,6 +130,7 @@ pub fn start<'a>(
         since,
         reloaded: false,
         stats: 0,
+        urged: 0,
         stop: None,
     };
     server.alive()?;
@@ -228,6 +230,11 @@ impl<'a> Server<'a> {
     /// Its version, as its program says itself; `external` where there is none to ask.
     pub fn version(&self) -> &str {
         &self.place.version
+    }
+
+    /// How often [`Server::ready`] had to tell it to ask its primary for the zone: what a secondary does by itself.
+    pub fn urged(&self) -> u32 {
+        self.urged
     }
 
     /// Its folder.

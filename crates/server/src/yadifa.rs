@@ -25,8 +25,10 @@
 //!   it finds no private keys is a warning, and so is glue that lies below another
 //!   delegation: 862,000 lines, 128 MB, for 100K delegations of S-6-DS10. So warnings of the database are not logged.
 //!
-//! * As a secondary it does not get the zone at one start in four, says nothing, and tries again no sooner than
-//!   `axfr-retry-delay`, 10 minutes by default and one at the least; also then not always.
+//! * As a secondary it does not get the zone at one start in ten: its downloader may come to the question before the loader that
+//!   asked it is done, and then drops it without a word (docs/servers.md). No setting helps; a reload does, so it is told to reload
+//!   where it has no zone after some seconds ([`crate::Server::urged`]).
+//! * An AXFR may be of an older version than the one served: it is answered from a file written for one within the last minute.
 //!
 //! Extra configuration is appended: containers (`<main>` ... `</main>`) may be opened again, and the last of two
 //! settings wins.
@@ -56,7 +58,15 @@ impl NameServer for Yadifa {
     }
 
     fn can(&self) -> Capabilities {
-        Capabilities { reload: true, stats: true, update: true, ixfr_out: true, udp_cap: false }
+        Capabilities {
+            reload: true,
+            stats: true,
+            update: true,
+            signs: true,
+            takes_signatures: false,
+            ixfr_out: true,
+            udp_cap: false,
+        }
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -96,6 +106,10 @@ impl NameServer for Yadifa {
             }
             Control::Stats => Cmd::new("sh").args(["-c", NEXT_COUNTERS, self.log()]),
         }))
+    }
+
+    fn urge(&self, site: &Site<'_>) -> Result<Option<Cmd>, Error> {
+        self.control(site, Control::Reload)
     }
 
     fn log(&self) -> &'static str {
@@ -153,6 +167,11 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
     let spec = site.spec;
     let listen: Vec<String> =
         site.listen.iter().map(|address| format!("{} port {}", address.ip(), address.port())).collect();
+    let signs = spec.distribution.as_ref().and_then(|part| part.keys.as_ref());
+    let keys = match signs {
+        Some(folder) => quotable(&spec.label, "distribution.keys", folder)?.to_owned(),
+        None => format!("{dir}/keys"),
+    };
     const GRAVE: &str = "EMERG,ALERT,CRIT,ERR,WARNING,NOTICE";
     Ok(format!(
         "<main>\n\
@@ -161,7 +180,7 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
          \tlog-path \"{dir}\"\n\
          \tpid-file \"{dir}/yadifad.pid\"\n\
          \tdata-path \"{dir}\"\n\
-         \tkeys-path \"{dir}/keys\"\n\
+         \tkeys-path \"{keys}\"\n\
          \txfr-path \"{dir}/xfr\"\n\
          \tport {port}\n\
          \tlisten {listen}\n\
@@ -211,9 +230,10 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
          \tdomain {origin}\n\
          \tfile \"{zone_file}\"\n\
          \tnotify-auto no\n\
-         \tmaintain-dnssec no\n\
+         \tmaintain-dnssec {signs}\n\
          </zone>\n\
          {extra}",
+        keys = keys,
         port = spec.port,
         listen = listen.join(", "),
         cap = spec.udp_size,
@@ -225,14 +245,21 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
             spec.distribution.as_ref().map_or_else(String::new, |p| format!("\track key {}\n", p.key.name)),
         timers = timers(spec.distribution.as_ref()),
         part = part(spec.distribution.as_ref()),
+        signs = if signs.is_some() { "yes" } else { "no" },
         extra = extra(spec),
     ))
 }
 
-/// How soon it tries again where a first transfer failed: by default after 10 minutes, at the least after one.
+/// How soon it tries again where a first transfer failed (`axfr-retry-delay`: by default after 10 minutes, at the least after one), and
+/// how many connections it serves (`max-tcp-queries` 128, `max-tcp-queries-per-address` 2, `max-secondary-tcp-queries` 16). Updates
+/// wait for one thread, 4,096 of them at most and for 3 s at most; what comes on top or waits for longer is dropped without an answer,
+/// and no setting changes that.
 fn timers(part: Option<&Distribution>) -> &'static str {
     match part {
-        Some(part) if part.is_tuned() => "\taxfr-retry-delay 60\n\taxfr-retry-jitter 60\n",
+        Some(part) if part.is_tuned() => {
+            "\taxfr-retry-delay 60\n\taxfr-retry-jitter 60\n\tmax-tcp-queries 1000\n\tmax-tcp-queries-per-address 1000\n\
+             \tmax-secondary-tcp-queries 1000\n"
+        }
         _ => "",
     }
 }

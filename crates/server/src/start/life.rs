@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::processes::pin;
+use crate::distribution::Distribution;
 use crate::driver::Control;
 use crate::error::{Error, Problem};
 use crate::log::{self, Which};
@@ -20,6 +21,9 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// How long a server may take to tell its counters: NSD's never comes where its disk is full.
 const COUNTERS: Duration = Duration::from_secs(20);
+
+/// How long a secondary may take to its zone until it is told to ask for it; twice as long until the next time, and so on.
+const URGED: Duration = Duration::from_secs(4);
 
 /// How long an external server may take to answer, and how often it is asked.
 const EXTERNAL: (Duration, u32) = (Duration::from_millis(700), 3);
@@ -54,6 +58,7 @@ impl Server<'_> {
                     other => other,
                 };
                 self.still_trying()?;
+                self.urge();
                 if began.elapsed() >= timeout {
                     return Err(self.error(match last {
                         Seen::Wrong(problem) => problem,
@@ -73,6 +78,19 @@ impl Server<'_> {
         first.ok_or_else(|| {
             self.error(Problem::Spec { field: "addresses", why: "there is none to ask at".into() })
         })
+    }
+
+    /// Tells a secondary that still has no zone to ask for it, where it is known to forget that.
+    fn urge(&mut self) {
+        let secondary = self.place.spec.distribution.as_ref().is_some_and(Distribution::is_secondary);
+        if !secondary || self.reloaded || self.since.elapsed() < URGED * (1 << self.urged.min(10)) {
+            return;
+        }
+        if let Ok(Some(cmd)) = self.driver.urge(&self.place.site()) {
+            self.urged += 1;
+            // Where that fails the wait goes on, and says in the end what it waited for.
+            let _ = tool::run(self.launcher, self.host, &self.place.spec.label, &cmd.cwd(&self.place.dir));
+        }
     }
 
     /// Whether there is sense in waiting on: it lives, and its log does not say that it refused the zone.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 for_each_server! {
-    has_the_zone_from_a_primary, tells_a_secondary, hands_on_what_it_got,
+    has_the_zone_from_a_primary, tells_a_secondary, hands_on_what_it_got, drops_no_update_where_tuned,
 }
 
 fn key() -> TsigKey {
@@ -73,11 +73,6 @@ fn has_the_zone_from_a_primary(lab: &Lab, kind: Kind) {
     if server::installed(Kind::Bind).is_none() {
         return eprintln!("SKIPPED: no bind");
     }
-    if kind == Kind::Yadifa {
-        return eprintln!(
-            "SKIPPED: yadifa 2.6.4 as a secondary has no zone after one start in four, and does not try again in time"
-        );
-    }
     for dump in [false, true] {
         let (one, other) = (format!("primary-{dump}"), format!("secondary-{dump}"));
         let mut primary = spec(lab, Kind::Bind, &one, Distribution { updates: true, ..tuned() });
@@ -126,15 +121,33 @@ fn tells_a_secondary(lab: &Lab, kind: Kind) {
     first.stop().unwrap_or_else(|e| panic!("{e}"));
 }
 
+/// More updates wait at once than BIND takes by default, which are 100; the kernel keeps some 190 small datagrams for a socket.
+fn drops_no_update_where_tuned(lab: &Lab, kind: Kind) {
+    if !driver(kind).can().update {
+        return;
+    }
+    let primary = spec(lab, kind, "primary", Distribution { updates: true, ..tuned() });
+    let mut server = lab.start(&primary).unwrap_or_else(|e| panic!("{e}"));
+    ready(&mut server, lab);
+    let file = lab.dir.path().join("updates");
+    let lines = (0..600).map(|n| format!("update add w{n}. 300 TXT x\nsend\n"));
+    std::fs::write(&file, format!("zone .\n{}", lines.collect::<String>())).unwrap();
+    let TsigKey { name, secret } = key();
+    let send = update::SendSpec {
+        key: Some(update::Key { name, algorithm: "hmac-sha256".into(), secret }),
+        deadline: 100 * measure::clock::SECOND,
+        ..update::SendSpec::new(at(&primary), &file, measure::Pace::Closed { window: 150 })
+    };
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let sent = update::send::run(&send, measure::clock::now, &stop, &mut |_| ()).unwrap();
+    assert_eq!((sent.accepted, sent.lost), (600, 0), "{:?}", sent.rcodes);
+    server.stop().unwrap_or_else(|e| panic!("{e}"));
+}
+
 /// A chain: each between a BIND primary and a Knot secondary.
 fn hands_on_what_it_got(lab: &Lab, kind: Kind) {
     if server::installed(Kind::Bind).is_none() || server::installed(Kind::Knot).is_none() {
         return eprintln!("SKIPPED: no bind or no knot");
-    }
-    if kind == Kind::Yadifa {
-        return eprintln!(
-            "SKIPPED: yadifa 2.6.4 as a secondary has no zone after one start in four, and does not try again in time"
-        );
     }
     let mut primary = spec(lab, Kind::Bind, "primary", Distribution { updates: true, ..tuned() });
     let mut middle = spec(lab, kind, "middle", tuned());

@@ -40,4 +40,5 @@ mod lab;
 mod life;
 mod rootless;
 mod signed;
+mod signing;
 mod validated;
