@@ -51,7 +51,7 @@ pub struct Changing {
 
 impl Stage<'_> {
     /// Makes a stream of so many updates for the zone, or those of the experiment's series of zones.
-    fn stream(&self, count: u64) -> Result<PathBuf, Error> {
+    fn stream(&self, sign: Option<generate::Signing>, count: u64) -> Result<PathBuf, Error> {
         let (given, file) = (&self.bench.experiment.updates, self.dir.join("updates.txt"));
         let (zone, batch) = (self.zone.file.clone(), given.batch);
         let mut out = BufWriter::new(File::create(&file).map_err(Error::io(&file))?);
@@ -59,7 +59,7 @@ impl Stage<'_> {
             [] => {
                 let mix = given.mix()?;
                 let seed = self.zone.seed;
-                let spec = generate::Spec { zone, mix, count, batch, prerequisites: false, seed };
+                let spec = generate::Spec { zone, mix, count, batch, prerequisites: false, seed, sign };
                 generate::generate(&spec, &mut out, &mut |_| {})?;
             }
             to => {
@@ -87,7 +87,11 @@ impl Stage<'_> {
 
     /// What is sent at a primary.
     fn sending(&self, fleet: &Fleet<'_>, count: u64, pace: Pace) -> Result<SendSpec, Error> {
-        let spec = SendSpec::new((fleet.primary().v4, PORT).into(), self.stream(count)?, pace);
+        let spec = SendSpec::new(
+            (fleet.primary().v4, PORT).into(),
+            self.stream(fleet.signed_by_sender(), count)?,
+            pace,
+        );
         Ok(SendSpec { key: Some(fleet.key.clone()), ..spec })
     }
 

@@ -300,7 +300,14 @@ impl Experiment {
                 "servers: '{label}' is no kind (bind, nsd, knot, powerdns, yadifa, external) and there is no [server.{label}]"
             ))
         })?;
-        Ok(Server { kind: label.into(), program: None, config: None, workers: None, address: None })
+        Ok(Server {
+            kind: label.into(),
+            program: None,
+            config: None,
+            workers: None,
+            signing: None,
+            address: None,
+        })
     }
 
     /// The kind behind a label.

@@ -1,15 +1,17 @@
 //! The servers of a distribution: a primary and its secondaries, of which one is measured.
 
 use crate::trial::{self, Bench};
-use crate::updating::Distribution as Plan;
-use crate::zones::Prepared;
+use crate::updating::{Distribution as Plan, Signing};
+use crate::zones::{self, Prepared};
 use crate::{Error, Trial};
-use measure::Metric;
+use measure::clock::SECOND;
+use measure::{Metric, Outcome, Reason};
 use rack::Host;
 use server::{Distribution, Server, TsigKey};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
+use update::generate;
 
 /// Names of the hosts of a distribution beside that of the server measured, in the order of their part: the primary's first.
 pub fn hosts(plan: &Plan) -> Vec<String> {
@@ -27,7 +29,8 @@ pub struct Fleet<'a> {
     /// Made for this trial alone.
     pub key: update::Key,
     patience: Duration,
-    keys: Option<PathBuf>,
+    /// The primary's label.
+    primary: String,
 }
 
 /// The servers beside the one that is measured.
@@ -53,7 +56,16 @@ impl<'a> Fleet<'a> {
         let plan = bench.experiment.distribution_of(trial.variant.as_deref());
         let patience = trial::patience(bench.experiment, zone)?;
         let key = update::Key::random("rack")?;
-        Ok(Self { bench, plan, zone, dir, key, patience, keys: zone.keys.clone() })
+        let primary = plan.primary.clone().unwrap_or_else(|| trial.server.clone());
+        Ok(Self { bench, plan, zone, dir, key, patience, primary })
+    }
+
+    /// How what changes is signed where that comes with the updates; none: the primary does, or the zone is not signed.
+    pub fn signed_by_sender(&self) -> Option<generate::Signing> {
+        let keys = self.zone.keys.clone()?;
+        let sent = self.bench.experiment.signing_of(self.plan, &self.primary) == Signing::Sent;
+        let now = (measure::clock::wall() / SECOND) as u32;
+        sent.then(|| generate::Signing { keys, inception: now - 3600, validity: zones::VALIDITY })
     }
 
     fn secret(&self) -> TsigKey {
@@ -90,7 +102,8 @@ impl<'a> Fleet<'a> {
             None => {
                 part.secondaries = all[..direct].to_vec();
                 part.updates = server::driver(kind).can().update;
-                part.keys.clone_from(&self.keys);
+                let online = self.signed_by_sender().is_none();
+                part.keys = self.zone.keys.clone().filter(|_| online && server::driver(kind).can().signs);
             }
             Some(n) => {
                 part.dump = plan.dump;
@@ -162,6 +175,18 @@ impl Others<'_> {
             server.stop()?;
         }
         Ok(())
+    }
+}
+
+/// Notes that a secondary had to be told to ask for its zone.
+pub fn note_urged(server: &Server<'_>, outcome: &mut Outcome) {
+    if server.urged() > 0 {
+        let text = format!(
+            "secondary '{}' did not ask its primary for the zone by itself, and was told to {} times (docs/servers.md)",
+            server.label(),
+            server.urged()
+        );
+        outcome.validity.warn(Reason::new("secondary_urged", text));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Zones as an experiment names them: a family, perhaps signed in a certain way, perhaps a slice of it.
 //!
 //! `S-6-DS100` is signed with NSEC, as all S families are; `S-6-DS100+nsec3` and `+opt-out` deny with NSEC3 (RFC 5155);
-//! `COM+signed` signs a family that is not; `COM#1/2` is the first half of a zone by its names, as `zone slice` cuts it.
+//! `COM+signed` signs a family that is not; `COM#1/2` is the first half of a zone by its names, as `zone slice` cuts it, and
+//! `COM#1/2+signed` that half, signed after it was cut.
 
 use std::str::FromStr;
 use zone::Family;
@@ -36,28 +37,30 @@ impl FromStr for Recipe {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (rest, slice) = match text.split_once('#') {
+        let (base, denial) = match text.split_once('+') {
             None => (text, None),
-            Some((rest, slice)) => {
+            Some((base, "signed")) => (base, Some(Denial::Nsec)),
+            Some((base, "nsec3")) => (base, Some(Denial::Nsec3)),
+            Some((base, "opt-out")) => (base, Some(Denial::OptOut)),
+            Some((_, other)) => return Err(format!("'+{other}' is not +signed, +nsec3 or +opt-out")),
+        };
+        let (family, slice) = match base.split_once('#') {
+            None => (base, None),
+            Some((family, slice)) => {
                 let part =
                     slice.split_once('/').and_then(|(n, of)| Some((n.parse().ok()?, of.parse().ok()?)));
                 let sound = |&(n, of): &(u32, u32)| 1 <= n && n <= of && of <= PARTS_MAX;
                 let expected = || {
                     format!("'#{slice}' is no slice: give #1/2 for the first half, up to {PARTS_MAX} parts")
                 };
-                (rest, Some(part.filter(sound).ok_or_else(expected)?))
+                (family, Some(part.filter(sound).ok_or_else(expected)?))
             }
         };
-        let (family, denial) = match rest.split_once('+') {
-            None => (rest, None),
-            Some((family, "signed")) => (family, Some(Denial::Nsec)),
-            Some((family, "nsec3")) => (family, Some(Denial::Nsec3)),
-            Some((family, "opt-out")) => (family, Some(Denial::OptOut)),
-            Some((_, other)) => return Err(format!("'+{other}' is not +signed, +nsec3 or +opt-out")),
-        };
         let signed = denial.or_else(|| family.starts_with('S').then_some(Denial::Nsec));
-        if signed.is_some() && slice.is_some() {
-            return Err(format!("'{text}': a slice of a signed zone is none; slice it unsigned"));
+        if slice.is_some() && family.starts_with('S') {
+            return Err(format!(
+                "'{text}': a slice of a signed zone is none; slice one that is not, and sign that"
+            ));
         }
         Ok(Self { family: family.parse()?, signed, slice })
     }
@@ -91,9 +94,21 @@ mod tests {
         let recipe = parse("S-6-DS100+opt-out").unwrap();
         assert_eq!((recipe.family, recipe.signed), (Family::S6Ds100, Some(Denial::OptOut)));
         assert_eq!(parse("COM#2/3").unwrap().slice, Some((2, 3)));
+        let signed = parse("COM#2/3+signed").unwrap();
+        assert_eq!((signed.slice, signed.signed), (Some((2, 3)), Some(Denial::Nsec)));
         assert_eq!(parse("U-4-DS0").unwrap().signed, None);
         assert!(is_signed("S-6-DS10") && is_signed("COM+signed") && !is_signed("COM"));
-        for bad in ["U-5", "COM#0/2", "COM#3/2", "COM#1/999", "COM#x", "COM+nsec4", "S-6-DS10#1/2", ""] {
+        for bad in [
+            "U-5",
+            "COM#0/2",
+            "COM#3/2",
+            "COM#1/999",
+            "COM#x",
+            "COM+nsec4",
+            "COM+signed#1/2",
+            "S-6-DS10#1/2",
+            "",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -1,5 +1,6 @@
 //! The sections of an experiment file, each with its defaults; those of zones that change are in `updating.rs`.
 
+use crate::updating::Signing;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use traffic::Changes;
@@ -225,6 +226,9 @@ pub struct Server {
     /// Threads or processes that answer; as many as the server has cores where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
+    /// As `signing` of `[distribution]`, where it is the primary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing: Option<Signing>,
     /// Where an external server answers already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<std::net::SocketAddr>,

@@ -1,6 +1,6 @@
 //! A secondary's first transfer of the whole zone (RZAIA 5.1).
 
-use crate::fleet::{Fleet, Others};
+use crate::fleet::{Fleet, Others, note_urged};
 use crate::stage::Stage;
 use crate::{Error, Happening, trial};
 use measure::clock::SECOND;
@@ -41,6 +41,7 @@ impl Stage<'_> {
         };
         let served = began.elapsed();
         tell(Happening::Ready { seconds: served.as_secs_f64() });
+        others.secondaries.iter().chain([&server]).for_each(|server| note_urged(server, &mut record.outcome));
         let captured = capture.finish()?;
         record.params.push(("version".into(), server.version().into()));
         let found = transfers::collect(std::slice::from_ref(&file), &[trial::PORT], 1, &mut |_| {})?;

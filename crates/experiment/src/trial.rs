@@ -1,6 +1,6 @@
 //! One trial: a fresh server, ready, measured, stopped; and what came of it.
 
-use crate::fleet::{Fleet, Others};
+use crate::fleet::{Fleet, Others, note_urged};
 use crate::plan::ZonePlan;
 use crate::stage::Stage;
 use crate::zones::Prepared;
@@ -145,6 +145,12 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     }
     params.push(("published", e.published.join(",")));
     let d = e.distribution_of(trial.variant.as_deref());
+    if zone.is_some_and(|zone| zone.keys.is_some())
+        && e.is_distributed(trial.measure, trial.variant.as_deref())
+    {
+        let primary = d.primary.as_ref().unwrap_or(&trial.server);
+        params.push(("signing", e.signing_of(d, primary).word().into()));
+    }
     if d.secondaries > 0 && e.is_distributed(trial.measure, trial.variant.as_deref()) {
         params.push(("primary", d.primary.clone().unwrap_or_else(|| trial.server.clone())));
         params.push(("secondaries", d.secondaries.to_string()));
@@ -245,6 +251,8 @@ fn measure(
     }
     if let Some(fleet) = &fleet {
         others.secondaries = fleet.start_secondaries(&trial.server)?;
+        let all = others.secondaries.iter().chain([&server]);
+        all.for_each(|server| note_urged(server, &mut record.outcome));
     }
     let stage = Stage { bench, spec: &spec, zone, traffic, dir };
     if trial.repeat == 1 && zone.trust_anchor.is_some() {

@@ -1,6 +1,6 @@
 //! What an experiment file says of zones that change and are carried to others.
 
-use crate::{Error, Experiment, Measure};
+use crate::{Error, Experiment, Measure, recipe};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -24,6 +24,9 @@ pub struct Distribution {
     pub dump: bool,
     /// Differences (IXFR); otherwise whole zones alone.
     pub ixfr: bool,
+    /// Who signs what changes in a signed zone: `online`, the primary itself with the zone's keys; `sent`, whoever sends the updates,
+    /// with signatures and denials among them, to servers that take these. `[server.LABEL] signing` says so for one primary.
+    pub signing: Signing,
     /// Largest journal in bytes; so large that nothing is cut off where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<u64>,
@@ -38,6 +41,27 @@ pub enum Timers {
     Default,
     /// Switched off where they can be.
     Tuned,
+}
+
+/// Who signs what changes in a signed zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Signing {
+    /// The primary.
+    #[default]
+    Online,
+    /// Whoever sends the updates.
+    Sent,
+}
+
+impl Signing {
+    /// The word in files and tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Online => "online",
+            Self::Sent => "sent",
+        }
+    }
 }
 
 impl From<Timers> for server::Timers {
@@ -69,6 +93,7 @@ impl Default for Distribution {
             timers: Timers::Default,
             dump: false,
             ixfr: true,
+            signing: Signing::Online,
             journal: None,
         }
     }
@@ -159,6 +184,54 @@ impl Experiment {
         }
     }
 
+    /// Who signs what changes where this server is the primary of this distribution.
+    pub fn signing_of(&self, distribution: &Distribution, primary: &str) -> Signing {
+        self.server.get(primary).and_then(|server| server.signing).unwrap_or(distribution.signing)
+    }
+
+    /// Whether it has a zone that is signed here.
+    fn signs(&self) -> bool {
+        let family = self.zone.file.is_none() && self.zone.families.iter().any(|f| recipe::is_signed(f));
+        family || self.zone.file.is_some() && self.zone.sign_file
+    }
+
+    /// Whether a primary can do what is asked of it while a signed zone changes.
+    fn check_signing(&self, d: &Distribution, label: &str) -> Result<(), Error> {
+        let (kind, signing) = (self.kind(label)?, self.signing_of(d, label));
+        let can = server::driver(kind).can();
+        if !self.signs() {
+            return Ok(());
+        }
+        if signing == Signing::Online && !can.signs {
+            return Err(self.refuse(format!("'{label}': {kind} does not sign what changes")));
+        }
+        if signing == Signing::Sent {
+            if !can.takes_signatures {
+                let why = format!(
+                    "'{label}': {kind} takes no signatures with updates: set signing = \"online\" for it"
+                );
+                return Err(self.refuse(why));
+            }
+            if let Some(m) = self.measure.iter().find(|m| d.secondaries > 0 && m.is_under_updates()) {
+                let why = "markers are changes that nobody signs: signing = \"sent\" goes with measure 'update' alone";
+                return Err(self.refuse(format!("measure {}: {why}", m.word())));
+            }
+            if !self.updates.series.is_empty() {
+                return Err(
+                    self.refuse("updates.series: its versions are not signed: set signing = \"online\"")
+                );
+            }
+            if let Some(family) =
+                self.zone.families.iter().find(|f| f.contains("+nsec3") || f.contains("+opt-out"))
+            {
+                return Err(
+                    self.refuse(format!("zone.families: {family}: signing = \"sent\" is for NSEC alone"))
+                );
+            }
+        }
+        Ok(())
+    }
+
     /// Whether zones change in any of its trials.
     pub fn changes(&self) -> bool {
         let carried = self.distributions().iter().any(|d| d.secondaries > 0);
@@ -196,9 +269,10 @@ impl Experiment {
             }
         }
         for d in self.distributions() {
+            let under = d.secondaries > 0 && self.measure.iter().any(|m| m.is_under_updates());
             let taken = match &d.primary {
-                Some(label) if self.measure.iter().any(|m| m.is_under_updates()) => vec![label],
-                None if self.measure.contains(&Measure::Update) => self.servers.iter().collect(),
+                Some(label) if under => vec![label],
+                None if under || self.measure.contains(&Measure::Update) => self.servers.iter().collect(),
                 _ => Vec::new(),
             };
             for label in taken {
@@ -206,6 +280,7 @@ impl Experiment {
                 if !server::driver(kind).can().update {
                     return Err(self.refuse(format!("'{label}': {kind} takes no updates (RFC 2136)")));
                 }
+                self.check_signing(d, label)?;
             }
         }
         if !u.rates.iter().all(|r| r.is_finite() && (0.0..=1e6).contains(r)) || u.rates.is_empty() {
@@ -226,5 +301,45 @@ impl Experiment {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(name: &str, sets: &[&str]) -> String {
+        let (path, text) = crate::named(name).unwrap();
+        let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
+        crate::load(&path, &text, &sets).expect_err(&format!("{sets:?}")).to_string()
+    }
+
+    #[test]
+    fn who_cannot_sign_is_refused_before_anything_starts() {
+        let sent = "distribution.signing=sent";
+        for (name, sets, why) in [
+            ("isc-updates", &[sent][..], "'bind': bind takes no signatures with updates"),
+            ("isc-updates", &["servers=knot,yadifa", sent], "'yadifa': yadifa takes no signatures"),
+            ("isc-updates", &["servers=nsd"], "'nsd': nsd takes no updates"),
+            ("isc-updates", &["servers=knot", sent, "zone.families=COM+nsec3"], "is for NSEC alone"),
+            (
+                "isc-query-under-update",
+                &["distribution.primary=knot", sent],
+                "measure throughput: markers are changes that nobody signs",
+            ),
+        ] {
+            let said = refused(name, sets);
+            assert!(said.contains(why), "{sets:?}: {said}");
+        }
+        // One server's own setting goes before the distribution's.
+        let sets = ["servers=knot,b", "server.b.kind=bind", sent, "server.b.signing=online"];
+        let (path, text) = crate::named("isc-updates").unwrap();
+        let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
+        let e = crate::load(&path, &text, &sets).unwrap();
+        let d = e.distribution_of(None);
+        assert_eq!((e.signing_of(d, "knot"), e.signing_of(d, "b")), (Signing::Sent, Signing::Online));
+        // Without a signed zone nothing is said of it.
+        let (path, text) = crate::named("isc-updates").unwrap();
+        crate::load(&path, &text, &[sent.parse().unwrap(), "zone.families=COM".parse().unwrap()]).unwrap();
     }
 }

@@ -60,21 +60,37 @@ pub fn prepare(
             let family = recipe.family;
             let doing = if signs { "generating and signing" } else { "generating" };
             tell(Happening::Zone { label: plan.label(), doing });
-            if let Some((part, parts)) = recipe.slice {
-                return slice(e, (&recipe, *delegations), (part, parts), plan, dir, stop, tell);
+            if let (Some(_), false) = (recipe.slice, signs) {
+                return slice(e, (&recipe, *delegations), plan, dir, stop, tell);
             }
-            write_aside(&made, stop, |out| {
-                if signs {
+            if let Some((part, parts)) = recipe.slice {
+                // It is cut from a zone that is not signed.
+                let cut = ZonePlan::Family {
+                    family: format!("{}#{part}/{parts}", family.name()),
+                    delegations: *delegations,
+                };
+                let file = dir.join(format!("{}.zone", cut.label()));
+                if !file.exists() {
+                    slice(e, (&recipe, *delegations), &cut, dir, stop, tell)?;
+                }
+                let mut source = zone::sort::canonical(&file, &mut |_| {})?;
+                let options = recipe.sign(signing(e, &keys)?);
+                write_aside(&made, stop, |out| {
+                    keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
+                })?;
+            } else {
+                write_aside(&made, stop, |out| {
+                    if !signs {
+                        return Ok(zone::generate(family, *delegations, seed, out, &mut |_| {}).map(drop)?);
+                    }
                     let options = recipe.sign(signing(e, &keys)?);
                     let make = |out: &mut dyn Write, heard: &mut dyn FnMut(u64)| {
                         zone::generate(family, *delegations, seed, out, heard)
                     };
                     let (_, signed) = zone::generate_signed(family.name(), make, &options, out, &mut |_| {})?;
-                    return keep_anchor(&anchor, &signed);
-                }
-                zone::generate(family, *delegations, seed, out, &mut |_| {})?;
-                Ok(())
-            })?;
+                    keep_anchor(&anchor, &signed)
+                })?;
+            }
         }
         ZonePlan::File(from) if signs => {
             tell(Happening::Zone { label: plan.label(), doing: "signing" });
@@ -111,12 +127,12 @@ pub fn prepare(
 fn slice(
     e: &Experiment,
     (recipe, delegations): (&Recipe, u64),
-    (_, parts): (u32, u32),
     plan: &ZonePlan,
     dir: &Path,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Happening),
 ) -> Result<Prepared, Error> {
+    let (_, parts) = recipe.slice.expect("a slice is wanted");
     let named = |part: u32| ZonePlan::Family {
         family: format!("{}#{part}/{parts}", recipe.family.name()),
         delegations,
@@ -166,8 +182,13 @@ fn signing(e: &Experiment, keys: &Option<PathBuf>) -> Result<zone::sign::Options
             now,
         ),
     };
-    Ok(zone::sign::Options { keys: keys.clone(), ..options })
+    // What is valid for a week some servers sign anew at once, where they sign at all.
+    let validity = if keys.is_some() { VALIDITY } else { options.validity };
+    Ok(zone::sign::Options { keys: keys.clone(), validity, ..options })
 }
+
+/// Seconds for which signatures of a zone that changes are valid.
+pub const VALIDITY: u32 = 30 * 86_400;
 
 /// Kept beside the zone: a resumed run validates from it.
 fn keep_anchor(path: &Path, signed: &zone::sign::Summary) -> Result<(), Error> {

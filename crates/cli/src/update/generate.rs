@@ -2,7 +2,7 @@
 
 use super::failure;
 use crate::output::{self, Common, Failure, Status, write_output};
-use ::update::generate::{Made, Mix, SeriesSpec, Spec, generate, series};
+use ::update::generate::{Made, Mix, SeriesSpec, Signing, Spec, generate, series};
 use clap::Args;
 use measure::Seed;
 use measure::units::{self, grouped};
@@ -34,6 +34,10 @@ pub struct Generate {
     /// Seed of all draws
     #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "to")]
     seed: u64,
+    /// Of a zone that is signed with NSEC: signatures and denials are among the changes, made with the keys in this folder (BIND's
+    /// K*.key and K*.private), for a server that does not sign; valid for 30 days from an hour ago
+    #[arg(long, value_name = "KEYS", conflicts_with = "to")]
+    sign: Option<PathBuf>,
     /// Each transaction says what must hold: added names do not exist, deleted and modified RRsets do
     #[arg(long)]
     prerequisites: bool,
@@ -47,8 +51,11 @@ pub fn run(args: &Generate, common: &Common) -> output::Result {
         (Some(mix), Some(count)) => {
             let octets = 2 * args.zone.metadata().map_or(0, |m| m.len());
             let mut progress = common.progress("octets of the zone, twice", octets);
-            let spec =
-                Spec { zone: args.zone.clone(), mix, count, batch, prerequisites, seed: Seed(args.seed) };
+            let now = (measure::clock::wall() / measure::clock::SECOND) as u32;
+            let sign =
+                args.sign.clone().map(|keys| Signing { keys, inception: now - 3600, validity: 30 * 86_400 });
+            let seed = Seed(args.seed);
+            let spec = Spec { zone: args.zone.clone(), mix, count, batch, prerequisites, seed, sign };
             let made = write(args, &mut |out| generate(&spec, out, &mut |n| progress.set(n)));
             progress.finish();
             made?
@@ -69,7 +76,7 @@ pub fn run(args: &Generate, common: &Common) -> output::Result {
         grouped(made.modifies),
         grouped(made.transactions),
         grouped(made.records),
-        if made.signed {
+        if made.signed && args.sign.is_none() {
             "; the zone is signed: unsigned data alone are changed, and the server must sign"
         } else {
             ""

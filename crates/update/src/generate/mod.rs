@@ -12,9 +12,11 @@
 //!   goes; one elsewhere by another that the zone uses. That is ISC's "NS record change"; RZAIA does not say what its modifications
 //!   change.
 //!
-//! Of a signed zone only unsigned data are touched: the server signs. The zone is read twice ([`mod@generate`]'s memory is that of what
+//! Of a signed zone only unsigned data are touched where the server signs; otherwise ([`Spec::sign`]) signatures, NSEC records and the
+//! SOA record with its next serial are among the changes, and the zone is read once more. The zone is read twice ([`mod@generate`]'s memory is that of what
 //! the stream touches), and one seed gives one stream on any machine.
 
+mod chain;
 mod mix;
 mod sample;
 mod series;
@@ -25,6 +27,7 @@ pub use mix::Mix;
 pub use series::series;
 
 use crate::Error;
+use chain::Chain;
 use measure::Seed;
 use mix::{Kind, Kinds};
 use serde::{Deserialize, Serialize};
@@ -50,9 +53,25 @@ pub struct Spec {
     /// is modified is just so.
     #[serde(default)]
     pub prerequisites: bool,
-    /// The same seed gives the same stream.
+    /// The same seed gives the same stream, but for ECDSA's signatures.
     #[serde(default)]
     pub seed: Seed,
+    /// Signatures and denials of a zone that is signed with NSEC are among the changes, for a server that does not make them; none: it
+    /// does, or the zone is not signed.
+    #[serde(default)]
+    pub sign: Option<Signing>,
+}
+
+/// Who signs what is changed, if it is not the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Signing {
+    /// A folder with the zone's keys in BIND's format.
+    pub keys: PathBuf,
+    /// Start of the signatures' validity, seconds since 1970.
+    pub inception: u32,
+    /// Its length in seconds.
+    pub validity: u32,
 }
 
 /// A stream through versions of a zone.
@@ -127,14 +146,18 @@ pub fn generate(spec: &Spec, out: &mut dyn Write, progress: &mut dyn FnMut(u64))
         signed: sample.signed,
         ..Made::default()
     };
-    let mut writer = Writer::new(out);
+    let chain = spec.sign.as_ref().map(|signing| Chain::read(&spec.zone, &sample, signing)).transpose()?;
+    let mut writer = Writer::new(out, chain);
     let head = format!(
         "dnsrack update generate: zone {name} serial {}, {} changes, mix {}, {batch} to a transaction, seed {}",
         sample.serial, spec.count, spec.mix, spec.seed.0
     );
     writer.comment(&head)?;
     if sample.signed {
-        writer.comment("the zone is signed: unsigned data alone are changed, and the server signs")?;
+        writer.comment(match &spec.sign {
+            None => "the zone is signed: unsigned data alone are changed, and the server signs",
+            Some(_) => "the zone is signed: signatures and denials are among the changes, and the server does not sign",
+        })?;
     }
     writer.zone(&sample.origin)?;
     let mut kinds = Kinds::new(spec.mix, spec.seed.draw("update/mix", 0));

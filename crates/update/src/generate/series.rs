@@ -14,7 +14,7 @@ use zone::diff::{Change, each_change};
 /// # Errors
 /// Those of the scanner, [`Error::Zone`] where the files are not versions of one zone, [`Error::Write`].
 pub fn series(spec: &SeriesSpec, out: &mut dyn Write, progress: &mut dyn FnMut(u64)) -> Result<Made, Error> {
-    let mut writer = Writer::new(out);
+    let mut writer = Writer::new(out, None);
     let mut made = Made::default();
     let batch = spec.batch.max(1);
     let files: Vec<_> = std::iter::once(&spec.zone).chain(&spec.to).collect();

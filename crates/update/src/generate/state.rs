@@ -162,6 +162,7 @@ impl State {
         for glue in &new.glue {
             out.add(&glue.owner, glue.ttl, glue.rtype, &glue.rdata)?;
         }
+        out.added(&new);
         let number = self.next;
         self.next += 1;
         self.occupy(number);
@@ -191,6 +192,7 @@ impl State {
                 done.push((&glue.owner, glue.rtype));
             }
         }
+        out.deleted(&old.owner);
         Ok(Ok(()))
     }
 

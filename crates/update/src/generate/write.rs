@@ -1,5 +1,7 @@
 //! The lines of a stream.
 
+use super::chain::Chain;
+use super::sample::Delegation;
 use crate::Error;
 use std::io::Write;
 use wire::{name, rtype};
@@ -10,14 +12,31 @@ pub(super) struct Writer<'a> {
     line: Vec<u8>,
     /// Lines of the transaction that is open.
     open: u64,
+    /// Where signatures are among the changes.
+    chain: Option<Box<Chain>>,
     pub transactions: u64,
     pub records: u64,
     pub bytes: u64,
 }
 
 impl<'a> Writer<'a> {
-    pub fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, line: Vec::with_capacity(256), open: 0, transactions: 0, records: 0, bytes: 0 }
+    pub fn new(out: &'a mut dyn Write, chain: Option<Chain>) -> Self {
+        let chain = chain.map(Box::new);
+        Self { out, line: Vec::with_capacity(256), open: 0, chain, transactions: 0, records: 0, bytes: 0 }
+    }
+
+    /// The transaction adds this delegation.
+    pub fn added(&mut self, new: &Delegation) {
+        if let Some(chain) = &mut self.chain {
+            chain.added(new);
+        }
+    }
+
+    /// The transaction deletes this delegation.
+    pub fn deleted(&mut self, owner: &[u8]) {
+        if let Some(chain) = &mut self.chain {
+            chain.deleted(owner);
+        }
     }
 
     fn put(&mut self) -> Result<(), Error> {
@@ -101,11 +120,16 @@ impl<'a> Writer<'a> {
 
     /// Ends the transaction, where one is open.
     pub fn send(&mut self) -> Result<(), Error> {
-        if std::mem::take(&mut self.open) > 0 {
-            self.transactions += 1;
-            self.line.extend_from_slice(b"send");
-            self.put()?;
+        if self.open == 0 {
+            return Ok(());
         }
-        Ok(())
+        if let Some(mut chain) = self.chain.take() {
+            chain.close(self)?;
+            self.chain = Some(chain);
+        }
+        self.open = 0;
+        self.transactions += 1;
+        self.line.extend_from_slice(b"send");
+        self.put()
     }
 }

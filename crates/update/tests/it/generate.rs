@@ -4,8 +4,11 @@ use crate::model::Model;
 use crate::support::{spec, stream, zone_file};
 use measure::Seed;
 use proptest::prelude::*;
-use update::generate::{Mix, SeriesSpec, Spec, generate, series};
+use std::collections::BTreeSet;
+use update::generate::{Mix, SeriesSpec, Signing, Spec, generate, series};
+use wire::rtype;
 use zone::Family;
+use zone::sign::verify::{NsecData, Rrsig, Verdict, verify};
 
 const FAMILIES: [Family; 4] = [Family::U4Ds0, Family::U6Ds0, Family::S6Ds50, Family::Com];
 
@@ -71,6 +74,81 @@ fn one_seed_is_one_stream() {
 }
 
 const GOLDEN: [u64; 2] = [14_329_148_745_088_302_959, 12_530_089_830_196_152_069];
+
+/// The keys verify what is signed, and NSEC records are one ring through all names that the zone has.
+fn is_whole(model: &Model) {
+    let set = |owner: &[u8], rtype: u16| model.0.get(&(owner.to_vec(), rtype));
+    let keys: Vec<&[u8]> = set(b"\0", rtype::DNSKEY).unwrap().iter().map(Vec::as_slice).collect();
+    let mut names: Vec<&Vec<u8>> =
+        model.0.keys().filter(|(_, t)| *t == rtype::NS).map(|(name, _)| name).collect();
+    names.sort_by(|a, b| wire::name::canonical_cmp(a, b));
+    let denied: BTreeSet<&Vec<u8>> = model
+        .0
+        .keys()
+        .filter(|(_, t)| matches!(*t, rtype::NSEC | rtype::RRSIG))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(denied, names.iter().copied().collect(), "names with NSEC, or signatures alone");
+    for (n, name) in names.iter().enumerate() {
+        let nsec: Vec<&Vec<u8>> = set(name, rtype::NSEC).unwrap().iter().collect();
+        let [nsec] = nsec[..] else { panic!("{name:?} has {} NSEC records", nsec.len()) };
+        let nsec = NsecData::parse(nsec).unwrap();
+        assert!(
+            wire::name::equal(nsec.next, names[(n + 1) % names.len()]),
+            "{name:?} is followed by {:?}",
+            nsec.next
+        );
+        // What is signed: at the apex all, at a delegation what the zone answers for.
+        let here: Vec<u16> = model.0.keys().filter(|(owner, _)| owner == *name).map(|(_, t)| *t).collect();
+        let own =
+            |t: &u16| **name == b"\0" || matches!(*t, rtype::NS | rtype::DS | rtype::RRSIG | rtype::NSEC);
+        assert_eq!(nsec.types, here.iter().copied().filter(own).collect::<Vec<_>>(), "{name:?}");
+        let signed = |t: &u16| *t != rtype::RRSIG && (**name == b"\0" || *t != rtype::NS);
+        let mut covered = Vec::new();
+        for rrsig in set(name, rtype::RRSIG).unwrap() {
+            let rrsig = Rrsig::parse(rrsig).unwrap();
+            let rdatas: Vec<&[u8]> = set(name, rrsig.covered).unwrap().iter().map(Vec::as_slice).collect();
+            assert_eq!(verify(name, 1, &rdatas, &rrsig, &keys), Verdict::Valid, "{name:?} {}", rrsig.covered);
+            covered.push(rrsig.covered);
+        }
+        covered.sort_unstable();
+        assert_eq!(covered, nsec.types.iter().copied().filter(signed).collect::<Vec<_>>(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_stream_with_signatures_leaves_a_zone_that_is_wholly_signed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (keys, zone) = (dir.path().join("keys"), dir.path().join("signed"));
+    std::fs::create_dir(&keys).unwrap();
+    let options = zone::sign::Options {
+        keys: Some(keys.clone()),
+        ..zone::sign::Options::new(zone::sign::Algorithm::Ed25519, 1_000)
+    };
+    let plain = zone_file(dir.path(), Family::S6Ds50, 400);
+    let mut text = Vec::new();
+    zone::sign(&mut zone::Scanner::open(&plain).unwrap(), &options, &mut text, &mut |_| {}).unwrap();
+    std::fs::write(&zone, &text).unwrap();
+    let before = Model::read_whole(&text);
+    is_whole(&before);
+    let serial = |model: &Model| {
+        let soa = &model.0[&(b"\0".to_vec(), rtype::SOA)];
+        zone::probe::soa_serial(soa.first().unwrap())
+    };
+    let sign = Some(Signing { keys, inception: 1_000, validity: 500 });
+    for (mix, count, batch) in
+        [(Mix::ISC, 300, 1), (Mix::RZAIA, 300, 10), (Mix { add: 1, delete: 3, modify: 0 }, 200, 7)]
+    {
+        let (stream, made) = stream(&Spec { batch, sign: sign.clone(), ..spec(&zone, mix, count) });
+        let mut after = before.clone();
+        assert_eq!(after.play(&stream[..]), made.transactions);
+        is_whole(&after);
+        assert_eq!(u64::from(serial(&after)), u64::from(serial(&before)) + made.transactions);
+    }
+    let unsigned = Spec { sign: sign.clone(), ..spec(&plain, Mix::ISC, 3) };
+    let error = generate(&unsigned, &mut Vec::new(), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("no NSEC records"), "{error}");
+}
 
 #[test]
 fn zones_out_of_order_and_shared_servers_are_understood() {

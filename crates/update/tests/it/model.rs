@@ -19,8 +19,19 @@ const NONE: u16 = 254;
 impl Model {
     /// Of a zone's text.
     pub fn read(text: &[u8]) -> Self {
+        Self::read_all(text).0
+    }
+
+    /// Of a zone's text, with all records, and what of them servers make themselves apart.
+    pub fn read_whole(text: &[u8]) -> Self {
+        let (mut model, made) = Self::read_all(text);
+        model.0.extend(made.0);
+        model
+    }
+
+    fn read_all(text: &[u8]) -> (Self, Self) {
         let mut scanner = Scanner::new(Cursor::new(text.to_vec()), "model");
-        let mut model = Self::default();
+        let (mut model, mut made) = (Self::default(), Self::default());
         while let Some(r) = scanner.next().unwrap() {
             let dnssec = [
                 rtype::SOA,
@@ -31,11 +42,10 @@ impl Model {
                 rtype::DNSKEY,
                 rtype::ZONEMD,
             ];
-            if !dnssec.contains(&r.rtype) {
-                model.insert(r.owner, r.rtype, r.rdata);
-            }
+            let into = if dnssec.contains(&r.rtype) { &mut made } else { &mut model };
+            into.insert(r.owner, r.rtype, r.rdata);
         }
-        model
+        (model, made)
     }
 
     fn key(owner: &[u8], rtype: u16) -> (Vec<u8>, u16) {
@@ -116,6 +126,8 @@ impl Model {
                     }
                 }
                 ANY => assert!(self.0.remove(&key).is_some(), "no {owner:?} {rtype} to delete"),
+                // RFC 2136, section 3.4.2.2: there is one.
+                _ if *rtype == rtype::SOA => drop(self.0.insert(key, [rdata.clone()].into())),
                 _ => {
                     assert!(self.insert(owner, *rtype, rdata), "{owner:?} {rtype} {rdata:?} is there already")
                 }

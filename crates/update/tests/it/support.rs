@@ -20,7 +20,7 @@ pub fn zone_file(dir: &Path, family: Family, delegations: u64) -> PathBuf {
 }
 
 pub fn spec(zone: &Path, mix: Mix, count: u64) -> Spec {
-    Spec { zone: zone.into(), mix, count, batch: 0, prerequisites: false, seed: Seed(1) }
+    Spec { zone: zone.into(), mix, count, batch: 0, prerequisites: false, seed: Seed(1), sign: None }
 }
 
 pub fn stream(spec: &Spec) -> (Vec<u8>, Made) {
