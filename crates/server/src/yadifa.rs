@@ -163,7 +163,10 @@ const KEY: &str = "dnsrack";
 /// The configuration. The limit on CPUs is raised with the workers, else there would be no more workers than CPUs.
 fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
     let dir = quotable(&site.spec.label, "directory", site.dir)?;
-    let zone_file = quotable(&site.spec.label, "zone.file", site.zone_file)?;
+    // It would store a zone under its data path with the whole of an absolute path behind that, and fail; and a zone that cannot be
+    // stored takes no more updates than the journal has room for.
+    let zone_file = site.zone_file.strip_prefix(site.dir).unwrap_or(site.zone_file);
+    let zone_file = quotable(&site.spec.label, "zone.file", zone_file)?;
     let spec = site.spec;
     let listen: Vec<String> =
         site.listen.iter().map(|address| format!("{} port {}", address.ip(), address.port())).collect();
