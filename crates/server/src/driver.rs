@@ -117,6 +117,11 @@ pub trait NameServer: Sync {
         success
     }
 
+    /// Extra configuration that has a primary under updates acknowledge them without a sync; `None`: it has no such setting.
+    fn without_syncs(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The command that asks this of the running server; `None`: it cannot do that.
     fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error>;
 

@@ -60,6 +60,11 @@ impl NameServer for Knot {
         })
     }
 
+    /// LMDB's MDB_WRITEMAP and MDB_MAPASYNC.
+    fn without_syncs(&self) -> Option<&'static str> {
+        Some("database:\n    journal-db-mode: asynchronous\n")
+    }
+
     fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
         let knotc = tool(site, "knotc")?.args(["-c", &site.path("knot.conf")]);
         // Without -b: knotc would only say that it failed, the log says why.

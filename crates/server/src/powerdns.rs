@@ -110,6 +110,11 @@ impl NameServer for Powerdns {
         })
     }
 
+    /// Of the backend for SQLite.
+    fn without_syncs(&self) -> Option<&'static str> {
+        Some("gsqlite3-pragma-synchronous=0\n")
+    }
+
     fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
         let control = tool(site, "pdns_control")?.arg(format!("--config-dir={}", site.dir.display()));
         Ok(Some(match what {

@@ -106,6 +106,19 @@ impl<'a> Client<'a> {
     }
 }
 
+/// The serial of the zone that a server serves; else why there is none. Waits at most `wait`.
+pub(crate) fn serial(client: &mut Client<'_>, origin: &Name, wait: Duration) -> Result<u32, String> {
+    let answer = client.ask(0x5d60, origin, rtype::SOA, wait)?;
+    let at = client.target;
+    if let Some(why) = not_loaded(&answer) {
+        return Err(format!("{at} answers {why} for the zone's SOA"));
+    }
+    let soa = rrset(&answer, Section::Answer, origin, rtype::SOA);
+    let soa = soa.map_err(|e| format!("{at}: the answer cannot be parsed: {e}"))?;
+    let serial = soa.first().and_then(|soa| wire::transfer::soa_serial(soa));
+    serial.ok_or_else(|| format!("{at} answers without the zone's SOA"))
+}
+
 /// Asks one server until it answers as the probe says.
 pub(crate) struct Asker<'a> {
     client: Client<'a>,

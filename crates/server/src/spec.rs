@@ -107,6 +107,9 @@ pub struct ServerSpec {
     /// The CPUs it may use; empty: any.
     #[serde(default)]
     pub cpus: Vec<usize>,
+    /// Environment variables of the server, beside those that it inherits; its tools do not have them.
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
     /// Where an [`Kind::External`] server answers.
     #[serde(default)]
     pub external: Option<SocketAddr>,
@@ -129,6 +132,7 @@ impl ServerSpec {
             addresses: Vec::new(),
             zone,
             cpus: Vec::new(),
+            env: Vec::new(),
             external: None,
             distribution: None,
         }

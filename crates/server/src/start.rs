@@ -1,5 +1,6 @@
 //! Starting a server.
 
+mod again;
 mod life;
 mod processes;
 
@@ -23,6 +24,8 @@ pub struct Server<'a> {
     host: &'a Host,
     driver: &'static dyn NameServer,
     place: Place,
+    /// What starts it; none: external.
+    cmd: Option<Cmd>,
     /// None: external.
     process: Option<Process>,
     watch: Watch,
@@ -118,13 +121,14 @@ pub fn start<'a>(
     };
     let watch = Watch::new(place.dir.join(driver.log()));
     let since = Instant::now();
-    let process = cmd.map(|cmd| launcher.spawn(host, &cmd)).transpose();
+    let process = cmd.as_ref().map(|cmd| launcher.spawn(host, cmd)).transpose();
     let process = process.map_err(|e| Error::new(&spec.label, Problem::Rack(e)))?;
     let mut server = Server {
         launcher,
         host,
         driver,
         place,
+        cmd,
         process,
         watch,
         since,
@@ -185,6 +189,7 @@ fn prepare(
     }
     let output = dir.join("output.log");
     let mut cmd = start.cwd(dir).cpus(&place.spec.cpus).stdout(Output::File(output.clone()));
+    cmd.env.extend(place.spec.env.iter().map(|(name, value)| (name.into(), value.into())));
     if cmd.stderr == Output::Null {
         cmd.stderr = Output::File(output);
     }

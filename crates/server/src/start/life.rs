@@ -94,7 +94,7 @@ impl Server<'_> {
     }
 
     /// Whether there is sense in waiting on: it lives, and its log does not say that it refused the zone.
-    fn still_trying(&mut self) -> Result<(), Error> {
+    pub(super) fn still_trying(&mut self) -> Result<(), Error> {
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(self.error(Problem::Stopped));
         }
@@ -205,7 +205,7 @@ impl Server<'_> {
         }
     }
 
-    fn cause(&self, which: Which) -> crate::Cause {
+    pub(super) fn cause(&self, which: Which) -> crate::Cause {
         if self.process.is_none() {
             return crate::Cause::default();
         }

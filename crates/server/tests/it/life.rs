@@ -8,7 +8,7 @@ use std::time::Instant;
 
 for_each_server! {
     answers_and_stops, reloads, takes_extra_configuration, keeps_to_the_cap, works_in_a_deep_folder,
-    stands_beside_another, is_ended_by_a_panic, counts,
+    stands_beside_another, is_ended_by_a_panic, counts, is_killed_and_comes_back,
 }
 
 fn answers_and_stops(lab: &Lab, kind: Kind) {
@@ -48,6 +48,22 @@ fn answers_and_stops(lab: &Lab, kind: Kind) {
     for target in targets {
         UdpSocket::bind(target).unwrap();
     }
+}
+
+fn is_killed_and_comes_back(lab: &Lab, kind: Kind) {
+    let mut server = lab.serve(&lab.spec(kind, &lab.zone(7)));
+    for _ in 0..2 {
+        let pids = server.pids();
+        server.kill().unwrap();
+        assert!(!pids.iter().any(|&pid| lives(pid)));
+        server.start_again().unwrap();
+        let (took, serial) = server.back(TIMEOUT).unwrap();
+        assert!(took < TIMEOUT && serial == 7, "{took:?}, {serial}");
+        assert_ne!(server.pids()[0], pids[0]);
+    }
+    server.kill().unwrap();
+    let gone = server.back(TIMEOUT).unwrap_err();
+    assert!(matches!(*gone.problem, Problem::Died { .. }), "{gone}");
 }
 
 fn reloads(lab: &Lab, kind: Kind) {
