@@ -90,6 +90,23 @@ impl std::fmt::Debug for Disk {
     }
 }
 
+/// Whether a disk can be mounted here: one is, for a moment.
+///
+/// # Errors
+/// [`Error::Disk`], which says what to do.
+pub fn check() -> Result<(), Error> {
+    let place = std::env::temp_dir();
+    let made = || {
+        let folder = tempfile::tempdir_in(&place)?;
+        let [backing, at] = ["backing", "at"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&backing)?;
+        std::fs::create_dir(&at)?;
+        Ok::<_, io::Error>((folder, backing, at))
+    };
+    let (_folder, backing, at) = made().map_err(|e| failed(&place, "make a folder to try it in", e))?;
+    Disk::mount(&backing, &at, Options::default())?.unmount()
+}
+
 /// What is on a disk now that a cut would take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volatile {

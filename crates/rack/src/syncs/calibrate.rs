@@ -2,7 +2,7 @@
 
 use crate::Error;
 use measure::{Histogram, Nanos, clock};
-use rustix::fs::fdatasync;
+use rustix::fs::{fdatasync, statfs};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -15,6 +15,9 @@ const BLOCK: usize = 4096;
 
 /// The blocks of each thread's file, which are written one after another.
 const BLOCKS: u64 = 256;
+
+/// The type of a file system in memory (statfs(2)).
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 /// How far above the disk's own rate acknowledgements may be: the disk was not measured in the same second.
 const MARGIN: f64 = 2.0;
@@ -30,6 +33,8 @@ pub struct Calibration {
     pub elapsed: Nanos,
     /// How long each write with its sync took.
     pub latency: Histogram,
+    /// The file system is in memory (tmpfs): its syncs do nothing, and say nothing of a disk.
+    pub in_memory: bool,
 }
 
 impl Calibration {
@@ -67,7 +72,8 @@ pub fn calibrate(folder: &Path, duration: Duration, threads: usize) -> Result<Ca
     for outcome in outcomes {
         latency.merge(&outcome.map_err(|e| failed("sync", e))?);
     }
-    Ok(Calibration { threads: files.len(), syncs: latency.count(), elapsed, latency })
+    let in_memory = statfs(folder).is_ok_and(|stat| stat.f_type == TMPFS);
+    Ok(Calibration { threads: files.len(), syncs: latency.count(), elapsed, latency, in_memory })
 }
 
 fn prepared(folder: &Path) -> io::Result<File> {

@@ -45,7 +45,7 @@ mod verdict;
 pub use calibrate::{Calibration, calibrate};
 pub use judge::Judge;
 pub use report::{Answer, Basis, FileCount, Missing, Report, Verdict};
-pub use run::{judge, settle, traced};
+pub use run::{check, judge, settle, traced};
 
 use std::path::{Path, PathBuf};
 

@@ -5,6 +5,7 @@ use crate::{Cmd, Error};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The system calls that are traced: files, then sockets, then what cannot be looked into.
@@ -43,6 +44,23 @@ pub fn traced(cmd: &Cmd, trace: &Path) -> Cmd {
     args.push(cmd.program.clone().into());
     args.extend(cmd.args.iter().cloned());
     Cmd { program: "strace".into(), args, ..cmd.clone() }
+}
+
+/// Whether strace is here and may trace: it is tried on a program that does nothing.
+///
+/// # Errors
+/// [`Error::Syncs`], which says what to do.
+pub fn check() -> Result<(), Error> {
+    let failed = |message| Error::Syncs { path: "of a trial".into(), message };
+    let words = ["-f", "-qq", "--seccomp-bpf", "-e", "trace=fsync", "-o", "/dev/null", "--", "true"];
+    match Command::new("strace").args(words).output() {
+        Ok(tried) if tried.status.success() => Ok(()),
+        Ok(tried) => {
+            let said = String::from_utf8_lossy(&tried.stderr).trim().to_owned();
+            Err(failed(format!("strace cannot trace here ({}; {said}): is ptrace(2) allowed?", tried.status)))
+        }
+        Err(e) => Err(failed(format!("strace cannot be started ({e}): apt-get install strace"))),
+    }
 }
 
 /// Waits until strace has written a trace to its end, which is after the end of all processes of the server.
