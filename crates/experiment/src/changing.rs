@@ -309,7 +309,7 @@ fn seen(watched: &WatchResult, outcome: &mut Outcome) {
 }
 
 /// What passed between the primary and its secondaries.
-fn carried(found: &Transfers, captured: &Captured, updates: u64, outcome: &mut Outcome) {
+pub(crate) fn carried(found: &Transfers, captured: &Captured, updates: u64, outcome: &mut Outcome) {
     use wire::transfer::Kind;
     let of = |kind: Kind| found.transfers.iter().filter(move |t| t.kind == Some(kind));
     let whole = of(Kind::Axfr).count() + of(Kind::AxfrForIxfr).count();

@@ -118,6 +118,7 @@ impl Experiment {
             return Err(self.refuse("latency.rates: queries per second, above 0 and at most 100M"));
         }
         self.check_changes()?;
+        self.check_durability()?;
         if !(1..=10_000).contains(&self.throughput.window) {
             return Err(self.refuse("throughput.window: queries that wait at once, from 1 to 10,000"));
         }

@@ -1,6 +1,7 @@
 //! The experiment file: TOML, lists and one `[quick]` override, nothing cleverer.
 
 use crate::Error;
+use crate::durability::{Durability, Syncs};
 use crate::sections::{Cpus, Latency, Load, Memory, Peak, Server, Throughput, Traffic, Zone};
 use crate::updating::{Distribution, Updates};
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,9 @@ pub struct Experiment {
     /// What changes, and how fast.
     #[serde(default)]
     pub updates: Updates,
+    /// How durability is looked at.
+    #[serde(default, skip_serializing_if = "Durability::is_default")]
+    pub durability: Durability,
     /// Which cores serve whom.
     #[serde(default)]
     pub cpus: Cpus,
@@ -147,6 +151,13 @@ pub enum Measure {
     Lag,
     /// A secondary's first transfer of the whole zone (RZAIA 5.1).
     Transfer,
+    /// Whether a primary's answers to updates follow a sync, by a trace; and its rate beside the disk's own syncs (ISC 6.3.2).
+    Syncs,
+    /// Whether what a primary acknowledged survives a power cut (RFC 2136, section 3.5).
+    #[serde(rename = "power-cut")]
+    PowerCut,
+    /// What a secondary serves when it is killed while changes come.
+    Kill,
 }
 
 impl Measure {
@@ -161,12 +172,25 @@ impl Measure {
             Self::Update => "update",
             Self::Lag => "lag",
             Self::Transfer => "transfer",
+            Self::Syncs => "syncs",
+            Self::PowerCut => "power-cut",
+            Self::Kill => "kill",
         }
     }
 
     /// Whether it goes on while the zone changes, where there is a distribution.
     pub fn is_under_updates(self) -> bool {
         matches!(self, Self::Latency | Self::Throughput | Self::Peak | Self::Lag)
+    }
+
+    /// Whether it is of durability.
+    pub fn is_of_durability(self) -> bool {
+        matches!(self, Self::Syncs | Self::PowerCut | Self::Kill)
+    }
+
+    /// Whether updates go to the server measured.
+    pub fn is_of_updates(self) -> bool {
+        matches!(self, Self::Update | Self::Syncs | Self::PowerCut)
     }
 
     /// Whether it depends on the queries' kind, so that it is done for each variant.
@@ -252,6 +276,9 @@ pub struct Variant {
     /// As [`Experiment::distribution`], all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distribution: Option<Distribution>,
+    /// Whether servers under updates sync: `on`, `off`, `preload`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syncs: Option<Syncs>,
 }
 
 /// Where queries come from.
@@ -283,6 +310,7 @@ pub struct Quick {
     traffic: Option<Traffic>,
     distribution: Option<Distribution>,
     updates: Option<Updates>,
+    durability: Option<Durability>,
     variant: Option<Vec<Variant>>,
 }
 
@@ -307,6 +335,7 @@ impl Experiment {
             workers: None,
             signing: None,
             address: None,
+            syncs: None,
         })
     }
 

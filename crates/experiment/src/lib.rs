@@ -9,6 +9,7 @@ mod anchor;
 mod change;
 mod changing;
 mod check;
+mod durability;
 mod file;
 mod fleet;
 mod loading;

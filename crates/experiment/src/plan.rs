@@ -195,6 +195,9 @@ pub fn seconds(e: &Experiment) -> u64 {
                 // At some hundred a second.
                 Measure::Update => e.updates.count as f64 / 500.0,
                 Measure::Transfer => starts,
+                Measure::Syncs | Measure::PowerCut | Measure::Kill => {
+                    starts + e.durability.seconds(t.measure)
+                }
             }
     };
     let signed = |zone: &ZonePlan| match zone {
@@ -231,6 +234,9 @@ fn goal(e: &Experiment, measure: Measure) -> Option<(&'static str, f64)> {
         Measure::Update => ("acknowledged_ups", precision.rate),
         Measure::Lag => ("lag_p50", precision.latency),
         Measure::Transfer => ("transfer_seconds", precision.rate),
+        Measure::Syncs => ("update_accepted_ups", precision.rate),
+        // What is counted there is not known better by repeats.
+        Measure::PowerCut | Measure::Kill => return None,
     })
 }
 

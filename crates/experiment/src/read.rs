@@ -33,7 +33,7 @@ macro_rules! catalogue {
 }
 
 /// The seeds' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 19] = catalogue![
+pub const CATALOGUE: [(&str, &str); 21] = catalogue![
     "demo",
     "rzaia-memory",
     "rzaia-load",
@@ -52,6 +52,8 @@ pub const CATALOGUE: [(&str, &str); 19] = catalogue![
     "isc-updates",
     "isc-query-under-update",
     "isc-distribution",
+    "isc-durability",
+    "secondary-kill",
     "rzaia-axfr",
 ];
 

@@ -293,6 +293,7 @@ fn preflight(
         };
         return Err(e.refuse(format!("its variant '{}' needs {needed}", v.name)));
     }
+    e.check_durability_here()?;
     for traffic in e.traffics() {
         if let Some(queries) = &traffic.queries {
             traffic::check_queries_file(queries)?;

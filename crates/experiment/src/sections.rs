@@ -1,5 +1,6 @@
 //! The sections of an experiment file, each with its defaults; those of zones that change are in `updating.rs`.
 
+use crate::durability::Syncs;
 use crate::updating::Signing;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -232,4 +233,7 @@ pub struct Server {
     /// Where an external server answers already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<std::net::SocketAddr>,
+    /// Whether it syncs where it is under updates: `on`, `off`, `preload`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syncs: Option<Syncs>,
 }

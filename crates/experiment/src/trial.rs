@@ -157,6 +157,9 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
         params.push(("timers", d.timers.word().into()));
         params.extend(trial.updates.map(|rate| ("updates", rate.to_string())));
     }
+    if trial.measure.is_of_updates() {
+        params.push(("syncs", e.syncs_of(&trial.server, trial.variant.as_deref()).word().into()));
+    }
     if trial.measure == Measure::Memory {
         return params.into_iter().map(|(k, v)| (k.into(), v)).collect();
     }
@@ -170,6 +173,12 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     params.extend(trial.variant.clone().map(|variant| ("variant", variant)));
     match trial.measure {
         Measure::Memory | Measure::Transfer => {}
+        Measure::Syncs => params.push(("count", e.durability.updates.to_string())),
+        Measure::PowerCut => {
+            params.push(("cuts", e.durability.cuts.to_string()));
+            params.push(("window", e.durability.window.to_string()));
+        }
+        Measure::Kill => params.push(("kills", e.durability.kills.to_string())),
         Measure::Lag => {
             params.push(("duration", e.updates.duration.clone()));
             params.push(("mix", e.updates.mix.clone()));
@@ -212,6 +221,9 @@ fn measure(
     let (traffic, udp_size) = bench.experiment.traffic_of(trial.variant.as_deref());
     let mut spec = server_spec(bench, &trial.server, zone)?;
     spec.udp_size = udp_size;
+    if trial.measure.is_of_updates() {
+        bench.experiment.syncs_of(&trial.server, trial.variant.as_deref()).apply(&mut spec);
+    }
     if spec.external.is_none() && !server::driver(spec.kind).can().udp_cap {
         record.outcome.validity.warn(Reason::new(
             "no_udp_cap",
@@ -232,6 +244,15 @@ fn measure(
     if let (Measure::Transfer, Some(fleet)) = (trial.measure, &fleet) {
         spec.distribution = Some(fleet.measured(spec.kind));
         return Stage { bench, spec: &spec, zone, traffic, dir }.transfer(fleet, record, tell);
+    }
+    if let (true, Some(fleet)) = (trial.measure.is_of_durability(), &fleet) {
+        spec.distribution = Some(fleet.measured(spec.kind));
+        return Stage { bench, spec: &spec, zone, traffic, dir }.durability(
+            trial.measure,
+            fleet,
+            record,
+            tell,
+        );
     }
     let mut others = Others::default();
     let mut folder = dir.to_owned();
@@ -272,7 +293,9 @@ fn measure(
             None => unreachable!("it is made for this measure"),
         },
         Measure::Lag => bench.pause(stage.changes_for()?),
-        Measure::Load | Measure::Transfer => unreachable!("they went their own way above"),
+        Measure::Load | Measure::Transfer | Measure::Syncs | Measure::PowerCut | Measure::Kill => {
+            unreachable!("they went their own way above")
+        }
     };
     // A server that died explains a role's odd end better than the role does.
     server.alive()?;
@@ -332,6 +355,7 @@ pub fn server_spec(bench: &Bench, label: &str, zone: &Prepared) -> Result<Server
         addresses: if bench.server.extra_addrs.is_empty() { Vec::new() } else { bench.server.addresses() },
         zone: ZoneRef { origin: zone.origin.clone(), file: zone.file.clone(), signed: zone.signed.is_some() },
         cpus: bench.server_cpus.to_vec(),
+        env: Vec::new(),
         external: given.address,
         distribution: None,
     })

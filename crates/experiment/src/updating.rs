@@ -169,6 +169,7 @@ impl Experiment {
     pub fn is_distributed(&self, measure: Measure, variant: Option<&str>) -> bool {
         match measure {
             Measure::Update | Measure::Lag | Measure::Transfer => true,
+            Measure::Syncs | Measure::PowerCut | Measure::Kill => true,
             Measure::Memory | Measure::Load => false,
             Measure::Latency | Measure::Throughput | Measure::Peak => {
                 self.distribution_of(variant).secondaries > 0
@@ -235,13 +236,15 @@ impl Experiment {
     /// Whether zones change in any of its trials.
     pub fn changes(&self) -> bool {
         let carried = self.distributions().iter().any(|d| d.secondaries > 0);
-        self.measure.iter().any(|m| *m == Measure::Update || carried && m.is_under_updates())
+        self.measure
+            .iter()
+            .any(|m| m.is_of_updates() || carried && (m.is_under_updates() || *m == Measure::Kill))
     }
 
     /// Whether what it says of changes makes sense.
     pub(crate) fn check_changes(&self) -> Result<(), Error> {
         let u = &self.updates;
-        let with_secondaries = [Measure::Lag, Measure::Transfer];
+        let with_secondaries = [Measure::Lag, Measure::Transfer, Measure::Kill];
         for d in self.distributions() {
             if d.primary.is_some() && d.secondaries == 0 {
                 return Err(self.refuse(
@@ -264,15 +267,15 @@ impl Experiment {
             {
                 return Err(self.refuse(format!("measure {}: it needs distribution.secondaries", m.word())));
             }
-            if self.is_external()? && (d.secondaries > 0 || self.measure.contains(&Measure::Update)) {
+            if self.is_external()? && (d.secondaries > 0 || self.measure.iter().any(|m| m.is_of_updates())) {
                 return Err(self.refuse("distribution: an external server is not set up here"));
             }
         }
         for d in self.distributions() {
             let under = d.secondaries > 0 && self.measure.iter().any(|m| m.is_under_updates());
             let taken = match &d.primary {
-                Some(label) if under => vec![label],
-                None if under || self.measure.contains(&Measure::Update) => self.servers.iter().collect(),
+                Some(label) if under || self.measure.contains(&Measure::Kill) => vec![label],
+                None if under || self.measure.iter().any(|m| m.is_of_updates()) => self.servers.iter().collect(),
                 _ => Vec::new(),
             };
             for label in taken {

@@ -1,7 +1,7 @@
 //! The tables of a report: server × zone type down, zone size across, a cell each.
 
 use crate::cells::{self, Cell, Figure, Key, Run, State};
-use crate::{answers, capacity, changes, costs, format, throughput};
+use crate::{answers, capacity, changes, costs, durable, format, throughput};
 use measure::units;
 use results::published::{self, Relation, Table};
 
@@ -186,6 +186,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     all.extend(throughput::throughput_grid(run));
     all.extend(peak_grid(run));
     all.extend(changes::grids(run));
+    all.extend(durable::grids(run));
     all.extend(answers::grids(run));
     all.extend(capacity::grid(run));
     all.extend(costs::grids(run));

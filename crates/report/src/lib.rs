@@ -12,6 +12,7 @@ mod changes;
 mod churn;
 pub mod compare;
 mod costs;
+mod durable;
 mod format;
 mod grid;
 mod growth;

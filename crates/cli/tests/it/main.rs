@@ -4,6 +4,7 @@ mod bad_input;
 mod changes;
 mod compare;
 mod contract;
+mod durable;
 mod edit;
 mod facts;
 mod help;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 mod answers;
 mod costs;
+mod durable;
 mod latency;
 mod peaks;
 
@@ -34,6 +35,7 @@ pub(crate) fn all(run: &Run, grids: &[Grid]) -> Vec<Question> {
     all.extend(answers::questions(run));
     all.extend(latency::questions(run));
     all.extend(costs::loading(run));
+    all.extend(durable::questions(run));
     all.extend(peaks::questions(run));
     all.extend(question(
         "How do the figures lie to the published ones?",

@@ -1,0 +1,392 @@
+//! The power is cut under full load, again and again, and whatever was acknowledged before is looked for.
+
+use super::acks::{self, Ack};
+use super::stream::{self, Lines};
+use super::{BEGIN, DELAY, send};
+use crate::fleet::Fleet;
+use crate::stage::Stage;
+use crate::trial::{self, PORT};
+use crate::{Error, Happening};
+use measure::clock::SECOND;
+use measure::{Draw, Metric, Nanos, Pace, Reason, Seed};
+use rack::disk::{Cut, Disk, Options};
+use results::{SeriesRow, TrialRecord};
+use serde::Serialize;
+use server::{Problem, Server};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use update::send::SendSpec;
+use update::{TransferSpec, transfer};
+
+/// Updates that there are for one cut: more than a server takes meanwhile.
+const LOAD: u64 = 50_000;
+
+/// An answer that the kernel stamped so shortly before the cut is not judged: the stamps are of the wall clock, which may be
+/// slewed by 125 µs in the quarter of a second between two looks at it.
+const NEAR: Nanos = 250_000;
+
+/// A server that is back may refuse a transfer for a moment.
+const TRANSFERS: u32 = 10;
+
+/// How long a transfer may take, in nanoseconds.
+const TRANSFER: Nanos = 60 * SECOND;
+
+/// How many lost updates are named.
+const EXAMPLES: usize = 5;
+
+/// What one cut showed.
+#[derive(Clone, Debug, Default, Serialize)]
+struct CutSeen {
+    /// From 1.
+    number: u32,
+    /// Which fresh server and disk it was of, from 1.
+    server: u32,
+    /// Some of what was not synced survived, at random.
+    survivors: bool,
+    /// Updates offered to it before.
+    offered: u64,
+    /// Acknowledged before the cut.
+    acknowledged: u64,
+    /// Acknowledged so shortly before it, or after it, that they are not judged.
+    near: u64,
+    /// Answered with another code than NOERROR.
+    refused: u64,
+    /// Acknowledged before this cut, or before an earlier one and found after that, and gone now.
+    lost: u64,
+    /// The first of them, by their numbers.
+    first_lost: Vec<u64>,
+    /// Updates of which one half is there, whether acknowledged or not.
+    half: u64,
+    /// Seconds until it served its zone again; null: it did not.
+    back_s: Option<f64>,
+    /// Why not.
+    why: Option<String>,
+    /// It said that it refuses the zone.
+    zone_refused: bool,
+    /// What the cut took.
+    cut: Cut,
+}
+
+/// A server on its disk.
+struct OnDisk<'a> {
+    // Dropped in this order: a server keeps its disk busy.
+    server: Server<'a>,
+    disk: Disk,
+    number: u32,
+    survivors: bool,
+    /// Acknowledged, and there when last looked for.
+    known: Vec<u64>,
+    /// The number of the next update.
+    next: u64,
+}
+
+impl Stage<'_> {
+    /// As many cuts as the experiment asks for, the first half of them on a disk on which nothing survives that was not synced.
+    pub fn power_cuts(
+        &self,
+        fleet: &Fleet<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let cuts = self.bench.experiment.durability.cuts;
+        let mut draw = Seed(self.bench.experiment.seed).draw("times of cuts", u64::from(record.id));
+        let mut seen: Vec<CutSeen> = Vec::new();
+        let mut on: Option<OnDisk<'_>> = None;
+        let mut servers = 0;
+        for number in 1..=cuts {
+            let survivors = number > cuts.div_ceil(2);
+            if on.as_ref().is_none_or(|on| on.survivors != survivors) {
+                self.put_away(on.take())?;
+                servers += 1;
+                on = Some(self.put_on_disk(servers, survivors, record, tell)?);
+            }
+            let this = on.as_mut().expect("it was just started");
+            let one = CutSeen { number, server: servers, survivors, ..self.cut(fleet, this, &mut draw)? };
+            tell(Happening::Second { text: one.text(cuts) });
+            if one.back_s.is_none() {
+                // The next cut is of a fresh one.
+                self.put_away(on.take())?;
+            }
+            seen.push(one);
+        }
+        self.put_away(on)?;
+        let path = self.dir.join("cuts.json");
+        let text = serde_json::to_string_pretty(&seen).map_err(|e| Error::Machine(e.to_string()))?;
+        fs::write(&path, text).map_err(Error::io(&path))?;
+        judge(&seen, record);
+        Ok(())
+    }
+
+    /// Starts a fresh server with all its files on a fresh disk. What it has written until it serves its zone is made durable,
+    /// as it would be a minute later on a disk that is written back now and then.
+    fn put_on_disk<'s>(
+        &'s self,
+        number: u32,
+        survivors: bool,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<OnDisk<'s>, Error> {
+        let (bench, e) = (self.bench, self.bench.experiment);
+        let folder = self.dir.join(format!("server-{number}"));
+        let [backing, at] = ["kept", "disk"].map(|name| folder.join(name));
+        [&backing, &at].iter().try_for_each(fs::create_dir_all).map_err(Error::io(&folder))?;
+        let options = Options {
+            survivors: survivors.then_some(Seed(e.seed ^ u64::from(number) << 32)),
+            replace_by_rename: e.durability.replace_by_rename,
+            ..Options::default()
+        };
+        let disk = Disk::mount(&backing, &at, options)?;
+        let mut server =
+            server::start(bench.launcher, bench.server, self.spec, &at.join("server"))?.heeding(bench.stop);
+        if number == 1 {
+            record.params.push(("version".into(), server.version().into()));
+        }
+        let took = server.ready(&self.zone.probe, trial::patience(e, self.zone)?)?;
+        tell(Happening::Ready { seconds: took.as_secs_f64() });
+        sync_all(&at).map_err(Error::io(&at))?;
+        Ok(OnDisk { server, disk, number, survivors, known: Vec::new(), next: 0 })
+    }
+
+    /// Ends a server and its disk, and keeps its logs and configuration.
+    fn put_away(&self, on: Option<OnDisk<'_>>) -> Result<(), Error> {
+        let Some(OnDisk { server, disk, number, .. }) = on else { return Ok(()) };
+        drop(server);
+        let backing = disk.backing().to_owned();
+        disk.unmount()?;
+        let _ = fs::remove_dir(self.dir.join(format!("server-{number}/disk")));
+        keep_texts(&backing).map_err(Error::io(&backing))
+    }
+
+    /// One cut: load, power off, power on, and what is there.
+    fn cut(&self, fleet: &Fleet<'_>, on: &mut OnDisk<'_>, draw: &mut Draw) -> Result<CutSeen, Error> {
+        let (bench, d) = (self.bench, &self.bench.experiment.durability);
+        let [file, told] = ["updates.txt", "acknowledged.csv"].map(|name| self.dir.join(name));
+        let first = on.next;
+        stream::write_additions(&file, &self.zone.origin, first, LOAD)?;
+        let spec = self.updates(fleet, file.clone(), Pace::Closed { window: d.window });
+        let spec = SendSpec { latencies: Some(told.clone()), ..spec };
+        let life = self.life(draw)?;
+        let stop = AtomicBool::new(false);
+        let (begun, began) = channel();
+        let host = &bench.generators[0];
+        let (off, result) = std::thread::scope(|scope| {
+            let begun = move |at| {
+                // Who listens has given up only where nothing began in time.
+                let _ = begun.send(at);
+            };
+            let load = scope.spawn(|| send(host, &spec, begun, &stop));
+            let off = began.recv_timeout(BEGIN).map_err(|_| Error::Machine("no update was sent".into()));
+            let off = off.and_then(|at| {
+                let paused = bench.pause(life + Duration::from_nanos(DELAY));
+                let cut = on.disk.cut();
+                on.server.kill()?;
+                paused?;
+                Ok((at, cut?))
+            });
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            (off, load.join().expect("the sender does not panic"))
+        });
+        // What the sender says explains more.
+        let result = result?;
+        let (at, cut) = off?;
+        let acks = acks::read(&told, at)?;
+        for path in [&file, &told] {
+            fs::remove_file(path).map_err(Error::io(path))?;
+        }
+        let before = |ack: &&Ack| ack.at + NEAR <= cut.at;
+        let acknowledged = acks.iter().filter(before).count();
+        on.known.extend(acks.iter().filter(before).map(|ack| first + ack.number));
+        on.next = first + LOAD;
+        let mut seen = CutSeen {
+            offered: result.offered,
+            acknowledged: acknowledged as u64,
+            near: (acks.len() - acknowledged) as u64,
+            refused: result.acknowledged - result.accepted,
+            cut,
+            ..CutSeen::default()
+        };
+        on.disk.remount()?;
+        on.server.start_again()?;
+        match on.server.back(trial::patience(bench.experiment, self.zone)?) {
+            Err(e) => {
+                bench.goes_on()?;
+                seen.zone_refused = matches!(*e.problem, Problem::Refused { .. });
+                seen.why = Some(e.to_string());
+            }
+            Ok((took, _)) => match self.halves(fleet)? {
+                Err(why) => seen.why = Some(why),
+                Ok(halves) => {
+                    seen.back_s = Some(took.as_secs_f64());
+                    let gone = |number: &u64| halves.get(number) != Some(&3);
+                    let lost: Vec<u64> = on.known.iter().copied().filter(gone).collect();
+                    seen.lost = lost.len() as u64;
+                    seen.first_lost = lost.into_iter().take(EXAMPLES).collect();
+                    seen.half = halves.values().filter(|halves| **halves != 3).count() as u64;
+                    // What is lost once is not looked for again.
+                    on.known.retain(|number| !gone(number));
+                }
+            },
+        }
+        Ok(seen)
+    }
+
+    /// Which halves of which updates the server has, by a transfer of its zone; else why it cannot be transferred.
+    fn halves(&self, fleet: &Fleet<'_>) -> Result<Result<BTreeMap<u64, u8>, String>, Error> {
+        let (bench, stop, target) = (self.bench, self.bench.stop, (self.bench.server.v4, PORT).into());
+        let spec = TransferSpec {
+            key: Some(fleet.key.clone()),
+            timeout: TRANSFER,
+            ..TransferSpec::new(target, &self.zone.origin)
+        };
+        let mut why = String::new();
+        for attempt in 0..TRANSFERS {
+            if attempt > 0 {
+                bench.pause(Duration::from_millis(300))?;
+            }
+            let mut halves: BTreeMap<u64, u8> = BTreeMap::new();
+            let mut lines = Lines::new(|line| {
+                if let Some((number, half)) = stream::half(line) {
+                    *halves.entry(number).or_default() |= half;
+                }
+            });
+            let fetch = || transfer(&spec, Some(&mut lines), stop, &mut |_| {});
+            match bench.generators[0].run_in(fetch)??.failed {
+                None => return Ok(Ok(halves)),
+                Some(reason) => {
+                    why = format!("it serves the zone's SOA, but not a transfer of it: {}", reason.text)
+                }
+            }
+        }
+        Ok(Err(why))
+    }
+}
+
+impl CutSeen {
+    fn text(&self, of: u32) -> String {
+        let Self { number, acknowledged, lost, .. } = self;
+        match &self.why {
+            None => format!("cut {number} of {of}: {acknowledged} acknowledged before it, {lost} lost"),
+            Some(why) => format!("cut {number} of {of}: not served again: {why}"),
+        }
+    }
+}
+
+/// What all cuts say together.
+fn judge(seen: &[CutSeen], record: &mut TrialRecord) {
+    let sum = |of: fn(&CutSeen) -> u64| seen.iter().map(of).sum::<u64>() as f64;
+    let count = |of: fn(&&CutSeen) -> bool| seen.iter().filter(of).count() as f64;
+    let (acknowledged, not_back) = (sum(|c| c.acknowledged), count(|c| c.back_s.is_none()));
+    // With a server that does not come back all is lost, and none of it is counted twice.
+    let gone = sum(|c| if c.back_s.is_none() { c.acknowledged } else { 0 });
+    let lost = sum(|c| c.lost);
+    let metrics = [
+        ("cuts", "1", seen.len() as f64),
+        ("cuts_with_survivors", "1", count(|c| c.survivors)),
+        ("cut_acknowledged", "1", acknowledged),
+        ("cut_found", "1", (acknowledged - lost - gone).max(0.0)),
+        ("cut_lost", "1", lost),
+        ("cut_gone_with_server", "1", gone),
+        ("cut_half", "1", sum(|c| c.half)),
+        ("cut_near", "1", sum(|c| c.near)),
+        ("cut_refused", "1", sum(|c| c.refused)),
+        ("cuts_with_loss", "1", count(|c| c.lost > 0 || c.back_s.is_none())),
+        ("cuts_not_back", "1", not_back),
+        ("cuts_zone_refused", "1", count(|c| c.zone_refused)),
+        ("cut_syncs", "1", sum(|c| c.cut.syncs)),
+        ("cut_lost_pages", "1", sum(|c| c.cut.lost_pages)),
+    ];
+    let outcome = &mut record.outcome;
+    outcome.metrics.extend(metrics.map(|(name, unit, value)| Metric::new(name, unit, value)));
+    if let Some(longest) = seen.iter().filter_map(|c| c.back_s).max_by(f64::total_cmp) {
+        outcome.metrics.push(Metric::new("cut_back_max", "s", longest));
+    }
+    for one in seen {
+        let row = |metric: &str, value: u64| SeriesRow {
+            second: one.number,
+            metric: metric.into(),
+            unit: "1".into(),
+            value: value as f64,
+        };
+        record.series.extend([row("cut_acknowledged", one.acknowledged), row("cut_lost", one.lost)]);
+    }
+    if let Some(why) = seen.iter().find_map(|c| c.why.clone()) {
+        record.params.push(("not_back".into(), why));
+    }
+    let idle = count(|c| c.acknowledged == 0);
+    if idle > 0.0 {
+        let text = format!(
+            "nothing was acknowledged before {idle:.0} of {} cuts: a longer durability.life gives time for it",
+            seen.len()
+        );
+        let reason = Reason::new("nothing_acknowledged", text);
+        match 2.0 * idle > seen.len() as f64 {
+            true => outcome.validity.reject(reason),
+            false => outcome.validity.warn(reason),
+        }
+    }
+}
+
+/// Syncs every file below a folder.
+fn sync_all(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let kind = match path.symlink_metadata() {
+            Ok(meta) => meta.file_type(),
+            // Servers' temporary files come and go.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        };
+        if kind.is_dir() {
+            sync_all(&path)?;
+        } else if kind.is_file() {
+            match File::open(&path) {
+                Ok(file) => file.sync_all()?,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    File::open(folder)?.sync_all()
+}
+
+/// Removes all but logs and configurations: databases and journals of many megabytes.
+fn keep_texts(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            keep_texts(&path)?;
+            // Only where it is empty.
+            let _ = fs::remove_dir(&path);
+        } else if !path.extension().is_some_and(|ext| ext == "log" || ext == "conf") {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_come_back_has_lost_what_it_acknowledged() {
+        let one = CutSeen { acknowledged: 10, back_s: Some(0.1), ..CutSeen::default() };
+        let lossy = CutSeen { lost: 3, ..one.clone() };
+        let dead = CutSeen { back_s: None, zone_refused: true, why: Some("refused".into()), ..one.clone() };
+        let mut record = TrialRecord::default();
+        judge(&[one.clone(), lossy, dead], &mut record);
+        let of = |name: &str| record.outcome.metric(name).unwrap();
+        assert_eq!((of("cut_acknowledged"), of("cut_found"), of("cut_lost")), (30.0, 17.0, 3.0));
+        assert_eq!((of("cuts_with_loss"), of("cuts_not_back"), of("cuts_zone_refused")), (2.0, 1.0, 1.0));
+        assert_eq!(record.param("not_back"), Some("refused"));
+        assert!(record.outcome.validity.valid);
+        let idle = CutSeen { acknowledged: 0, ..one };
+        judge(&[idle], &mut record);
+        assert!(!record.outcome.validity.valid);
+    }
+}

@@ -1,0 +1,228 @@
+//! A secondary is killed (SIGKILL) at random, again and again, while changes stream to it by IXFR.
+//!
+//! A killed secondary may start with what it had written last. What is told is what was served: serials that went back, while
+//! it ran and over its restarts, and zones in which half a change was.
+
+use super::pairs::{self, Asked, Back, Transferred, Watched};
+use super::{send, stream};
+use crate::changing::carried;
+use crate::fleet::{Fleet, Others};
+use crate::stage::Stage;
+use crate::trial::{self, PORT};
+use crate::{Error, Happening};
+use measure::{Arrivals, Metric, Pace, Reason, Seed};
+use results::TrialRecord;
+use server::Server;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Seconds of updates that there are for each kill beside the time that it lives: for its restart.
+const RESTART: f64 = 10.0;
+
+/// Lives of a secondary.
+#[derive(Debug, Default)]
+struct Lives {
+    kills: u32,
+    /// Seconds until it served its zone again, of those that did.
+    back: Vec<f64>,
+    /// Why it did not, of the others.
+    why: Vec<String>,
+}
+
+impl Stage<'_> {
+    /// A primary under updates, and as many kills of the first secondary as the experiment asks for.
+    pub fn kills(
+        &self,
+        fleet: &Fleet<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let (bench, e) = (self.bench, self.bench.experiment);
+        let d = &e.durability;
+        let mut others = Others { primary: fleet.start_primary()?, ..Others::default() };
+        let captured_in = self.dir.join("transfers.pcap");
+        let capture = self.between_servers(fleet, &captured_in)?;
+        let mut server = server::start(bench.launcher, bench.server, self.spec, &self.dir.join("server"))?
+            .heeding(bench.stop);
+        record.params.push(("version".into(), server.version().into()));
+        let took = server.ready(&self.zone.probe, trial::patience(e, self.zone)?)?;
+        tell(Happening::Ready { seconds: took.as_secs_f64() });
+        others.secondaries = fleet.start_secondaries(&self.spec.label)?;
+
+        let (host, stop, life) = (&bench.generators[0], AtomicBool::new(false), AtomicU32::new(0));
+        let at = |target: std::net::Ipv4Addr| Watched {
+            host,
+            target: (target, PORT).into(),
+            origin: &self.zone.origin,
+            key: &fleet.key,
+            life: &life,
+            stop: &stop,
+        };
+        let (secondary, primary) = (at(bench.server.v4), at(fleet.primary().v4));
+        let before = pairs::counters(&primary)?.ok_or_else(|| {
+            Error::Machine("the primary's zone cannot be transferred before the first update".into())
+        })?;
+        let records = self.zone.signed.is_none().then_some(before.1);
+        let file = self.dir.join("updates.txt");
+        let life_s = e.duration("durability.life", &d.life)? as f64 / 1e9;
+        let count = (d.rate * f64::from(d.kills) * (life_s + RESTART)).ceil() as u64;
+        stream::write_pairs(&file, &self.zone.origin, count)?;
+        let spec = self.updates(fleet, file.clone(), Pace::Open(Arrivals::Fixed { rate: d.rate }));
+        let (lives, sent, asked, transferred) = std::thread::scope(|scope| {
+            let load = scope.spawn(|| send(host, &spec, |_| {}, &stop));
+            let asking = scope.spawn(|| pairs::ask(&secondary));
+            let transferring = scope.spawn(|| pairs::transfers(&secondary, records));
+            let lives = self.kill_often(&mut server, &life, record.id, tell);
+            stop.store(true, Ordering::Relaxed);
+            let ended = "a watcher does not panic";
+            (lives, load.join().expect(ended), asking.join().expect(ended), transferring.join().expect(ended))
+        });
+        let (sent, lives, asked, transferred) = (sent?, lives?, asked?, transferred?);
+        std::fs::remove_file(&file).map_err(Error::io(&file))?;
+        let caught_up = if lives.why.is_empty() { self.caught_up(&secondary, &primary)? } else { None };
+        let captured = capture.finish()?;
+        let found = trace::transfers::collect(std::slice::from_ref(&captured_in), &[PORT], 1, &mut |_| {})?;
+        std::fs::remove_file(&captured_in).map_err(Error::io(&captured_in))?;
+        record.outcome.metrics.push(Metric::new("update_accepted", "1", sent.accepted as f64));
+        carried(&found, &captured, 0, &mut record.outcome);
+        judge(&lives, &asked, &transferred, caught_up, record);
+        others.stop()?;
+        match lives.why.is_empty() {
+            true => record.outcome.metrics.extend(trial::end(bench, server, self.spec, Ok(()))?),
+            // It may not be there.
+            false => drop(server),
+        }
+        Ok(())
+    }
+
+    /// Lets it live for a while, kills it, and starts it again; until that does not help any more.
+    fn kill_often(
+        &self,
+        server: &mut Server<'_>,
+        life: &AtomicU32,
+        trial: u32,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<Lives, Error> {
+        let (bench, e) = (self.bench, self.bench.experiment);
+        let (mut draw, mut lives) = (Seed(e.seed).draw("times of kills", u64::from(trial)), Lives::default());
+        let patience = trial::patience(e, self.zone)?;
+        for number in 1..=e.durability.kills {
+            bench.pause(self.life(&mut draw)?)?;
+            server.alive()?;
+            server.kill()?;
+            lives.kills += 1;
+            life.fetch_add(1, Ordering::SeqCst);
+            server.start_again()?;
+            match server.back(patience) {
+                Ok((took, serial)) => {
+                    lives.back.push(took.as_secs_f64());
+                    let text = format!(
+                        "kill {number} of {}: back after {:.2} s with serial {serial}",
+                        e.durability.kills,
+                        took.as_secs_f64()
+                    );
+                    tell(Happening::Second { text });
+                }
+                Err(error) => {
+                    bench.goes_on()?;
+                    lives.why.push(error.to_string());
+                    break;
+                }
+            }
+        }
+        Ok(lives)
+    }
+
+    /// Whether the secondary has what the primary has, in the end; none: the primary could not be asked. With default timers a
+    /// change may take a while.
+    fn caught_up(&self, secondary: &Watched<'_>, primary: &Watched<'_>) -> Result<Option<bool>, Error> {
+        let e = self.bench.experiment;
+        let until =
+            Instant::now() + Duration::from_nanos(e.duration("updates.patience", &e.updates.patience)?);
+        loop {
+            let wanted = pairs::counters(primary)?;
+            if wanted.is_none() {
+                return Ok(None);
+            }
+            if pairs::counters(secondary)? == wanted {
+                return Ok(Some(true));
+            }
+            if Instant::now() >= until {
+                return Ok(Some(false));
+            }
+            self.bench.pause(Duration::from_millis(200))?;
+        }
+    }
+}
+
+/// How many serials it went back at most.
+fn farthest(all: &[Back]) -> f64 {
+    all.iter().map(|(from, to)| f64::from(from.wrapping_sub(*to))).fold(0.0, f64::max)
+}
+
+fn judge(
+    lives: &Lives,
+    asked: &Asked,
+    transferred: &Transferred,
+    caught_up: Option<bool>,
+    record: &mut TrialRecord,
+) {
+    let outcome = &mut record.outcome;
+    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    add("kills", "1", f64::from(lives.kills));
+    add("kills_back", "1", lives.back.len() as f64);
+    if let Some(longest) = lives.back.iter().copied().max_by(f64::total_cmp) {
+        add("kill_back_max", "s", longest);
+    }
+    add("serial_back_running", "1", asked.back_running.len() as f64);
+    add("serial_back_restarted", "1", asked.back_restarted.len() as f64);
+    add("serial_back_most", "1", farthest(&asked.back_running).max(farthest(&asked.back_restarted)));
+    add("serials_seen", "1", asked.serials as f64);
+    add("pairs_asked", "1", asked.judged as f64);
+    add("half_by_query", "1", asked.half as f64);
+    add("zones_transferred", "1", transferred.judged as f64);
+    add("zones_broken_off", "1", transferred.broken as f64);
+    add("half_by_transfer", "1", transferred.half as f64);
+    if let Some(caught_up) = caught_up {
+        add("caught_up", "1", f64::from(u8::from(caught_up)));
+    }
+    let words = [
+        ("not_back", lives.why.first().cloned()),
+        ("first_half_by_query", asked.first_half.clone()),
+        ("first_half_by_transfer", transferred.first_half.clone()),
+    ];
+    record.params.extend(words.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));
+    // Few serials say little of what happens between two.
+    if asked.serials < u64::from(lives.kills) || transferred.judged == 0 {
+        let text = format!(
+            "{} serials and {} whole zones were seen in {} lives: changes came too seldom to be cut off by kills",
+            asked.serials, transferred.judged, lives.kills
+        );
+        record.outcome.validity.reject(Reason::new("few_changes", text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_back_is_counted_and_few_changes_say_nothing() {
+        let lives = Lives { kills: 3, back: vec![0.1, 0.3, 0.2], ..Lives::default() };
+        let asked = Asked {
+            judged: 9,
+            serials: 30,
+            back_restarted: vec![(20, 15), (1, u32::MAX)],
+            ..Asked::default()
+        };
+        let transferred = Transferred { judged: 4, ..Transferred::default() };
+        let mut record = TrialRecord::default();
+        judge(&lives, &asked, &transferred, Some(true), &mut record);
+        let of = |name: &str| record.outcome.metric(name);
+        assert_eq!((of("kills_back"), of("serial_back_restarted")), (Some(3.0), Some(2.0)));
+        assert_eq!((of("serial_back_most"), of("kill_back_max")), (Some(5.0), Some(0.3)));
+        assert!(record.outcome.validity.valid);
+        judge(&lives, &Asked::default(), &transferred, None, &mut record);
+        assert_eq!(record.outcome.validity.reasons[0].code, "few_changes");
+    }
+}

@@ -1,0 +1,253 @@
+//! A secondary watched for half-applied changes and for serials that go back, by queries and by transfers.
+//!
+//! Every update puts one counter at two names, in one message: whatever state of the zone is served, both have the same. Queries
+//! see one name at a time: the first is asked before and after the second, and where it was the same both times, so must the
+//! second be.
+
+use super::stream::{self, Lines, PAIR};
+use crate::Error;
+use measure::Nanos;
+use measure::clock::SECOND;
+use rack::Host;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use update::{Key, TransferSpec, transfer};
+use wire::header::Header;
+use wire::name::Name;
+use wire::record::Records;
+use wire::transfer::{is_newer, soa_serial};
+use wire::{query, rtype};
+
+/// How long an answer is waited for.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// How often it is asked, and how often for the whole zone.
+const PERIOD: Duration = Duration::from_millis(1);
+const TRANSFER_PERIOD: Duration = Duration::from_millis(100);
+
+/// How long a transfer may take, in nanoseconds: of a server that is killed it never comes to its end.
+const TRANSFER: Nanos = 10 * SECOND;
+
+/// What is watched, and for how long.
+pub struct Watched<'a> {
+    /// From where.
+    pub host: &'a Host,
+    pub target: SocketAddr,
+    pub origin: &'a str,
+    pub key: &'a Key,
+    /// How often the server was started: a serial that goes back within one life is another fault than over two.
+    pub life: &'a AtomicU32,
+    pub stop: &'a AtomicBool,
+}
+
+/// A serial after which an older one was served: from which to which.
+pub type Back = (u32, u32);
+
+/// What queries showed.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Times that both names were seen in one state.
+    pub judged: u64,
+    /// Of them, those in which they differed, or a name had two counters.
+    pub half: u64,
+    /// The first of these: what the two names had.
+    pub first_half: Option<String>,
+    /// Serials that went back while the server ran.
+    pub back_running: Vec<Back>,
+    /// And over a restart.
+    pub back_restarted: Vec<Back>,
+    /// Different serials seen.
+    pub serials: u64,
+}
+
+/// What transfers showed.
+#[derive(Debug, Default)]
+pub struct Transferred {
+    /// Complete ones.
+    pub judged: u64,
+    /// Those that were not: the server was killed, or not there.
+    pub broken: u64,
+    /// Complete ones in which the names differ, or the zone has not as many records as it must have.
+    pub half: u64,
+    /// The first of these.
+    pub first_half: Option<String>,
+}
+
+/// Asks single questions.
+struct Asker {
+    socket: UdpSocket,
+    id: u16,
+    query: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Asker {
+    fn open(watched: &Watched<'_>) -> Result<Self, Error> {
+        let socket = watched.host.udp_socket((Ipv4Addr::UNSPECIFIED, 0).into())?;
+        let ready = socket.connect(watched.target).and_then(|()| socket.set_read_timeout(Some(WAIT)));
+        ready.map_err(|e| Error::Machine(format!("a socket to {}: {e}", watched.target)))?;
+        Ok(Self { socket, id: 0, query: Vec::new(), buffer: vec![0; 4096] })
+    }
+
+    /// The answer; none where there was none in time.
+    fn ask(&mut self, name: &Name, rtype: u16) -> Option<&[u8]> {
+        self.id = self.id.wrapping_add(1);
+        query::write(&mut self.query, self.id, name.as_wire(), rtype, None);
+        self.socket.send(&self.query).ok()?;
+        let until = Instant::now() + WAIT;
+        while Instant::now() < until {
+            let len = self.socket.recv(&mut self.buffer).ok()?;
+            let ours = |h: Header<'_>| h.qr() && h.aa() && h.id() == self.id && matches!(h.rcode(), 0 | 3);
+            if Header::new(&self.buffer[..len]).is_some_and(ours) {
+                return Some(&self.buffer[..len]);
+            }
+        }
+        None
+    }
+
+    /// The counters at a name, of which there should be one at most.
+    fn counters(&mut self, name: &Name) -> Option<Vec<u64>> {
+        let answer = self.ask(name, rtype::TXT)?;
+        let records = Records::of(answer, 0).ok()?.map_while(Result::ok);
+        let text = |data: &[u8]| {
+            let (&len, text) = data.split_first()?;
+            std::str::from_utf8(text.get(..usize::from(len))?).ok()?.parse::<u64>().ok()
+        };
+        let mut all: Vec<u64> =
+            records.filter(|r| r.rtype == rtype::TXT).filter_map(|r| text(r.raw_data())).collect();
+        all.sort_unstable();
+        Some(all)
+    }
+
+    fn serial(&mut self, origin: &Name) -> Option<u32> {
+        let answer = self.ask(origin, rtype::SOA)?;
+        let record = Records::of(answer, 0).ok()?.map_while(Result::ok).find(|r| r.rtype == rtype::SOA)?;
+        let mut data = Vec::new();
+        record.data(&mut data).ok()?;
+        soa_serial(&data)
+    }
+}
+
+fn name(text: &str) -> Result<Name, Error> {
+    text.parse().map_err(|e| Error::Machine(format!("{text}: {e}")))
+}
+
+/// Asks until it is told to stop.
+///
+/// # Errors
+/// [`Error::Rack`], [`Error::Machine`] where no socket can be had.
+pub fn ask(watched: &Watched<'_>) -> Result<Asked, Error> {
+    let mut asker = Asker::open(watched)?;
+    let origin = name(watched.origin)?;
+    let [first, second] = PAIR.map(|label| name(&stream::below(label, watched.origin)));
+    let (first, second) = (first?, second?);
+    let mut seen = Asked::default();
+    let mut last: Option<(u32, u32)> = None;
+    while !watched.stop.load(Ordering::Relaxed) {
+        std::thread::sleep(PERIOD);
+        let life = watched.life.load(Ordering::SeqCst);
+        let pair = [asker.counters(&first), asker.counters(&second), asker.counters(&first)];
+        let serial = asker.serial(&origin);
+        if watched.life.load(Ordering::SeqCst) != life {
+            continue; // it was killed meanwhile
+        }
+        if let [Some(before), Some(between), Some(after)] = &pair
+            && before == after
+        {
+            seen.judged += 1;
+            if before != between || before.len() > 1 {
+                seen.half += 1;
+                seen.first_half.get_or_insert_with(|| format!("{before:?} beside {between:?}"));
+            }
+        }
+        let Some(serial) = serial else { continue };
+        match last {
+            Some((_, before)) if before == serial => {}
+            Some((of, before)) if is_newer(before, serial) => {
+                let kind = if of == life { &mut seen.back_running } else { &mut seen.back_restarted };
+                kind.push((before, serial));
+            }
+            _ => seen.serials += 1,
+        }
+        last = Some((life, serial));
+    }
+    Ok(seen)
+}
+
+/// The counters at each of the two names; what is no number is none.
+pub type Pair = [Vec<Option<u64>>; 2];
+
+/// What one transfer has at the two names, and how many records; none: it broke off.
+///
+/// # Errors
+/// Those of [`transfer`].
+pub fn counters(watched: &Watched<'_>) -> Result<Option<(Pair, u64)>, Error> {
+    let mut pair = Pair::default();
+    let mut lines = Lines::new(|line| {
+        if let Some((which, value)) = stream::counter(line) {
+            pair[which].push(value);
+        }
+    });
+    let spec = TransferSpec {
+        key: Some(watched.key.clone()),
+        timeout: TRANSFER,
+        ..TransferSpec::new(watched.target, watched.origin)
+    };
+    let never = AtomicBool::new(false);
+    let result = watched.host.run_in(|| transfer(&spec, Some(&mut lines), &never, &mut |_| {}))??;
+    Ok(result.failed.is_none().then_some((pair, result.records)))
+}
+
+/// Transfers the zone until it is told to stop. Without the names it has so many `records`, with both two more; none: that is
+/// not known, as it is signed.
+///
+/// # Errors
+/// Those of [`transfer`].
+pub fn transfers(watched: &Watched<'_>, records: Option<u64>) -> Result<Transferred, Error> {
+    let mut seen = Transferred::default();
+    while !watched.stop.load(Ordering::Relaxed) {
+        std::thread::sleep(TRANSFER_PERIOD);
+        match counters(watched)? {
+            None => seen.broken += 1,
+            Some((pair, got)) => {
+                seen.judged += 1;
+                if let Some(why) = fault(&pair, got, records) {
+                    seen.half += 1;
+                    seen.first_half.get_or_insert(why);
+                }
+            }
+        }
+    }
+    Ok(seen)
+}
+
+/// What is wrong with a zone that was transferred.
+fn fault(pair: &Pair, got: u64, records: Option<u64>) -> Option<String> {
+    let [first, second] = pair;
+    if first != second || first.len() > 1 {
+        return Some(format!("{first:?} beside {second:?}"));
+    }
+    let expected = records? + 2 * first.len() as u64;
+    (got != expected).then(|| format!("{got} records instead of {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_a_transferred_zone_are_seen() {
+        let of = |first: &[u64], second: &[u64], got: u64| {
+            let pair = [first, second].map(|all| all.iter().copied().map(Some).collect());
+            fault(&pair, got, Some(10))
+        };
+        assert_eq!(of(&[], &[], 10), None);
+        assert_eq!(of(&[7], &[7], 12), None);
+        assert!(of(&[7], &[8], 12).is_some());
+        assert!(of(&[7], &[], 11).is_some());
+        assert!(of(&[7, 8], &[7, 8], 14).is_some());
+        assert_eq!(of(&[7], &[7], 13).unwrap(), "13 records instead of 12");
+        assert_eq!(fault(&[vec![Some(1)], vec![Some(1)]], 99, None), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! Durability: answers and syncs, the disk beside the rate, power cuts, killed secondaries. Counts are sums over repeats.
+
+use crate::cells::{Cell, Key, Run};
+use crate::format;
+use crate::grid::{Beside, Grid, Shown, grid};
+use measure::units::grouped;
+
+/// All grids of durability, where the run has their figures.
+pub(crate) fn grids(run: &Run) -> Vec<Grid> {
+    [traced(run), beside_the_disk(run), cuts(run), kills(run)].into_iter().flatten().collect()
+}
+
+fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
+    None
+}
+
+/// A count over all repeats; none where no trial has it.
+pub(crate) fn sum(cell: &Cell, name: &str) -> Option<f64> {
+    let values: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect();
+    (!values.is_empty()).then(|| values.iter().sum())
+}
+
+/// A count as it is read.
+pub(crate) fn whole(count: f64) -> String {
+    grouped(count as u64)
+}
+
+/// What the trials say of it in words, the first one's.
+fn said<'a>(cell: &Cell<'a>, name: &str) -> Option<&'a str> {
+    cell.used().into_iter().find_map(|t| t.param(name))
+}
+
+/// What is said in a few words where a server's error has many lines.
+fn short(text: &str) -> String {
+    const MAX: usize = 160;
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+/// Answers that follow no sync that covers them, of how many, where a trace was judged.
+pub(crate) fn uncovered(cell: &Cell) -> Option<(f64, f64)> {
+    let all = sum(cell, "traced")?;
+    Some((all - sum(cell, "traced_covered")?, all))
+}
+
+/// Acknowledged updates that are gone, of how many, where the power was cut.
+pub(crate) fn gone(cell: &Cell) -> Option<(f64, f64)> {
+    let all = sum(cell, "cut_acknowledged")?;
+    Some((sum(cell, "cut_lost")? + sum(cell, "cut_gone_with_server")?, all))
+}
+
+/// How many times above the disk's own syncs a second the rate of updates is, where that tells that it does not sync.
+pub(crate) fn beyond(cell: &Cell) -> Option<f64> {
+    cell.metric("beyond_disk").map(|f| f.value).filter(|times| *times > 0.0)
+}
+
+fn traced(run: &Run) -> Option<Grid> {
+    let about = "Answers that acknowledge an update, and before which all that was written for it was synced (a trace of the server's \
+                 system calls; RFC 2136, section 3.5), one update at a time and many at a time; below, syncs for each answer, and what \
+                 the first answer that is not covered lacked.";
+    grid(
+        run,
+        ("synced", "Answers that follow a sync".into(), about.into()),
+        |c| c.key.is("syncs"),
+        nothing,
+        |c| {
+            let (not, all) = uncovered(c)?;
+            let mut details = Vec::new();
+            details.extend(
+                c.metric("syncs_per_answer")
+                    .map(|f| format!("{} syncs an answer", format::significant(f.value))),
+            );
+            details.extend(said(c, "first_not_covered").map(short));
+            let text = format!("{} of {}", whole(all - not), whole(all));
+            Some(Shown { text, details, compare: None })
+        },
+    )
+}
+
+fn beside_the_disk(run: &Run) -> Option<Grid> {
+    let about = "Updates acknowledged a second, each sent when the one before was answered, without a trace; below, how often the disk \
+                 syncs 4 KiB, measured right before and right after. A rate more than twice as high as both names itself: no server \
+                 reaches it with a sync before each answer (so the seed told FreeBSD 6.2). A lower one proves nothing.";
+    grid(
+        run,
+        ("beside-disk", "Updates a second beside the disk's own syncs".into(), about.into()),
+        |c| c.key.is("syncs"),
+        nothing,
+        |c| {
+            let rate = c.metric("update_accepted_ups")?.value;
+            let mut details = Vec::new();
+            if let (Some(before), Some(after)) = (c.metric("disk_syncs_before"), c.metric("disk_syncs_after"))
+            {
+                let range = format::rate_range(before.value.min(after.value), before.value.max(after.value));
+                details.push(format!("disk {range}"));
+            }
+            details.extend(
+                beyond(c).map(|times| format!("{} the disk's: it does not sync", format::factor(times))),
+            );
+            Some(Shown { text: format::rate(rate), details, compare: None })
+        },
+    )
+}
+
+fn cuts(run: &Run) -> Option<Grid> {
+    let about = "Updates acknowledged before a power cut under full load, at random, and gone after it: the server's files are on a disk \
+                 (FUSE) that drops what was not synced, in half of the cuts all of it, otherwise at random pages. A server that does not \
+                 come back has lost what it acknowledged before that cut.";
+    grid(
+        run,
+        ("power-cuts", "Acknowledged updates lost in power cuts".into(), about.into()),
+        |c| c.key.is("power-cut"),
+        nothing,
+        |c| {
+            let (gone, all) = gone(c)?;
+            let of = |name: &str| sum(c, name).unwrap_or(0.0);
+            let mut details =
+                vec![format!("{} of {} cuts lost some", whole(of("cuts_with_loss")), whole(of("cuts")))];
+            if of("cuts_not_back") > 0.0 {
+                let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));
+                details.push(format!("not served again after {} of them{why}", whole(of("cuts_not_back"))));
+            }
+            if of("cut_half") > 0.0 {
+                details.push(format!("{} updates half there", whole(of("cut_half"))));
+            }
+            let text = match gone > 0.0 {
+                true => format!("{} of {}", whole(gone), whole(all)),
+                false => format!("none of {}", whole(all)),
+            };
+            Some(Shown { text, details, compare: None })
+        },
+    )
+}
+
+fn kills(run: &Run) -> Option<Grid> {
+    let about = "Times that a secondary served an older serial than it had served before, over restarts after SIGKILL; below, the same \
+                 while it ran, and states of the zone in which half of an update was: two names that every update changes alike had \
+                 different values, in queries and in transfers.";
+    grid(
+        run,
+        ("kills", "Serials that went back after SIGKILL".into(), about.into()),
+        |c| c.key.is("kill"),
+        nothing,
+        |c| {
+            let of = |name: &str| sum(c, name).unwrap_or(0.0);
+            let mut details = Vec::new();
+            if let Some(most) = c.metric("serial_back_most").filter(|f| f.value > 0.0) {
+                details.push(format!("by {} at most", whole(most.value)));
+            }
+            if of("serial_back_running") > 0.0 {
+                details.push(format!("{} times while it ran", whole(of("serial_back_running"))));
+            }
+            details.push(format!(
+                "half-applied: {} of {} by query, {} of {} transfers",
+                whole(of("half_by_query")),
+                whole(of("pairs_asked")),
+                whole(of("half_by_transfer")),
+                whole(of("zones_transferred"))
+            ));
+            if of("kills_back") < of("kills") {
+                let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));
+                details.push(format!("did not come back{why}"));
+            }
+            let text = format!("{} in {} kills", whole(sum(c, "serial_back_restarted")?), whole(of("kills")));
+            Some(Shown { text, details, compare: None })
+        },
+    )
+}
