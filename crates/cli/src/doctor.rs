@@ -65,6 +65,19 @@ pub fn run(common: &Common) -> output::Result {
     Ok(if able { Status::Done } else { Status::Differs })
 }
 
+/// What experiments of durability need, tried.
+fn tried(what: &'static str, outcome: Result<(), ::rack::Error>, found: &str) -> Finding {
+    match outcome {
+        Ok(()) => Finding::new(what, Verdict::Yes, found, ""),
+        Err(e) => Finding::new(
+            what,
+            Verdict::No,
+            e.to_string(),
+            "isc-durability leaves it out with --set measure=…",
+        ),
+    }
+}
+
 fn servers() -> Vec<Finding> {
     let of = |(kind, what): (Kind, &'static str)| match server::installed(kind) {
         Some(found) => {
@@ -144,6 +157,8 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
             &can.netem.detail,
             "not needed: a rack's paths are emulated in user space",
         ),
+        tried("syncs traced", ::rack::syncs::check(), "strace traces here"),
+        tried("power cut", ::rack::disk::check(), "a disk can be mounted (FUSE)"),
         Finding::new(
             "backlog",
             if backlog.parse::<u64>().is_ok_and(|n| n >= 1000) { Verdict::Yes } else { Verdict::Limited },
