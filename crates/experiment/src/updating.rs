@@ -275,7 +275,9 @@ impl Experiment {
             let under = d.secondaries > 0 && self.measure.iter().any(|m| m.is_under_updates());
             let taken = match &d.primary {
                 Some(label) if under || self.measure.contains(&Measure::Kill) => vec![label],
-                None if under || self.measure.iter().any(|m| m.is_of_updates()) => self.servers.iter().collect(),
+                None if under || self.measure.iter().any(|m| m.is_of_updates()) => {
+                    self.servers.iter().collect()
+                }
                 _ => Vec::new(),
             };
             for label in taken {
