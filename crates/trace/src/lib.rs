@@ -10,6 +10,7 @@ pub mod edit;
 pub mod facts;
 pub mod fit;
 pub mod import;
+pub mod octets;
 pub mod pair;
 pub mod read;
 mod replay;

@@ -229,3 +229,24 @@ fn the_facts_are_the_same_whatever_the_number_of_threads() {
         }
     }
 }
+
+#[test]
+fn octets_are_those_that_tshark_reads_in_ip_headers() {
+    for path in real() {
+        let file = plain(&path);
+        let Some(rows) = rows(file.path(), "ip or ipv6", &["ip.len", "ipv6.plen"]) else { return };
+        // What an error quotes, or a tunnel carries, comes after the packet's own.
+        let own = |row: &Vec<Vec<String>>| match (row[0].first(), row[1].first()) {
+            (Some(length), _) => number(length),
+            (None, length) => 40 + number(length.expect("one of both")),
+        };
+        let (packets, expected) = (rows.len() as u64, rows.iter().map(own).sum::<u64>());
+        let (mut count, mut sum) = (0, 0);
+        trace::octets::packets(&[file.path().to_owned()], &mut |packet| {
+            count += 1;
+            sum += packet.octets;
+        })
+        .unwrap();
+        assert_eq!((count, sum), (packets, expected), "{}", path.display());
+    }
+}
