@@ -292,6 +292,7 @@ const DATA: &[&str] = data![
     "rzaia-text-ixfr",
     "rzaia-text-path",
     "rzaia-text-loss",
+    "rzaia-text-tail",
     "rzaia-text-tcp",
     "rzaia-text-truncated",
     "rzaia-text-sizes",

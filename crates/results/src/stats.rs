@@ -48,6 +48,21 @@ fn middle(sorted: &[f64]) -> f64 {
     if n % 2 == 1 { sorted[n / 2] } else { f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]) }
 }
 
+/// The interval of a share (0 to 1) that was seen among so many independent draws, `z` standard deviations to each side
+/// (1.96: 95 %), by Wilson's score, which holds for shares near 0 and 1 and for few draws, too. All of it where there were none.
+pub fn share_interval(share: f64, draws: f64, z: f64) -> (f64, f64) {
+    if draws <= 0.0 {
+        return (0.0, 1.0);
+    }
+    let square = z * z / draws;
+    let centre = (share + square / 2.0) / (1.0 + square);
+    let half = z * (share * (1.0 - share) / draws + square / draws / 4.0).max(0.0).sqrt() / (1.0 + square);
+    // What is on the edge itself is within, whatever the last digit says.
+    let low = if share <= 0.0 { 0.0 } else { (centre - half).max(0.0) };
+    let high = if share >= 1.0 { 1.0 } else { (centre + half).min(1.0) };
+    (low, high)
+}
+
 /// The median (mean of the two middle values for an even count); none where there are no values or one
 /// is not finite.
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -143,6 +158,19 @@ pub fn difference_of_medians(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_interval_of_a_share_is_wilsons() {
+        // Newcombe (1998), table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
+        for (seen, of, low, high) in
+            [(81.0, 263.0, 0.2553, 0.3662), (15.0, 148.0, 0.0624, 0.1605), (0.0, 20.0, 0.0, 0.1611), (1.0, 29.0, 0.0061, 0.1718)]
+        {
+            let (a, b) = share_interval(seen / of, of, 1.96);
+            assert!((a - low).abs() < 1e-4 && (b - high).abs() < 1e-4, "{seen} of {of}: {a} to {b}");
+        }
+        assert_eq!(share_interval(0.0, 0.0, 1.96), (0.0, 1.0));
+        assert_eq!(share_interval(1.0, 5.0, 1.96).1, 1.0);
+    }
 
     #[test]
     fn six_values_are_the_first_to_reach_95_percent() {

@@ -75,6 +75,8 @@ pub const FIGURES: &[Figure] = &[
     share("reloading_answered_share", "answered during a reload", |t| {
         t.outcome.metric("reloading_answered_share")
     }),
+    duration("transfer_seconds", "transfer of the zone", |t| t.outcome.metric("transfer_seconds")),
+    duration("batches_seconds", "time of all batches", |t| t.outcome.metric("batches_seconds")),
 ];
 
 type Of = fn(&TrialRecord) -> Option<f64>;
