@@ -46,10 +46,11 @@ pub fn run(name: &str) -> output::Result {
         "load" => play(&|spec, start, stop, events| ::load::run(spec, start, stop, events)),
         "update" => play(&|spec, start, stop, events| ::update::send::run(spec, start, stop, events)),
         "watch" => play(&|spec, start, stop, events| ::update::watch(spec, start, stop, events)),
+        "batches" => play(&|spec, start, stop, events| ::update::batches(spec, start, stop, events)),
         "path" => path(),
         "disk" => play(&|spec, start, stop, events| rack::disk::serve(spec, start, stop, events)),
         other => Err(Failure::usage(format!(
-            "no role '{other}': there are 'load', 'update', 'watch', 'path' and 'disk'"
+            "no role '{other}': there are 'load', 'update', 'watch', 'batches', 'path' and 'disk'"
         ))),
     };
     if let Err(failure) = &result {

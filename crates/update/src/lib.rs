@@ -6,7 +6,9 @@
 //! - [`send`]: sends it and says what became of each update; [`echo`] is an other end that only acknowledges.
 //! - [`transfer()`]: a client of AXFR and IXFR that counts every octet.
 //! - [`watch()`]: when each server shows each marker; [`lags`]: how long that took.
+//! - [`batches()`]: both together in a closed loop, where each batch waits until the one before is served.
 
+pub mod batches;
 pub mod echo;
 mod error;
 pub mod generate;
@@ -20,6 +22,7 @@ pub mod transfer;
 pub mod tsig;
 pub mod watch;
 
+pub use batches::{Batch, BatchesResult, BatchesSpec, batches};
 pub use error::Error;
 pub use key::Key;
 pub use lag::{Lags, lags};

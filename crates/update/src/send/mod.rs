@@ -41,6 +41,7 @@
 
 mod fates;
 mod flight;
+mod gate;
 mod markers;
 mod result;
 mod run;
@@ -50,9 +51,11 @@ mod stream;
 mod tally;
 mod verdict;
 
+pub(crate) use gate::{Gate, MISSES_MAX, SentBatch};
 pub use markers::Marker;
 pub use result::{Bytes, Histograms, SendResult};
 pub use run::run;
+pub(crate) use run::run_gated;
 pub use spec::{LONGEST, MarkerSpec, SPIN, SendSpec, Transport};
 pub use stream::{Contents, fuzz_updates};
 pub use tally::Passed;

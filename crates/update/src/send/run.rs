@@ -2,6 +2,7 @@
 
 use super::fates::Fates;
 use super::flight::Flight;
+use super::gate::{Gate, SentBatch};
 use super::markers::Markers;
 use super::result::SendResult;
 use super::sender::Sender;
@@ -36,6 +37,17 @@ pub fn run(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<SendResult, Error> {
+    run_gated(spec, None, start, stop, events).map(|(result, _)| result)
+}
+
+/// As [`run`]; with a gate in batches, which are told too.
+pub(crate) fn run_gated(
+    spec: &SendSpec,
+    gate: Option<Gate<'_>>,
+    start: impl FnOnce() -> Nanos,
+    stop: &AtomicBool,
+    events: &mut dyn FnMut(Event),
+) -> Result<(SendResult, Vec<SentBatch>), Error> {
     let plan = spec.plan()?;
     if !spec.allow_external {
         let far = net::target::far(&[spec.target], &spec.allowed)
@@ -59,6 +71,7 @@ pub fn run(
     let (seconds_in, seconds) = channel();
     let mut sender =
         Sender::new(spec, plan, transport, stream, flight, signer, markers, fates, stop, seconds_in);
+    sender.gate = gate;
     let cpus: Vec<usize> = spec.cpu.into_iter().collect();
 
     let (at, before, mut sent) = std::thread::scope(|scope| {
@@ -116,7 +129,8 @@ pub fn run(
         ("send_again", troubles.send_again),
         ("send_other", troubles.send_other),
     ];
-    Ok(SendResult {
+    let batches = std::mem::take(&mut sent.did.batches);
+    let result = SendResult {
         file: contents,
         tsig_faults: std::mem::take(&mut sent.did.tsig_faults),
         icmp: troubles.icmp,
@@ -135,7 +149,8 @@ pub fn run(
         table_bytes: sent.flight.table_bytes() as u64,
         cut_short: sent.did.cut_short,
         ..SendResult::new(tally, sent.did.length)
-    })
+    };
+    Ok((result, batches))
 }
 
 /// Opens a flow for each client, and one for markers.

@@ -2,6 +2,7 @@
 
 use super::fates::Fates;
 use super::flight::{Fate, Flight};
+use super::gate::{Gate, SentBatch};
 use super::markers::Markers;
 use super::spec::{LONGEST, Plan, SendSpec, Transport as Way};
 use super::stream::{Prepared, Stream};
@@ -49,6 +50,8 @@ pub(super) struct Did {
     pub gave_up: bool,
     /// Signatures that were wrong, by what was wrong.
     pub tsig_faults: BTreeMap<String, u64>,
+    /// What was sent behind a gate.
+    pub batches: Vec<SentBatch>,
 }
 
 /// Everything that it works with.
@@ -63,6 +66,8 @@ pub(super) struct Sender<'a> {
     pub fates: Option<Fates>,
     pub stop: &'a AtomicBool,
     pub seconds: Channel<Second>,
+    /// What holds batches back, where there are such.
+    pub gate: Option<Gate<'a>>,
     pub did: Did,
     /// The next message, made ready while there is time.
     message: Prepared,
@@ -109,6 +114,7 @@ impl<'a> Sender<'a> {
             fates,
             stop,
             seconds,
+            gate: None,
             did: Did::default(),
             message: Prepared::default(),
             ready: false,
@@ -141,6 +147,7 @@ impl<'a> Sender<'a> {
             markers.begin(start);
         }
         let before = Scheduling::read();
+        let (gate, most) = (self.gate.take(), self.spec.count.unwrap_or(u64::MAX));
         self.did.length = match &self.spec.pace {
             Pace::Open(arrivals) => {
                 let span = Span {
@@ -150,12 +157,15 @@ impl<'a> Sender<'a> {
                 };
                 self.open(Schedule::arrivals(arrivals, 1, start, span, (0, 1), self.plan.burst))?
             }
-            Pace::Closed { window } => self.unpaced(u64::from(*window))?,
-            Pace::Flood | Pace::Recorded { .. } => self.unpaced(u64::MAX)?,
+            Pace::Closed { window } => match &gate {
+                Some(gate) => self.batches(u64::from(*window), gate)?,
+                None => self.unpaced(u64::from(*window), most)?,
+            },
+            Pace::Flood | Pace::Recorded { .. } => self.unpaced(u64::MAX, most)?,
         };
         self.did.scheduling = Scheduling::read().since(before);
         self.drain()?;
-        if !self.did.cut_short && self.markers.is_some() {
+        if !self.did.cut_short && self.markers.is_some() && gate.is_none() {
             // By this one it can be seen that all before it has arrived.
             let now = clock::now();
             if let Some(markers) = &mut self.markers {
@@ -223,10 +233,9 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// As much as fits into the window, until the file, the time or the count is over. How long it took.
-    fn unpaced(&mut self, window: u64) -> Result<Nanos, Error> {
+    /// As much as fits into the window, until the file or the time is over, or so many are offered in all. How long it took.
+    pub(super) fn unpaced(&mut self, window: u64, count: u64) -> Result<Nanos, Error> {
         let end = self.start + self.spec.duration.unwrap_or(LONGEST);
-        let count = self.spec.count.unwrap_or(u64::MAX);
         loop {
             let now = self.begin()?;
             self.receive(RECEIVE_MAX)?;
@@ -273,8 +282,54 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn stopped(&self) -> bool {
+    pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// When it began, monotonic.
+    pub(super) fn start(&self) -> Nanos {
+        self.start
+    }
+
+    /// The wall clock as it was read last.
+    pub(super) fn wall(&self) -> Wall {
+        self.wall
+    }
+
+    /// When anything was heard last, monotonic.
+    pub(super) fn heard(&self) -> Nanos {
+        self.heard
+    }
+
+    /// Silence counts from then on.
+    pub(super) fn heard_at(&mut self, at: Nanos) {
+        self.heard = at;
+    }
+
+    /// No marker is due until one is asked for.
+    pub(super) fn hold_markers(&mut self) {
+        if let Some(markers) = &mut self.markers {
+            markers.next = Nanos::MAX;
+        }
+    }
+
+    /// Sends a marker now; its number.
+    pub(super) fn mark(&mut self) -> Result<u64, Error> {
+        let now = clock::now();
+        if let Some(markers) = &mut self.markers {
+            markers.next = now;
+        }
+        self.send_markers(now)?;
+        self.hold_markers();
+        Ok(self.markers.as_ref().and_then(|markers| markers.made.last()).map_or(0, |marker| marker.number))
+    }
+
+    /// A turn without anything to send: what is heard, and what is given up. The time of its begin.
+    pub(super) fn turn(&mut self) -> Result<Nanos, Error> {
+        let now = self.begin()?;
+        self.receive(RECEIVE_MAX)?;
+        self.expire(now);
+        Ok(now)
     }
 
     fn count_offered(&mut self) {
@@ -490,7 +545,7 @@ impl<'a> Sender<'a> {
         until.min(marker).min(self.flight.next_repeat().unwrap_or(Nanos::MAX))
     }
 
-    fn sleep(&mut self, now: Nanos, until: Nanos) -> Result<(), Error> {
+    pub(super) fn sleep(&mut self, now: Nanos, until: Nanos) -> Result<(), Error> {
         let until = self.soonest(until).min(now + LONGEST_SLEEP).max(now);
         self.expected = until;
         self.transport.wait(until - now).map_err(broken)

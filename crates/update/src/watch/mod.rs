@@ -8,14 +8,17 @@
 
 mod run;
 mod server;
+mod shown;
 
 use measure::clock::SECOND;
 use measure::{Histogram, Nanos, Validity};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
+pub(crate) use run::prepare;
 pub use run::watch;
 pub use server::fuzz_answer;
+pub(crate) use shown::Shown;
 
 /// The first label of a marker's name.
 pub const MARKER_LABEL: &str = "_dnsrack";

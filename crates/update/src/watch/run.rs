@@ -2,8 +2,8 @@
 
 use super::server::{SLOTS, Server, Told};
 use super::{
-    Forwards, KNOWN_TO, MARKER_LABEL, OwnLoad, SERVERS_MAX, SerialSeen, Sighting, WatchResult, WatchSpec,
-    WentBack,
+    Forwards, KNOWN_TO, MARKER_LABEL, OwnLoad, SERVERS_MAX, SerialSeen, Shown, Sighting, WatchResult,
+    WatchSpec, WentBack,
 };
 use crate::Error;
 use measure::clock::{self, SECOND, Wall};
@@ -45,6 +45,14 @@ pub fn watch(
     Ok(watch.finish(start))
 }
 
+/// A watch that is ready to begin, and tells `shown` what it sees.
+///
+/// # Errors
+/// As [`watch`], before it begins.
+pub(crate) fn prepare<'a>(spec: &'a WatchSpec, shown: &'a Shown) -> Result<Watch<'a>, Error> {
+    Ok(Watch { shown: Some(shown), ..Watch::open(spec)? })
+}
+
 /// The name of the markers.
 fn marker_name(spec: &WatchSpec) -> Result<Name, Error> {
     let origin: Name =
@@ -84,8 +92,10 @@ fn check(spec: &WatchSpec) -> Result<(), Error> {
     Ok(())
 }
 
-struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     spec: &'a WatchSpec,
+    /// For whoever waits meanwhile.
+    shown: Option<&'a Shown>,
     name: Name,
     transport: UdpFlows,
     servers: Vec<Server>,
@@ -121,6 +131,7 @@ impl<'a> Watch<'a> {
         query::write(&mut questions[1], 0, origin.as_wire(), rtype::SOA, None);
         Ok(Self {
             spec,
+            shown: None,
             name,
             transport,
             servers: spec.servers.iter().map(|server| Server::new(&server.name)).collect(),
@@ -137,6 +148,12 @@ impl<'a> Watch<'a> {
             ended: 0,
             cpu: 0,
         })
+    }
+
+    /// Watches from an instant on, as [`watch`] does, and tells no events.
+    pub fn run(mut self, start: Nanos, stop: &AtomicBool) -> Result<WatchResult, Error> {
+        self.go(start, stop, &mut |_| {})?;
+        Ok(self.finish(start))
     }
 
     /// When questions may be apart before it counts as a stall, and how well a sighting should be known.
@@ -267,7 +284,7 @@ impl<'a> Watch<'a> {
         let Self { spec, servers, questions, wall, latency, own, .. } = self;
         let questions = [&questions[0][..], &questions[1][..]];
         let (sightings, serials, went_back) = (&mut self.sightings, &mut self.serials, &mut self.went_back);
-        let not_kept = &mut self.not_kept;
+        let (not_kept, shown) = (&mut self.not_kept, self.shown);
         let limit = KNOWN_TO.max(2 * spec.interval);
         let mut each = |incoming: &Incoming<'_>| {
             let number = incoming.flow as usize;
@@ -287,6 +304,13 @@ impl<'a> Watch<'a> {
             own.answered += 1;
             latency.record(took);
             let room = sightings.len() + serials.len() < KEPT_MAX;
+            let marker = match (what, told) {
+                (Forwards::Marker, Told::First(now) | Told::Grown { now, .. } | Told::Back { now, .. }) => Some(now),
+                _ => None,
+            };
+            if let (Some(shown), Some(now)) = (shown, marker) {
+                shown.set(number, now);
+            }
             let number = number as u16;
             match (what, told) {
                 (_, Told::Nothing) | (Forwards::Marker, Told::First(_)) => {}

@@ -1,0 +1,100 @@
+//! Batches that wait for each other.
+
+use super::sender::Sender;
+use crate::Error;
+use crate::watch::Shown;
+use measure::clock::{self, SECOND};
+use measure::Nanos;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// So many batches in a row that are not served in time end a run.
+pub(crate) const MISSES_MAX: u32 = 3;
+
+/// How often is looked whether a batch is served.
+const LOOK: Nanos = SECOND / 2000;
+
+/// What opens for the next batch: that all servers show the marker of the last one.
+#[derive(Debug)]
+pub(crate) struct Gate<'a> {
+    /// Messages of each batch.
+    pub sizes: &'a [u64],
+    /// What the servers show.
+    pub shown: &'a Shown,
+    /// For so long it is waited for.
+    pub patience: Nanos,
+    /// The batch at work, from 1.
+    pub at_work: &'a AtomicU64,
+}
+
+/// A batch that was begun. Times are wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SentBatch {
+    pub marker: u64,
+    pub messages: u64,
+    pub accepted: u64,
+    pub began: Nanos,
+    pub taken: Nanos,
+}
+
+impl Sender<'_> {
+    /// Batch after batch, each as much as fits into the window. How long it took, the waiting with it.
+    pub(super) fn batches(&mut self, window: u64, gate: &Gate<'_>) -> Result<Nanos, Error> {
+        let mut misses = 0;
+        for (n, &messages) in (1..).zip(gate.sizes) {
+            self.hold_markers();
+            gate.at_work.store(n, Ordering::Relaxed);
+            let (offered, accepted) = (self.flight.tally.offered, self.flight.tally.accepted);
+            let began = clock::now().max(self.start());
+            self.heard_at(began);
+            self.unpaced(window, offered + messages)?;
+            self.settle()?;
+            let taken = self.heard().max(began);
+            let (sent, accepted) =
+                (self.flight.tally.offered - offered, self.flight.tally.accepted - accepted);
+            if sent == 0 {
+                break;
+            }
+            let marker = if self.did.cut_short { None } else { Some(self.mark()?) };
+            let wall = self.wall();
+            self.did.batches.push(SentBatch {
+                // What was not marked is never seen.
+                marker: marker.unwrap_or(u64::MAX),
+                messages: sent,
+                accepted,
+                began: wall.to_wall(began),
+                taken: wall.to_wall(taken),
+            });
+            let Some(marker) = marker else { break };
+            self.settle()?;
+            misses = if self.wait_for(gate, marker)? { 0 } else { misses + 1 };
+            if self.did.cut_short || misses >= MISSES_MAX {
+                break;
+            }
+        }
+        Ok(clock::now().saturating_sub(self.start()))
+    }
+
+    /// Receives until every message is answered or given up.
+    fn settle(&mut self) -> Result<(), Error> {
+        while self.flight.in_flight() > 0 && !self.did.cut_short {
+            let now = self.turn()?;
+            self.did.cut_short |= self.stopped();
+            self.sleep(now, now + LOOK)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all servers show a marker; false where they do not in time.
+    fn wait_for(&mut self, gate: &Gate<'_>, marker: u64) -> Result<bool, Error> {
+        let until = clock::now() + gate.patience;
+        while gate.shown.least() < marker {
+            let now = self.turn()?;
+            self.did.cut_short |= self.stopped() || gate.shown.has_left();
+            if self.did.cut_short || now >= until {
+                return Ok(false);
+            }
+            self.sleep(now, now + LOOK)?;
+        }
+        Ok(true)
+    }
+}
