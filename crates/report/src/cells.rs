@@ -26,6 +26,44 @@ pub(crate) struct Key {
     pub measure: String,
     /// The traffic, where the experiment has several.
     pub variant: Option<String>,
+    /// How the zone is carried to secondaries.
+    pub carried: Carried,
+}
+
+/// How a zone is carried from server to server, as a trial's parameters say; nothing where they say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Carried {
+    /// The primary's kind.
+    pub primary: Option<String>,
+    /// `default` or `tuned`.
+    pub timers: Option<String>,
+    /// The round trip of the path in milliseconds, and the share of packets that it loses, where each way is constant.
+    pub rtt_ms: Option<String>,
+    /// As above.
+    pub loss: Option<String>,
+    /// How much of the zone changes, as a share of its records, and in how many batches that was to be.
+    pub share: Option<String>,
+    /// As above.
+    pub batches: Option<String>,
+}
+
+impl Carried {
+    fn of(trial: &TrialRecord) -> Self {
+        let param = |name: &str| trial.param(name).map(str::to_owned);
+        Self {
+            primary: param("primary_kind"),
+            timers: param("timers"),
+            rtt_ms: param("path_rtt_ms"),
+            loss: param("path_loss"),
+            share: param("share"),
+            batches: param("batches"),
+        }
+    }
+
+    /// The share of packets that the path loses, where it is known.
+    pub fn lost(&self) -> Option<f64> {
+        self.loss.as_ref()?.parse().ok()
+    }
 }
 
 impl Key {
@@ -51,6 +89,7 @@ impl Key {
             updates: trial.param("updates").map(str::to_owned),
             measure: measure.to_owned(),
             variant: trial.param("variant").map(str::to_owned),
+            carried: Carried::of(trial),
         }
     }
 

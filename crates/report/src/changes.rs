@@ -1,7 +1,7 @@
 //! Zones that change: how fast a primary takes updates, how soon secondaries serve them, what transfers carry.
 
 use crate::cells::{Cell, Figure, Key, Run};
-use crate::format;
+use crate::{batches, format, paths};
 use crate::grid::{Beside, Grid, Shown, beside, grid, of_cell, repeats, software};
 use results::published;
 
@@ -14,10 +14,13 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     all.extend(carried(run));
     all.extend(transfer(run));
     all.extend(transfer_time(run));
+    all.extend(batches::grids(run));
+    all.extend(paths::grids(run));
     all
 }
 
-fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
+/// Where nothing was published.
+pub(crate) fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
     None
 }
 
@@ -150,9 +153,16 @@ fn carried(run: &Run) -> Option<Grid> {
                 vec![format!("{:.0} IXFR, {:.0} AXFR", of("ixfr_transfers"), of("axfr_transfers"))];
             details
                 .extend(c.metric("versions_per_transfer").map(|f| format!("{:.1} versions each", f.value)));
+            details.extend(cut(c));
             Some(Shown { text: format::value(f.value, "B"), details, compare: None })
         },
     )
+}
+
+/// Transfers that did not come to their end, in words.
+pub(crate) fn cut(cell: &Cell) -> Option<String> {
+    let broken = cell.metric("transfers_broken").filter(|f| f.value > 0.0)?;
+    Some(format!("{:.0} transfers cut half way", broken.value))
 }
 
 fn transfer(run: &Run) -> Option<Grid> {
@@ -173,6 +183,9 @@ fn transfer(run: &Run) -> Option<Grid> {
             let mut details = Vec::new();
             details
                 .extend(c.metric("transfer_dns_bytes").map(|f| format!("DNS {}", format::memory(f.value))));
+            if let (Some(out), Some(back)) = (c.metric("transfer_bytes_out"), c.metric("transfer_bytes_back")) {
+                details.push(format!("{} out, {} back", format::memory(out.value), format::memory(back.value)));
+            }
             details.extend(
                 c.metric("transfer_to_file").map(|f| format!("{} of the file", format::percent(f.value))),
             );
@@ -190,13 +203,11 @@ fn transfer_time(run: &Run) -> Option<Grid> {
         nothing,
         |c| {
             let f = c.metric("transfer_seconds")?;
-            let served =
-                c.metric("transfer_served").map(|f| format!("served after {}", format::seconds(f.value)));
-            Some(Shown {
-                text: format::seconds(f.value),
-                details: served.into_iter().collect(),
-                compare: None,
-            })
+            let served = c.metric("transfer_served");
+            let mut details: Vec<String> =
+                served.iter().map(|f| format!("served after {}", format::seconds(f.value))).collect();
+            details.extend(cut(c));
+            Some(Shown { text: format::seconds(f.value), details, compare: None })
         },
     )
 }

@@ -6,6 +6,7 @@
 
 mod answers;
 mod appendix;
+mod batches;
 mod capacity;
 mod cells;
 mod changes;
@@ -20,6 +21,7 @@ mod html;
 mod lines;
 pub mod live;
 mod past;
+mod paths;
 mod peak;
 mod plots;
 mod questions;

@@ -9,6 +9,7 @@ use results::stats;
 use serde::Serialize;
 
 mod answers;
+mod changes;
 mod costs;
 mod durable;
 mod latency;
@@ -37,6 +38,7 @@ pub(crate) fn all(run: &Run, grids: &[Grid]) -> Vec<Question> {
     all.extend(costs::loading(run));
     all.extend(durable::questions(run));
     all.extend(peaks::questions(run));
+    all.extend(changes::questions(run));
     all.extend(question(
         "How do the figures lie to the published ones?",
         crate::summary::against_published(grids).into_iter().collect(),
