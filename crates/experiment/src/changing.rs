@@ -5,7 +5,7 @@ use crate::run::START_DELAY;
 use crate::stage::Stage;
 use crate::steps::Steps;
 use crate::trial::{Bench, PORT};
-use crate::{Error, Happening};
+use crate::{Error, Happening, paths};
 use measure::clock::SECOND;
 use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason};
 use rack::{Capture, Captured, Role};
@@ -45,6 +45,8 @@ pub struct Changing {
     file: PathBuf,
     /// Where the servers are that are watched.
     secondaries: Vec<SocketAddr>,
+    /// Whether the capture stays.
+    keep: bool,
     /// How long the last marker is waited for.
     patience: Duration,
 }
@@ -77,7 +79,8 @@ impl Stage<'_> {
         Ok(Duration::from_nanos(e.duration("updates.duration", &e.updates.duration)?))
     }
 
-    fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
+    /// A role on the first generator, ready to begin.
+    pub fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
         let (bench, log) = (self.bench, self.dir.join(format!("{name}.log")));
         let mut role =
             Role::start(bench.launcher, &bench.generators[0], name, spec, bench.generator_cpus, &log)?;
@@ -97,9 +100,7 @@ impl Stage<'_> {
 
     /// Begins to capture at the primary what passes between servers.
     pub fn between_servers(&self, fleet: &Fleet<'_>, file: &Path) -> Result<Capture, Error> {
-        let (bench, said) = (self.bench, self.dir.join("tcpdump.log"));
-        let cpus = bench.server_cpus;
-        Ok(Capture::start(bench.launcher, fleet.primary(), BETWEEN_SERVERS, cpus, file, &said)?)
+        paths::capture(self.bench, fleet.primary(), BETWEEN_SERVERS, file, &self.dir.join("tcpdump.log"))
     }
 
     /// Begins to send updates at a rate (at 0 none), to watch all secondaries and to capture what passes between servers. Beside
@@ -140,7 +141,8 @@ impl Stage<'_> {
         let sender = (roles.len() > 1).then(|| roles.pop()).flatten();
         let watcher = roles.pop().expect("it was just started");
         let patience = Duration::from_nanos(e.duration("updates.patience", &e.updates.patience)?);
-        Ok(Changing { sender, watcher, capture, file, secondaries, patience })
+        let keep = fleet.plan().keep_capture;
+        Ok(Changing { sender, watcher, capture, file, secondaries, keep, patience })
     }
 
     /// ISC 6.3.2: so many updates as fast as they are acknowledged.
@@ -221,12 +223,20 @@ impl Changing {
         }
         seen(&watched, &mut record.outcome);
         carried(&found, &captured, updates, &mut record.outcome);
-        Ok(())
+        forget(&self.file, self.keep, record)
+    }
+}
+
+/// Removes a capture that was read: it is kept where that is asked for, and where the trial is invalid.
+pub fn forget(capture: &Path, keep: bool, record: &TrialRecord) -> Result<(), Error> {
+    match keep || !record.outcome.validity.valid {
+        true => Ok(()),
+        false => std::fs::remove_file(capture).map_err(Error::io(capture)),
     }
 }
 
 /// Asks a role to stop, and takes what it says at last.
-fn finish<T: DeserializeOwned>(mut role: Role) -> Result<T, Error> {
+pub fn finish<T: DeserializeOwned>(mut role: Role) -> Result<T, Error> {
     role.stop();
     let until = Instant::now() + RESULTS;
     while Instant::now() < until {
@@ -237,7 +247,8 @@ fn finish<T: DeserializeOwned>(mut role: Role) -> Result<T, Error> {
     Err(Error::Machine("a role does not end".into()))
 }
 
-fn read<T: DeserializeOwned>(result: Value) -> Result<T, Error> {
+/// A role's result.
+pub fn read<T: DeserializeOwned>(result: Value) -> Result<T, Error> {
     serde_json::from_value(result)
         .map_err(|e| Error::Machine(format!("a role's result is not of this version of dnsrack: {e}")))
 }
@@ -260,7 +271,7 @@ fn taken(result: &SendResult) -> Vec<update::Marker> {
 }
 
 /// What became of the updates; names begin with `update_`, as a load's own figures may stand beside them.
-fn sent(result: &SendResult, outcome: &mut Outcome) {
+pub fn sent(result: &SendResult, outcome: &mut Outcome) {
     let Outcome { metrics, histograms, validity } = result.outcome();
     let named = |name: String| format!("update_{name}");
     outcome.metrics.extend(metrics.into_iter().map(|m| Metric { name: named(m.name), ..m }));
@@ -296,7 +307,7 @@ fn lagged(all: &[Lags], outcome: &mut Outcome) {
 }
 
 /// What the watcher says of itself, and of what went back.
-fn seen(watched: &WatchResult, outcome: &mut Outcome) {
+pub fn seen(watched: &WatchResult, outcome: &mut Outcome) {
     let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
     let sum =
         |of: fn(&update::watch::ServerResult) -> u64| watched.servers.iter().map(of).sum::<u64>() as f64;
@@ -309,7 +320,7 @@ fn seen(watched: &WatchResult, outcome: &mut Outcome) {
 }
 
 /// What passed between the primary and its secondaries.
-pub(crate) fn carried(found: &Transfers, captured: &Captured, updates: u64, outcome: &mut Outcome) {
+pub fn carried(found: &Transfers, captured: &Captured, updates: u64, outcome: &mut Outcome) {
     use wire::transfer::Kind;
     let of = |kind: Kind| found.transfers.iter().filter(move |t| t.kind == Some(kind));
     let whole = of(Kind::Axfr).count() + of(Kind::AxfrForIxfr).count();

@@ -1,6 +1,7 @@
 //! The experiment file: TOML, lists and one `[quick]` override, nothing cleverer.
 
 use crate::Error;
+use crate::batches::Batches;
 use crate::durability::{Durability, Syncs};
 use crate::sections::{Cpus, Latency, Load, Memory, Peak, Server, Throughput, Traffic, Zone};
 use crate::updating::{Distribution, Updates};
@@ -90,6 +91,9 @@ pub struct Experiment {
     /// How durability is looked at.
     #[serde(default, skip_serializing_if = "Durability::is_default")]
     pub durability: Durability,
+    /// How much of a zone changes in batches, and how many these are.
+    #[serde(default)]
+    pub batches: Batches,
     /// Which cores serve whom.
     #[serde(default)]
     pub cpus: Cpus,
@@ -158,6 +162,8 @@ pub enum Measure {
     PowerCut,
     /// What a secondary serves when it is killed while changes come.
     Kill,
+    /// Batches of updates, each sent when the secondary serves the one before, with queries there meanwhile (RZAIA 5.3).
+    Batches,
 }
 
 impl Measure {
@@ -175,6 +181,7 @@ impl Measure {
             Self::Syncs => "syncs",
             Self::PowerCut => "power-cut",
             Self::Kill => "kill",
+            Self::Batches => "batches",
         }
     }
 
@@ -191,6 +198,11 @@ impl Measure {
     /// Whether updates go to the server measured.
     pub fn is_of_updates(self) -> bool {
         matches!(self, Self::Update | Self::Syncs | Self::PowerCut)
+    }
+
+    /// Whether updates with markers among them are sent meanwhile, where there is a distribution.
+    pub fn has_markers(self) -> bool {
+        self.is_under_updates() || self == Self::Batches
     }
 
     /// Whether it depends on the queries' kind, so that it is done for each variant.
@@ -279,6 +291,9 @@ pub struct Variant {
     /// Whether servers under updates sync: `on`, `off`, `preload`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncs: Option<Syncs>,
+    /// As [`Experiment::batches`], all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batches: Option<Batches>,
 }
 
 /// Where queries come from.
@@ -311,6 +326,7 @@ pub struct Quick {
     distribution: Option<Distribution>,
     updates: Option<Updates>,
     durability: Option<Durability>,
+    batches: Option<Batches>,
     variant: Option<Vec<Variant>>,
 }
 

@@ -116,6 +116,11 @@ impl<'a> Fleet<'a> {
         part
     }
 
+    /// Who has the zone from whom.
+    pub fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
     /// The part of the server that is measured.
     pub fn measured(&self, kind: server::Kind) -> Distribution {
         self.part(kind, self.plan.primary.as_ref().map(|_| 0))
@@ -167,6 +172,17 @@ impl Others<'_> {
         let pids: Vec<u32> = self.primary.iter().chain(&self.secondaries).flat_map(Server::pids).collect();
         let memory = crate::sampling::memory(&pids);
         memory.into_iter().map(|m| Metric { name: m.name.replace("server_", "others_"), ..m }).collect()
+    }
+
+    /// Whether all of them live.
+    ///
+    /// # Errors
+    /// That one has died, with its log's cause.
+    pub fn alive(&mut self) -> Result<(), Error> {
+        for server in self.primary.iter_mut().chain(&mut self.secondaries) {
+            server.alive()?;
+        }
+        Ok(())
     }
 
     /// Stops them; that one had died is an error.

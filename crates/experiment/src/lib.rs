@@ -6,6 +6,7 @@
 //! the next begins, so that a run cut off goes on where it was.
 
 mod anchor;
+mod batches;
 mod change;
 mod changing;
 mod check;
@@ -14,6 +15,7 @@ mod file;
 mod fleet;
 mod loading;
 mod memory;
+mod paths;
 pub mod plan;
 mod queries;
 mod read;

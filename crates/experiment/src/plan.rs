@@ -1,6 +1,7 @@
 //! The trials of an experiment, in order: a list that depends on the file alone, and the repeats that are added to it
 //! until figures are known well enough, which depend on what is done.
 
+use crate::updating::Timers;
 use crate::{Experiment, Measure, Order, recipe};
 use measure::Seed;
 use measure::clock::SECOND;
@@ -181,9 +182,7 @@ pub fn seconds(e: &Experiment) -> u64 {
     let of = |text: &str| measure::units::duration(text).unwrap_or(0) as f64 / SECOND as f64;
     let trial = |t: &Trial| {
         let starts = 1.0 + weight(&t.zone) as f64 / 5e7;
-        let d = e.distribution_of(t.variant.as_deref());
-        let servers = 1 + d.secondaries + u32::from(d.primary.is_none());
-        let starts = starts * if d.secondaries > 0 { f64::from(servers) } else { 1.0 };
+        let starts = starts * f64::from(e.servers_of(t.measure, t.variant.as_deref()));
         starts
             + match t.measure {
                 Measure::Latency => of(&e.latency.warmup) + of(&e.latency.duration),
@@ -197,6 +196,13 @@ pub fn seconds(e: &Experiment) -> u64 {
                 Measure::Transfer => starts,
                 Measure::Syncs | Measure::PowerCut | Measure::Kill => {
                     starts + e.durability.seconds(t.measure)
+                }
+                Measure::Batches => {
+                    let variant = t.variant.as_deref();
+                    let count = f64::from(e.batches_of(variant).count);
+                    // BIND waits for 5 s before it tells of a change.
+                    let waits = e.distribution_of(variant).timers == Timers::Default;
+                    starts + count * if waits { 6.0 } else { 0.2 }
                 }
             }
     };
@@ -234,6 +240,7 @@ fn goal(e: &Experiment, measure: Measure) -> Option<(&'static str, f64)> {
         Measure::Update => ("acknowledged_ups", precision.rate),
         Measure::Lag => ("lag_p50", precision.latency),
         Measure::Transfer => ("transfer_seconds", precision.rate),
+        Measure::Batches => ("batches_seconds", precision.rate),
         Measure::Syncs => ("update_accepted_ups", precision.rate),
         // What is counted there is not known better by repeats.
         Measure::PowerCut | Measure::Kill => return None,

@@ -33,7 +33,7 @@ macro_rules! catalogue {
 }
 
 /// The seeds' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 21] = catalogue![
+pub const CATALOGUE: [(&str, &str); 23] = catalogue![
     "demo",
     "rzaia-memory",
     "rzaia-load",
@@ -55,6 +55,8 @@ pub const CATALOGUE: [(&str, &str); 21] = catalogue![
     "isc-durability",
     "secondary-kill",
     "rzaia-axfr",
+    "rzaia-ixfr",
+    "rzaia-paths",
 ];
 
 /// The text of an experiment of the catalogue, or of a file, with the name to use in errors.
@@ -122,7 +124,7 @@ fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
 
 /// Sets a dotted key. A value is a list where the key is one or it has commas, else TOML, else a string.
 fn put(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
-    const LISTS: [&str; 10] = [
+    const LISTS: [&str; 11] = [
         "servers",
         "measure",
         "published",
@@ -133,6 +135,7 @@ fn put(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
         "distribution.others",
         "cpus.server",
         "cpus.generator",
+        "cpus.router",
     ];
     let value = if LISTS.contains(&key) {
         toml::Value::Array(text.trim_matches(['[', ']']).split(',').map(|v| scalar(v.trim())).collect())

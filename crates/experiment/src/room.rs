@@ -30,15 +30,10 @@ pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
             (bytes * 12, format!("{:.1} MB of zone file × 12", bytes as f64 / 1e6))
         }
     };
-    // Both zones are there until the new one is served.
-    let d = e.distribution_of(trial.variant.as_deref());
-    let servers = match d.secondaries {
-        0 => 1,
-        many => u64::from(many) + 1,
-    };
+    let servers = u64::from(e.servers_of(trial.measure, trial.variant.as_deref()));
     let (times, why) = match trial.measure {
+        // Both zones are there until the new one is served.
         Measure::Load => (2, " × 2 for the reload".to_owned()),
-        Measure::Memory => (1, String::new()),
         _ if servers > 1 => (servers, format!(" × {servers} servers")),
         _ => (1, String::new()),
     };

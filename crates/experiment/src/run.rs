@@ -4,9 +4,9 @@ use crate::file::{MANY, SourceKind};
 use crate::plan::{self, Trial};
 use crate::trial::{self, Bench};
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, fleet, room, settle};
+use crate::{Error, Experiment, fleet, paths, room, settle};
 use measure::{Nanos, Reason};
-use rack::{Host, HostSpec, Local, Rack, RackSpec};
+use rack::{Host, HostSpec, Local, Rack, RackSpec, RouterSpec};
 use results::{RunDir, TrialRecord};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -133,6 +133,7 @@ pub fn run(
         server: &host("server"),
         generators: &generators,
         peers: &peers,
+        rack: rack.as_ref(),
         captures: &captures,
         server_cpus: &cpus.server,
         generator_cpus: &cpus.generator,
@@ -351,7 +352,7 @@ fn generator_names(e: &Experiment) -> Vec<String> {
 }
 
 /// The hosts of a distribution beside the server's, of all variants.
-fn peer_names(e: &Experiment) -> Vec<String> {
+pub(crate) fn peer_names(e: &Experiment) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in e.distributions().into_iter().flat_map(fleet::hosts) {
         if !names.contains(&name) {
@@ -365,10 +366,14 @@ fn peer_names(e: &Experiment) -> Vec<String> {
 fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
     let mut hosts = vec![HostSpec::new("server", &cpus.server)];
     hosts.extend(generator_names(e).iter().map(|name| HostSpec::new(name, &cpus.generator)));
-    hosts.extend(peer_names(e).iter().map(|name| HostSpec::new(name, &cpus.server)));
+    let peers = peer_names(e);
+    hosts.extend(peers.iter().map(|name| HostSpec::new(name, &cpus.server)));
     let mut spec = RackSpec::new(hosts);
     // What passes between servers is counted by its octets, with the headers that a cable would carry.
     spec.whole_frames = e.distributions().iter().any(|d| d.secondaries > 0);
+    spec.paths = paths::of_rack(e, &peers);
+    let router = || RouterSpec { cpus: cpus.router.clone(), ..RouterSpec::default() };
+    spec.router = (!spec.paths.is_empty()).then(router);
     let addresses = e.traffics().iter().map(|t| t.addresses).max().unwrap_or(1);
     // Above those of the hosts.
     spec.hosts[0].extra_addrs =
@@ -376,10 +381,11 @@ fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
     spec
 }
 
-/// The cores of both hosts.
+/// The cores of both hosts, and of the path emulator.
 struct Cores {
     server: Vec<usize>,
     generator: Vec<usize>,
+    router: Vec<usize>,
 }
 
 impl Cores {
@@ -389,14 +395,16 @@ impl Cores {
         let given = |cpus: &[usize], default: &[usize]| {
             if cpus.is_empty() { default.to_vec() } else { cpus.to_vec() }
         };
+        let generator =
+            given(&e.cpus.generator, if half < allowed.len() { &allowed[half..] } else { &allowed });
         let cores = Self {
             server: given(&e.cpus.server, &allowed[..half]),
-            generator: given(
-                &e.cpus.generator,
-                if half < allowed.len() { &allowed[half..] } else { &allowed },
-            ),
+            // What a server takes of its core must not depend on what passes the router.
+            router: given(&e.cpus.router, &generator),
+            generator,
         };
-        match cores.server.iter().chain(&cores.generator).find(|c| !allowed.contains(c)) {
+        let all = cores.server.iter().chain(&cores.generator).chain(&cores.router);
+        match all.copied().find(|c| !allowed.contains(c)) {
             Some(missing) => {
                 Err(e.refuse(format!("cpus: this process may not use core {missing}, only {allowed:?}")))
             }
@@ -432,6 +440,8 @@ fn environment(
         "co_located": rack.is_some(),
         "server_cpus": cpus.server,
         "generator_cpus": cpus.generator,
+        "emulation": rack.and_then(Rack::emulation),
+        "router_cpus": rack.and_then(Rack::router).map(|router| &router.cpus),
         "cores_shared": cpus.server.iter().any(|c| cpus.generator.contains(c)),
         "servers": servers,
     }))

@@ -210,6 +210,8 @@ pub struct Cpus {
     pub server: Vec<usize>,
     /// Of the generator's host.
     pub generator: Vec<usize>,
+    /// Of the path emulator, where there are paths; the generator's where empty.
+    pub router: Vec<usize>,
 }
 
 /// A server under test that is more than a kind: another build or another configuration.

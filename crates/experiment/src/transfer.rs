@@ -2,12 +2,16 @@
 
 use crate::fleet::{Fleet, Others, note_urged};
 use crate::stage::Stage;
-use crate::{Error, Happening, trial};
+use crate::{Error, Happening, changing, paths, trial};
 use measure::clock::SECOND;
+use measure::units::grouped;
 use measure::{Metric, Reason};
 use results::TrialRecord;
+use std::net::IpAddr;
+use std::path::Path;
 use std::time::Instant;
-use trace::transfers::{self, ZoneTransfer};
+use trace::octets;
+use trace::transfers::{self, Transfers, ZoneTransfer};
 
 impl Stage<'_> {
     /// Starts the primary, captures there, starts one secondary without data, and waits until that serves the zone.
@@ -32,24 +36,33 @@ impl Stage<'_> {
         let file = self.dir.join("transfer.pcap");
         let capture = self.between_servers(fleet, &file)?;
         let began = Instant::now();
-        let (server, ready) = match early {
-            Some(early) => {
-                others.secondaries = fleet.start_secondaries(self.spec.label.as_str())?;
-                early
-            }
-            None => start()?,
+        // A primary that died explains more than a secondary that waits for it.
+        let started = match early {
+            None => start().map_err(|why| others.alive().err().unwrap_or(why)),
+            Some((mut server, took)) => match fleet.start_secondaries(self.spec.label.as_str()) {
+                Ok(secondaries) => {
+                    others.secondaries = secondaries;
+                    Ok((server, took))
+                }
+                Err(why) => Err(server.alive().err().map_or(why, Error::from)),
+            },
         };
         let served = began.elapsed();
-        tell(Happening::Ready { seconds: served.as_secs_f64() });
-        others.secondaries.iter().chain([&server]).for_each(|server| note_urged(server, &mut record.outcome));
+        paths::come_to_rest(bench, fleet.plan())?;
         let captured = capture.finish()?;
-        record.params.push(("version".into(), server.version().into()));
         let found = transfers::collect(std::slice::from_ref(&file), &[trial::PORT], 1, &mut |_| {})?;
-        std::fs::remove_file(&file).map_err(Error::io(&file))?;
-        let whole = |t: &&ZoneTransfer| t.complete && t.records > 2;
         let metrics = &mut record.outcome.metrics;
+        metrics.push(Metric::new("transfers_begun", "1", found.transfers.len() as f64));
+        let broken = found.transfers.iter().filter(|t| !t.complete).count();
+        metrics.push(Metric::new("transfers_broken", "1", broken as f64));
+        let (server, ready) = started.map_err(|why| Error::Machine(format!("{why}; {}", halfway(&found))))?;
+        tell(Happening::Ready { seconds: served.as_secs_f64() });
+        record.params.push(("version".into(), server.version().into()));
+        let whole = |t: &&ZoneTransfer| t.complete && t.records > 2;
         metrics.push(Metric::new("server_ready", "s", ready.as_secs_f64()));
         metrics.push(Metric::new("transfer_served", "s", served.as_secs_f64()));
+        metrics.extend(directions(fleet, &file)?);
+        metrics.extend(paths::round_trip(bench, &file)?);
         metrics.extend(crate::sampling::memory(&server.pids()));
         match found.transfers.iter().find(whole) {
             Some(transfer) => metrics.extend(figures(transfer, self.zone.probe.bytes)),
@@ -61,28 +74,68 @@ impl Stage<'_> {
                 record.outcome.validity.reject(Reason::new("no_transfer_captured", text));
             }
         }
+        others.secondaries.iter().chain([&server]).for_each(|server| note_urged(server, &mut record.outcome));
         if captured.dropped > 0 {
             let text =
                 format!("the capture at the primary lacks {} packets: bytes are more", captured.dropped);
             record.outcome.validity.reject(Reason::new("capture_incomplete", text));
         }
+        changing::forget(&file, fleet.plan().keep_capture, record)?;
         others.stop()?;
         record.outcome.metrics.extend(trial::end(bench, server, self.spec, Ok(()))?);
         Ok(())
     }
 }
 
+/// What a capture says of a zone that did not arrive.
+fn halfway(found: &Transfers) -> String {
+    let Some(last) = found.transfers.iter().rfind(|t| !t.complete) else {
+        return match found.transfers.is_empty() {
+            true => "it did not ask its primary for the zone".into(),
+            false => "its transfer of the zone had come to the end".into(),
+        };
+    };
+    let before = match found.transfers.iter().filter(|t| !t.complete).count() {
+        1 => String::new(),
+        many => format!(", the last of {many} attempts,"),
+    };
+    let octets = last
+        .ip_bytes
+        .map_or_else(String::new, |n| format!(" ({} octets of IP packets both ways)", grouped(n)));
+    let fault = last.fault.as_ref().map_or_else(String::new, |fault| format!(": {fault}"));
+    format!(
+        "its transfer of the zone{before} was cut after {} messages with {} records{octets}{fault}",
+        grouped(last.messages),
+        grouped(last.records)
+    )
+}
+
+/// Octets of all packets that were captured, by direction.
+fn directions(fleet: &Fleet<'_>, file: &Path) -> Result<[Metric; 2], Error> {
+    let primary = IpAddr::from(fleet.primary().v4);
+    let (mut out, mut back) = (0, 0);
+    octets::packets(&[file.to_owned()], &mut |packet| {
+        *if packet.from == primary { &mut out } else { &mut back } += packet.octets;
+    })?;
+    Ok([("transfer_bytes_out", out), ("transfer_bytes_back", back)]
+        .map(|(name, octets)| Metric::new(name, "B", octets as f64)))
+}
+
 /// What a transfer was, beside a zone file of so many bytes.
 fn figures(transfer: &ZoneTransfer, file: u64) -> Vec<Metric> {
     let seconds = |ns: u64| ns as f64 / SECOND as f64;
     let end = transfer.end_ns.unwrap_or(transfer.start_ns);
+    let took = seconds(end.saturating_sub(transfer.start_ns));
     let mut all = vec![
-        Metric::new("transfer_seconds", "s", seconds(end.saturating_sub(transfer.start_ns))),
+        Metric::new("transfer_seconds", "s", took),
         Metric::new("transfer_messages", "1", transfer.messages as f64),
         Metric::new("transfer_records", "1", transfer.records as f64),
         Metric::new("transfer_dns_bytes", "B", transfer.dns_bytes as f64),
         Metric::new("transfer_tcp_bytes", "B", transfer.tcp_bytes as f64),
     ];
+    if took > 0.0 {
+        all.push(Metric::new("transfer_rate", "Mbit/s", transfer.tcp_bytes as f64 * 8.0 / 1e6 / took));
+    }
     if let Some(bytes) = transfer.ip_bytes {
         all.push(Metric::new("transfer_bytes", "B", bytes as f64));
         if file > 0 {
@@ -90,4 +143,46 @@ fn figures(transfer: &ZoneTransfer, file: u64) -> Vec<Metric> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::transfer::Asked;
+
+    #[test]
+    fn what_did_not_arrive_is_told_with_what_there_was_of_it() {
+        let one = |complete, messages| ZoneTransfer {
+            client: "10.53.0.1:4000".parse().unwrap(),
+            server: "10.53.0.3:53".parse().unwrap(),
+            zone: ".".into(),
+            tcp: true,
+            asked: Asked::Axfr,
+            kind: None,
+            complete,
+            fault: None,
+            serial_from: None,
+            serial_to: None,
+            start_ns: 0,
+            first_ns: None,
+            end_ns: None,
+            messages,
+            dns_bytes: 0,
+            tcp_bytes: 0,
+            records: 100 * messages,
+            deltas: 0,
+            deletions: 0,
+            additions: 0,
+            packets: None,
+            ip_bytes: Some(12_345),
+            on_connection: 1,
+        };
+        let of = |all: Vec<ZoneTransfer>| halfway(&Transfers { transfers: all, ..Transfers::default() });
+        assert_eq!(of(vec![]), "it did not ask its primary for the zone");
+        assert_eq!(of(vec![one(true, 9)]), "its transfer of the zone had come to the end");
+        let cut = "was cut after 12 messages with 1,200 records (12,345 octets of IP packets both ways)";
+        assert_eq!(of(vec![one(false, 12)]), format!("its transfer of the zone {cut}"));
+        let twice = of(vec![one(false, 1), one(false, 12)]);
+        assert_eq!(twice, format!("its transfer of the zone, the last of 2 attempts, {cut}"));
+    }
 }

@@ -4,10 +4,10 @@ use crate::fleet::{Fleet, Others, note_urged};
 use crate::plan::ZonePlan;
 use crate::stage::Stage;
 use crate::zones::Prepared;
-use crate::{Error, Experiment, Happening, Measure, Trial, recipe};
+use crate::{Error, Experiment, Happening, Measure, Trial, paths, recipe};
 use measure::clock::{SECOND, Wall};
 use measure::{Metric, Reason};
-use rack::{Host, Launcher};
+use rack::{Host, Launcher, Rack};
 use results::TrialRecord;
 use server::{Server, ServerSpec, ZoneRef};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ pub struct Bench<'a> {
     pub generators: &'a [Host],
     /// The other servers of a distribution: the primary first, where it is not the server measured.
     pub peers: &'a [Host],
+    /// None where the server answers elsewhere.
+    pub rack: Option<&'a Rack>,
     /// The captures that are replayed, each with what a first reading of it said.
     pub captures: &'a [(PathBuf, Survey)],
     pub server_cpus: &'a [usize],
@@ -46,6 +48,11 @@ impl Bench<'_> {
             }
             std::thread::sleep(left.min(Duration::from_millis(50)));
         }
+    }
+
+    /// The names of the peers.
+    pub fn peer_names(&self) -> Vec<String> {
+        self.peers.iter().map(|host| host.name.clone()).collect()
     }
 
     /// An error once the run is to stop: the trial is dropped then, and its server killed.
@@ -75,7 +82,8 @@ pub fn run(
         ..TrialRecord::default()
     };
     let clock = Wall::read();
-    if let Err(error) = measure(bench, trial, zone, dir, &mut record, tell) {
+    let mut measured = |record: &mut TrialRecord| measure(bench, trial, zone, dir, record, &mut *tell);
+    if let Err(error) = paths::around(bench, trial, dir, &mut record, &mut measured) {
         record.error = Some(error.to_string());
     }
     clock_stepped(clock.drift(Wall::read()), trial.measure, &mut record);
@@ -154,7 +162,10 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     if d.secondaries > 0 && e.is_distributed(trial.measure, trial.variant.as_deref()) {
         params.push(("primary", d.primary.clone().unwrap_or_else(|| trial.server.clone())));
         params.push(("secondaries", d.secondaries.to_string()));
+        let label = d.primary.as_ref().unwrap_or(&trial.server);
+        params.extend(e.kind(label).ok().map(|kind| ("primary_kind", kind.name().to_owned())));
         params.push(("timers", d.timers.word().into()));
+        params.extend(paths::params(d));
         params.extend(trial.updates.map(|rate| ("updates", rate.to_string())));
     }
     if trial.measure.is_of_updates() {
@@ -173,6 +184,15 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     params.extend(trial.variant.clone().map(|variant| ("variant", variant)));
     match trial.measure {
         Measure::Memory | Measure::Transfer => {}
+        Measure::Batches => {
+            let b = e.batches_of(trial.variant.as_deref());
+            params.push(("share", b.share.to_string()));
+            params.push(("batches", b.count.to_string()));
+            params.push(("mix", e.updates.mix.clone()));
+            params.push(("window", e.updates.window.to_string()));
+            params.push(("queries", b.rate.to_string()));
+            params.push(("deadline", e.latency.deadline.clone()));
+        }
         Measure::Syncs => params.push(("count", e.durability.updates.to_string())),
         Measure::PowerCut => {
             params.push(("cuts", e.durability.cuts.to_string()));
@@ -293,6 +313,13 @@ fn measure(
             None => unreachable!("it is made for this measure"),
         },
         Measure::Lag => bench.pause(stage.changes_for()?),
+        Measure::Batches => match &fleet {
+            Some(fleet) => {
+                let servers = (&mut server, &mut others);
+                stage.batches(fleet, trial.variant.as_deref(), servers, record, tell)
+            }
+            None => unreachable!("it is made for this measure"),
+        },
         Measure::Load | Measure::Transfer | Measure::Syncs | Measure::PowerCut | Measure::Kill => {
             unreachable!("they went their own way above")
         }

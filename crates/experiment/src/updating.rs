@@ -1,6 +1,7 @@
 //! What an experiment file says of zones that change and are carried to others.
 
-use crate::{Error, Experiment, Measure, recipe};
+use crate::paths::{self, PathList};
+use crate::{Error, Experiment, Measure, recipe, run};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -30,6 +31,18 @@ pub struct Distribution {
     /// Largest journal in bytes; so large that nothing is cut off where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<u64>,
+    /// Keep the capture of what passed between the servers; otherwise it is kept where a trial failed or is invalid.
+    pub keep_capture: bool,
+    /// What the router does between each secondary and the server that it has the zone from, both ways; nothing where absent.
+    #[serde(skip_serializing_if = "PathList::is_empty")]
+    pub path: PathList,
+}
+
+impl Distribution {
+    /// How many servers have a part in it.
+    pub fn servers(&self) -> u32 {
+        self.secondaries + 1
+    }
 }
 
 /// Waits of servers before they tell, take and serve a change.
@@ -95,6 +108,8 @@ impl Default for Distribution {
             ixfr: true,
             signing: Signing::Online,
             journal: None,
+            keep_capture: false,
+            path: PathList::default(),
         }
     }
 }
@@ -168,7 +183,7 @@ impl Experiment {
     /// Whether the server has a part in a distribution while this is measured.
     pub fn is_distributed(&self, measure: Measure, variant: Option<&str>) -> bool {
         match measure {
-            Measure::Update | Measure::Lag | Measure::Transfer => true,
+            Measure::Update | Measure::Lag | Measure::Transfer | Measure::Batches => true,
             Measure::Syncs | Measure::PowerCut | Measure::Kill => true,
             Measure::Memory | Measure::Load => false,
             Measure::Latency | Measure::Throughput | Measure::Peak => {
@@ -213,7 +228,7 @@ impl Experiment {
                 );
                 return Err(self.refuse(why));
             }
-            if let Some(m) = self.measure.iter().find(|m| d.secondaries > 0 && m.is_under_updates()) {
+            if let Some(m) = self.measure.iter().find(|m| d.secondaries > 0 && m.has_markers()) {
                 let why = "markers are changes that nobody signs: signing = \"sent\" goes with measure 'update' alone";
                 return Err(self.refuse(format!("measure {}: {why}", m.word())));
             }
@@ -236,15 +251,19 @@ impl Experiment {
     /// Whether zones change in any of its trials.
     pub fn changes(&self) -> bool {
         let carried = self.distributions().iter().any(|d| d.secondaries > 0);
-        self.measure
-            .iter()
-            .any(|m| m.is_of_updates() || carried && (m.is_under_updates() || *m == Measure::Kill))
+        self.measure.iter().any(|m| m.is_of_updates() || carried && (m.has_markers() || *m == Measure::Kill))
+    }
+
+    /// How many servers a trial of this measure has.
+    pub fn servers_of(&self, measure: Measure, variant: Option<&str>) -> u32 {
+        if self.is_distributed(measure, variant) { self.distribution_of(variant).servers() } else { 1 }
     }
 
     /// Whether what it says of changes makes sense.
     pub(crate) fn check_changes(&self) -> Result<(), Error> {
+        paths::check(self, &run::peer_names(self))?;
         let u = &self.updates;
-        let with_secondaries = [Measure::Lag, Measure::Transfer, Measure::Kill];
+        let with_secondaries = [Measure::Lag, Measure::Transfer, Measure::Batches, Measure::Kill];
         for d in self.distributions() {
             if d.primary.is_some() && d.secondaries == 0 {
                 return Err(self.refuse(
@@ -272,7 +291,7 @@ impl Experiment {
             }
         }
         for d in self.distributions() {
-            let under = d.secondaries > 0 && self.measure.iter().any(|m| m.is_under_updates());
+            let under = d.secondaries > 0 && self.measure.iter().any(|m| m.has_markers());
             let taken = match &d.primary {
                 Some(label) if under || self.measure.contains(&Measure::Kill) => vec![label],
                 None if under || self.measure.iter().any(|m| m.is_of_updates()) => {
@@ -295,6 +314,7 @@ impl Experiment {
             return Err(self.refuse("updates: batch, count and window from 1"));
         }
         self.updates.mix().map_err(|e| self.refuse(e.to_string()))?;
+        self.check_batches()?;
         for (key, text) in [
             ("updates.duration", &u.duration),
             ("updates.marker", &u.marker),

@@ -21,7 +21,13 @@ fn is_of_batches(cell: &Cell) -> bool {
 }
 
 /// The cell of RZAIA's table for 10 % or 1 % of the zone.
-fn published(run: &Run, (ten, one): (&str, &str), key: &Key, measured: Option<f64>, unit: &str) -> Option<Beside> {
+fn published(
+    run: &Run,
+    (ten, one): (&str, &str),
+    key: &Key,
+    measured: Option<f64>,
+    unit: &str,
+) -> Option<Beside> {
     let share: f64 = key.carried.share.as_ref()?.parse().ok()?;
     let id = [(0.1, ten), (0.01, one)].into_iter().find(|(of, _)| *of == share)?.1;
     let table: &'static Table = published::find(id).filter(|t| run.wants(&t.id))?;
@@ -35,15 +41,22 @@ fn heading(key: &Key) -> Option<Vec<String>> {
         "24" => "1hour",
         _ => return None,
     };
-    let idle = key.carried.rtt_ms.as_deref().is_none_or(|ms| ms == "0") && key.carried.lost().is_none_or(|l| l == 0.0);
+    let idle = key.carried.rtt_ms.as_deref().is_none_or(|ms| ms == "0")
+        && key.carried.lost().is_none_or(|l| l == 0.0);
     let master = software(key.carried.primary.as_deref()?)?;
-    idle.then_some(vec![master.to_owned(), software(&key.kind)?.to_owned(), updates.to_owned(), key.family.clone()])
+    idle.then_some(vec![
+        master.to_owned(),
+        software(&key.kind)?.to_owned(),
+        updates.to_owned(),
+        key.family.clone(),
+    ])
 }
 
 /// The octets of the zone's transfer, where the run has it.
 fn whole(run: &Run, key: &Key) -> Option<f64> {
     let same = |c: &&Cell| {
-        c.key.is("transfer") && (&c.key.server, &c.key.family, c.key.size) == (&key.server, &key.family, key.size)
+        c.key.is("transfer")
+            && (&c.key.server, &c.key.family, c.key.size) == (&key.server, &key.family, key.size)
     };
     run.cells.iter().filter(same).find_map(|c| c.metric("transfer_bytes")).map(|f| f.value)
 }
@@ -69,7 +82,8 @@ fn octets(run: &Run) -> Option<Grid> {
                 format::memory(of("batches_bytes_out")),
                 format::memory(of("batches_bytes_back"))
             ));
-            details.extend(c.metric("batch_bytes_p50").map(|f| format!("{} a batch", format::memory(f.value))));
+            details
+                .extend(c.metric("batch_bytes_p50").map(|f| format!("{} a batch", format::memory(f.value))));
             // The text sets the one beside the other (12 to 15 % where a tenth changes).
             if let Some(whole) = whole(run, &c.key) {
                 details.push(format!("{} of a whole transfer", format::percent(100.0 * f.value / whole)));
@@ -117,9 +131,11 @@ fn each(run: &Run) -> Option<Grid> {
         |c| {
             let f = c.metric("batch_p50")?;
             let mut details: Vec<String> = Vec::new();
-            details.extend(c.metric("batch_max").map(|f| format!("at most {}", format::latency(f.value * 1e3))));
+            details
+                .extend(c.metric("batch_max").map(|f| format!("at most {}", format::latency(f.value * 1e3))));
             details.extend(
-                c.metric("batch_taken_p50").map(|f| format!("taken after {}", format::latency(f.value * 1e3))),
+                c.metric("batch_taken_p50")
+                    .map(|f| format!("taken after {}", format::latency(f.value * 1e3))),
             );
             let late = c.metric("batches_lost").filter(|f| f.value > 0.0);
             details.extend(late.map(|f| format!("{:.0} not served in time", f.value)));

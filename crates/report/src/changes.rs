@@ -1,8 +1,8 @@
 //! Zones that change: how fast a primary takes updates, how soon secondaries serve them, what transfers carry.
 
 use crate::cells::{Cell, Figure, Key, Run};
-use crate::{batches, format, paths};
 use crate::grid::{Beside, Grid, Shown, beside, grid, of_cell, repeats, software};
+use crate::{batches, format, paths};
 use results::published;
 
 /// All grids of changes, where the run has their figures.
@@ -183,8 +183,13 @@ fn transfer(run: &Run) -> Option<Grid> {
             let mut details = Vec::new();
             details
                 .extend(c.metric("transfer_dns_bytes").map(|f| format!("DNS {}", format::memory(f.value))));
-            if let (Some(out), Some(back)) = (c.metric("transfer_bytes_out"), c.metric("transfer_bytes_back")) {
-                details.push(format!("{} out, {} back", format::memory(out.value), format::memory(back.value)));
+            if let (Some(out), Some(back)) = (c.metric("transfer_bytes_out"), c.metric("transfer_bytes_back"))
+            {
+                details.push(format!(
+                    "{} out, {} back",
+                    format::memory(out.value),
+                    format::memory(back.value)
+                ));
             }
             details.extend(
                 c.metric("transfer_to_file").map(|f| format!("{} of the file", format::percent(f.value))),

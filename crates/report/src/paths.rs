@@ -24,14 +24,18 @@ fn over_a_path(cell: &Cell) -> bool {
 /// The one transfer of which the seed's text has figures.
 fn is_the_seeds(key: &Key) -> bool {
     let bind = Some("bind");
-    key.kind == "bind" && key.carried.primary.as_deref() == bind && key.family == "U-4-DS0" && key.size == Some(100_000)
+    key.kind == "bind"
+        && key.carried.primary.as_deref() == bind
+        && key.family == "U-4-DS0"
+        && key.size == Some(100_000)
 }
 
 /// The transfer over the same way without loss.
 pub(crate) fn without_loss<'a>(run: &'a Run<'a>, key: &Key) -> Option<&'a Cell<'a>> {
     let same = |other: &Key| {
         let (a, b) = (&key.carried, &other.carried);
-        (&key.server, &key.family, key.size, &key.measure) == (&other.server, &other.family, other.size, &other.measure)
+        (&key.server, &key.family, key.size, &key.measure)
+            == (&other.server, &other.family, other.size, &other.measure)
             && (&a.primary, &a.timers, &a.rtt_ms) == (&b.primary, &b.timers, &b.rtt_ms)
     };
     run.cells.iter().find(|c| same(&c.key) && c.key.carried.lost() == Some(0.0))
@@ -71,7 +75,8 @@ fn rate(run: &Run) -> Option<Grid> {
 }
 
 fn slowdown(run: &Run) -> Option<Grid> {
-    let about = "The time of a whole transfer over that over the same path without loss (figures 5.4 and 5.5).";
+    let about =
+        "The time of a whole transfer over that over the same path without loss (figures 5.4 and 5.5).";
     let table = published::find("rzaia-text-loss").filter(|t| run.wants(&t.id));
     grid(
         run,
@@ -84,7 +89,8 @@ fn slowdown(run: &Run) -> Option<Grid> {
         },
         |c| {
             let factor = longer(run, c)?;
-            let details = c.metric("transfer_seconds").map(|f| format::seconds(f.value)).into_iter().collect();
+            let details =
+                c.metric("transfer_seconds").map(|f| format::seconds(f.value)).into_iter().collect();
             Some(Shown { text: format::factor(factor), details, compare: Some(factor) })
         },
     )
@@ -125,12 +131,21 @@ fn measured(run: &Run) -> Option<Grid> {
             let of = |name: &str| c.metric(name).map_or(0.0, |f| f.value);
             let percent = |name: &str| format::percent(of(name));
             let mut details = vec![
-                format!("{} to {}, asked {}", percent("path_loss_low"), percent("path_loss_high"), percent("path_loss_asked")),
+                format!(
+                    "{} to {}, asked {}",
+                    percent("path_loss_low"),
+                    percent("path_loss_high"),
+                    percent("path_loss_asked")
+                ),
                 format!("{:.0} packets", of("path_packets")),
                 format!("late by {}", format::latency(of("path_delay_error_p99") * 1e3)),
             ];
-            for (name, word) in [("path_duplicated", "twice"), ("path_queue_dropped", "dropped at a full queue")] {
-                details.extend(c.metric(name).filter(|f| f.value > 0.0).map(|f| format!("{:.0} {word}", f.value)));
+            for (name, word) in
+                [("path_duplicated", "twice"), ("path_queue_dropped", "dropped at a full queue")]
+            {
+                details.extend(
+                    c.metric(name).filter(|f| f.value > 0.0).map(|f| format!("{:.0} {word}", f.value)),
+                );
             }
             Some(Shown { text: percent("path_loss"), details, compare: None })
         },

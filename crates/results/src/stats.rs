@@ -162,9 +162,12 @@ mod tests {
     #[test]
     fn the_interval_of_a_share_is_wilsons() {
         // Newcombe (1998), table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
-        for (seen, of, low, high) in
-            [(81.0, 263.0, 0.2553, 0.3662), (15.0, 148.0, 0.0624, 0.1605), (0.0, 20.0, 0.0, 0.1611), (1.0, 29.0, 0.0061, 0.1718)]
-        {
+        for (seen, of, low, high) in [
+            (81.0, 263.0, 0.2553, 0.3662),
+            (15.0, 148.0, 0.0624, 0.1605),
+            (0.0, 20.0, 0.0, 0.1611),
+            (1.0, 29.0, 0.0061, 0.1718),
+        ] {
             let (a, b) = share_interval(seen / of, of, 1.96);
             assert!((a - low).abs() < 1e-4 && (b - high).abs() < 1e-4, "{seen} of {of}: {a} to {b}");
         }

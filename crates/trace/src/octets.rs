@@ -59,7 +59,8 @@ mod tests {
         v6.resize(49, 0);
         let head = [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
         let capture =
-            [&head[..], &frame(5, [8, 0], &v4), &frame(6, [8, 6], &[0; 28]), &frame(8, [0x86, 0xdd], &v6)].concat();
+            [&head[..], &frame(5, [8, 0], &v4), &frame(6, [8, 6], &[0; 28]), &frame(8, [0x86, 0xdd], &v6)]
+                .concat();
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), capture).unwrap();
         let mut seen = Vec::new();

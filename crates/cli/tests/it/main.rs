@@ -1,6 +1,7 @@
 //! The program as a user meets it: arguments, output, exit status, what it leaves behind.
 
 mod bad_input;
+mod carried;
 mod changes;
 mod compare;
 mod contract;

@@ -31,7 +31,8 @@ fn carried(run: &Run) -> Option<Question> {
     let all = each_server(run, |server| {
         let cells = valid(run, "batches", server);
         let sum = |metric: &str| cells.iter().filter_map(|c| value(c, metric)).sum::<f64>();
-        let (differences, zones, cut) = (sum("ixfr_transfers"), sum("axfr_transfers"), sum("transfers_broken"));
+        let (differences, zones, cut) =
+            (sum("ixfr_transfers"), sum("axfr_transfers"), sum("transfers_broken"));
         let (octets, records) = (sum("batches_bytes"), sum("batches_records"));
         if differences + zones == 0.0 || records == 0.0 {
             return None;
@@ -57,14 +58,16 @@ fn soon(run: &Run) -> Option<Question> {
         let of = |timers: &Option<String>| {
             let mine = cells.iter().filter(|c| c.key.carried.timers == *timers);
             let times: Vec<f64> = mine.filter_map(|c| value(c, "batch_p50")).collect();
-            let (low, high) = (times.iter().copied().reduce(f64::min)?, times.iter().copied().reduce(f64::max)?);
+            let (low, high) =
+                (times.iter().copied().reduce(f64::min)?, times.iter().copied().reduce(f64::max)?);
             let word = timers.as_deref().unwrap_or("default");
             Some(format!("{} with {word} timers", format::latency_range(low * 1e3, high * 1e3)))
         };
         let parts: Vec<String> = timers.iter().filter_map(of).collect();
         (!parts.is_empty()).then(|| format!("{server} {}", format::list(&parts)))
     })?;
-    let answer = format!("At the median, over all zones and paths: {all}. What tuned timers take away was waiting.");
+    let answer =
+        format!("At the median, over all zones and paths: {all}. What tuned timers take away was waiting.");
     question("How soon does a secondary serve a batch?", vec![answer])
 }
 
@@ -91,6 +94,7 @@ fn far(run: &Run) -> Option<Question> {
     });
     let mut answers = Vec::new();
     answers.extend(by_delay.map(|text| format!("A whole transfer by the round trip: {text}.")));
-    answers.extend(by_loss.map(|text| format!("The time of a whole transfer over that without loss: {text}.")));
+    answers
+        .extend(by_loss.map(|text| format!("The time of a whole transfer over that without loss: {text}.")));
     question("What do delay and loss of the path cost?", answers)
 }

@@ -3,15 +3,15 @@
 use super::sender::Sender;
 use crate::Error;
 use crate::watch::Shown;
-use measure::clock::{self, SECOND};
 use measure::Nanos;
+use measure::clock::{self, SECOND};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// So many batches in a row that are not served in time end a run.
 pub(crate) const MISSES_MAX: u32 = 3;
 
 /// How often is looked whether a batch is served.
-const LOOK: Nanos = SECOND / 2000;
+const LOOK: Nanos = SECOND / 1000;
 
 /// What opens for the next batch: that all servers show the marker of the last one.
 #[derive(Debug)]

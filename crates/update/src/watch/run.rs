@@ -305,7 +305,9 @@ impl<'a> Watch<'a> {
             latency.record(took);
             let room = sightings.len() + serials.len() < KEPT_MAX;
             let marker = match (what, told) {
-                (Forwards::Marker, Told::First(now) | Told::Grown { now, .. } | Told::Back { now, .. }) => Some(now),
+                (Forwards::Marker, Told::First(now) | Told::Grown { now, .. } | Told::Back { now, .. }) => {
+                    Some(now)
+                }
                 _ => None,
             };
             if let (Some(shown), Some(now)) = (shown, marker) {

@@ -1,0 +1,189 @@
+//! Zones that are carried over paths, and changes that are carried in batches, with real servers in a rack.
+
+use crate::kill::{kill, processes};
+use crate::measures::{done, metric};
+use crate::{dnsrack, has, output, stdout, write};
+use rustix::process::{Pid, getpgid};
+use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// What all of them have.
+const COMMON: &str = r#"
+title = "Of seconds"
+settle = "0s"
+attempts = 1
+
+[zone]
+families = ["U-4-DS0"]
+delegations = [DELEGATIONS]
+validate = 0
+
+[updates]
+mix = "rzaia"
+
+[latency]
+pacing = "1s"
+"#;
+
+/// An experiment, run: its folder, which is gone with it, and its trials.
+fn run(head: &str, delegations: u32) -> (tempfile::TempDir, String, Vec<Value>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, variants) = head.split_once("[[variant]]").map_or((head, ""), |(first, rest)| (first, rest));
+    let variants = if variants.is_empty() { String::new() } else { format!("[[variant]]{variants}") };
+    let text = format!("{first}{COMMON}{variants}").replace("DELEGATIONS", &delegations.to_string());
+    let file = write(&folder, "carried.toml", &text);
+    let dir = folder.path().join("run").to_str().expect("a path").to_owned();
+    let all = done(&file, &dir);
+    (folder, dir, all)
+}
+
+fn of(event: &Value, name: &str) -> f64 {
+    metric(event, name).unwrap_or_else(|| panic!("no {name}: {event}"))
+}
+
+#[test]
+fn each_batch_waits_until_the_one_before_is_served() {
+    if !(has("named") && has("knotd")) {
+        return;
+    }
+    let head = "name = \"batches\"\nmeasure = [\"batches\"]\nservers = [\"knot\"]\npublished = [\"rzaia-5.2\"]\n\
+                distribution = { primary = \"bind\", secondaries = 1, timers = \"tuned\", path = { delay = \"30ms\" } }\n\
+                batches = { share = 0.1, count = 4, rate = 200 }\n";
+    let (_folder, dir, all) = run(head, 300);
+    assert_eq!(all.len(), 1);
+    let trial = &all[0];
+    assert!(trial["error"].is_null(), "{trial}");
+    let of = |name: &str| of(trial, name);
+    assert_eq!((of("batches"), of("batches_served"), of("batches_lost")), (4.0, 4.0, 0.0), "{trial}");
+    assert_eq!(of("batches_bytes"), of("batches_bytes_out") + of("batches_bytes_back"));
+    // Of 300 delegations with about eleven records each a tenth.
+    assert!((200.0..600.0).contains(&of("batches_records")), "{trial}");
+    assert!(of("ixfr_transfers") >= 4.0 && of("axfr_transfers") == 0.0, "{trial}");
+    // A batch takes a connection over the path at least; queries at the secondary do not take it.
+    assert!(of("batch_p50") > 60_000.0 && of("batches_seconds") > 0.24, "{trial}");
+    assert!(of("answered") > 0.0 && of("latency_p50") < 30_000.0, "{trial}");
+    assert_eq!((of("path_loss"), of("path_loss_asked")), (0.0, 0.0));
+    let folder = std::path::Path::new(&dir);
+    let environment = std::fs::read_to_string(folder.join("environment.json")).expect("it is there");
+    assert!(environment.contains("\"user space\""), "{environment}");
+    let kept = |name: &str| folder.join("servers/1").join(name).exists();
+    assert!(kept("path.json") && kept("batches.csv"));
+    assert!(
+        !kept("transfers.pcap") || trial["valid"] == false,
+        "a capture that was read is not needed any more"
+    );
+    let report = stdout(&output(&["report", &dir]));
+    for title in [
+        "Octets that carried all batches",
+        "Time until a batch is served",
+        "Queries while batches arrive",
+        "What the paths did",
+    ] {
+        assert!(report.contains(title), "{title} is missing:\n{report}");
+    }
+    // Of what a busy machine made invalid no question is answered.
+    let answered = report.contains("Are changes carried as differences?");
+    assert!(answered || trial["valid"] == false, "{report}");
+}
+
+#[test]
+fn a_transfer_takes_the_path_and_its_delay() {
+    if !has("named") {
+        return;
+    }
+    let head = "name = \"far\"\nmeasure = [\"transfer\"]\nservers = [\"bind\"]\n\
+                [[variant]]\nname = \"near\"\ndistribution = { primary = \"bind\", secondaries = 1, path = {} }\n\
+                [[variant]]\nname = \"far\"\n\
+                distribution = { primary = \"bind\", secondaries = 1, path = { delay = \"40ms\", duplicate = 0.5 } }\n";
+    let (_folder, dir, all) = run(head, 300);
+    assert!(all.len() == 2 && all.iter().all(|e| e["error"].is_null()), "{all:?}");
+    let (near, far) = (&all[0], &all[1]);
+    // The question comes there when it was captured, and the last message of the zone a round trip later, or more of them.
+    assert!(of(far, "transfer_seconds") >= 0.08, "{far}");
+    assert!(of(near, "transfer_seconds") < of(far, "transfer_seconds"), "{near}");
+    assert!(of(near, "path_packets") > 10.0 && of(near, "path_duplicated") == 0.0);
+    assert!(of(far, "path_duplicated") > 5.0, "{far}");
+    assert_eq!((&far["params"]["path_rtt_ms"], &near["params"]["path_rtt_ms"]), (&Value::Null, &"0".into()));
+    assert!(of(far, "transfer_bytes_out") > of(far, "transfer_bytes_back"));
+    assert!(stdout(&output(&["report", &dir])).contains("Rate of a whole transfer over a path"));
+}
+
+#[test]
+fn a_path_that_loses_a_third_is_told_and_the_run_goes_on() {
+    if !has("named") {
+        return;
+    }
+    let head = "name = \"lossy\"\nmeasure = [\"transfer\"]\nservers = [\"bind\"]\npatience = \"20s\"\n\
+                [[variant]]\nname = \"lossy\"\ndistribution = { primary = \"bind\", secondaries = 1, path = { loss = 0.3 } }\n\
+                [[variant]]\nname = \"clean\"\ndistribution = { primary = \"bind\", secondaries = 1, path = {} }\n";
+    let (_folder, dir, all) = run(head, 300);
+    assert_eq!(all.len(), 2, "{all:?}");
+    let (lossy, clean) = (&all[0], &all[1]);
+    // It arrives in time, or not: either way it is told what became of the packets.
+    let packets = of(lossy, "path_packets");
+    assert!(packets > 10.0 && of(lossy, "path_lost") > 0.0, "{lossy}");
+    assert_eq!(of(lossy, "path_loss_asked"), 30.0);
+    assert!(
+        of(lossy, "path_loss_low") < of(lossy, "path_loss")
+            && of(lossy, "path_loss_high") > of(lossy, "path_loss")
+    );
+    let report = stdout(&output(&["report", &dir]));
+    if let Some(error) = lossy["error"].as_str() {
+        assert!(
+            error.contains("its transfer of the zone") || error.contains("did not ask its primary"),
+            "{error}"
+        );
+        assert!(report.contains("failed"), "{report}");
+    } else {
+        assert!(of(lossy, "transfer_seconds") > 0.0);
+        assert!(report.contains("asked 30 %"), "{report}");
+    }
+    assert!(clean["error"].is_null() && of(clean, "path_loss") == 0.0, "{clean}");
+}
+
+#[test]
+fn a_transfer_cut_half_way_is_told_and_the_run_goes_on() {
+    if !has("named") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    // Ten seconds for the zone, of which it gets a few: the primary is killed.
+    let variants = "[[variant]]\nname = \"cut\"\n\
+                    distribution = { primary = \"bind\", secondaries = 1, path = { rate = \"100K\" } }\n\
+                    [[variant]]\nname = \"whole\"\ndistribution = { primary = \"bind\", secondaries = 1, path = {} }\n";
+    let head = "name = \"cut\"\nmeasure = [\"transfer\"]\nservers = [\"bind\"]\npatience = \"5s\"\n";
+    let text = format!("{head}{COMMON}{variants}").replace("DELEGATIONS", "300");
+    let file = write(&folder, "cut.toml", &text);
+    let dir = folder.path().join("run");
+    let mut command = dnsrack(&["experiment", "run", &file, "--events", "-o"]);
+    let child = command.arg(&dir).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let leads = |pid: i32| {
+        let group = Pid::from_raw(pid).and_then(|pid| getpgid(Some(pid)).ok());
+        group.is_some_and(|group| group.as_raw_nonzero().get() == pid)
+    };
+    let find = |what: &str| {
+        let all = processes(folder.path());
+        all.into_iter().find(|(pid, line)| line.contains(what) && leads(*pid)).map(|(pid, _)| pid)
+    };
+    let end = Instant::now() + Duration::from_secs(60);
+    while find("servers/1/server/named.conf").is_none() {
+        assert!(Instant::now() < end, "the secondary never started");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(2500));
+    kill(find("servers/1/primary/named.conf").expect("the primary is at work"));
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(3), "{}", stdout(&ended));
+    let told = stdout(&ended);
+    let events = told.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON lines"));
+    let all: Vec<Value> = events.filter(|e| e["event"] == "done").collect();
+    assert_eq!(all.len(), 2, "{all:?}");
+    let error = all[0]["error"].as_str().unwrap_or_default();
+    assert!(error.contains("SIGKILL") && error.contains("its transfer of the zone"), "{error}");
+    assert!(error.contains("cut after"), "{error}");
+    assert!(of(&all[0], "transfers_broken") >= 1.0 && of(&all[0], "path_packets") > 0.0, "{}", all[0]);
+    assert!(dir.join("servers/1/transfer.pcap").exists(), "the capture of a trial that failed is kept");
+    assert!(all[1]["error"].is_null() && of(&all[1], "transfer_bytes") > 0.0, "{}", all[1]);
+    assert!(!dir.join("servers/2/transfer.pcap").exists() || all[1]["valid"] == false);
+}

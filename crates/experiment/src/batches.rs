@@ -1,0 +1,441 @@
+//! Batches of updates in a closed loop (RZAIA 5.3): each is sent to the primary when the secondary serves the one before, while
+//! queries are asked there.
+//!
+//! The seed changed 10 % or 1 % of "the zone contents" in a day's batches, one for every five minutes (288) or every hour (24), and did
+//! not say what it counts. Its traffic does: at 100K unsigned, 4.6 MB for 10 % and 0.45 MB for 1 % in hourly batches are 40 octets for
+//! each of 10 % and 1 % of the zone's records, deletions and additions counted alike. So are they here.
+
+use crate::fleet::{Fleet, Others};
+use crate::run::START_DELAY;
+use crate::stage::{Stage, take};
+use crate::trial::PORT;
+use crate::{Error, Experiment, Happening, Measure, changing, paths, sampling};
+use load::LoadResult;
+use measure::clock::SECOND;
+use measure::units::grouped;
+use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason, Validity};
+use rack::Role;
+use results::{SeriesRow, TrialRecord};
+use serde::{Deserialize, Serialize};
+use server::Server;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use trace::{octets, transfers};
+use update::generate;
+use update::send::{MarkerSpec, SendSpec};
+use update::watch::{WatchSpec, Watched};
+use update::{Batch, BatchesResult, BatchesSpec};
+
+/// Changes that are looked at to know how many records each has.
+const SAMPLE: u64 = 200;
+
+/// How long a message may wait for its acknowledgement: signing a batch takes long.
+const DEADLINE: Nanos = 60 * SECOND;
+
+/// How much of a zone changes, and in how many batches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Batches {
+    /// Records deleted and added, as a share of those that the zone has.
+    pub share: f64,
+    /// In so many batches; fewer where there are not as many changes.
+    pub count: u32,
+    /// Changes of one message: about six records each.
+    pub message: u32,
+    /// How long a batch may take to be served; after three in a row that do not it ends.
+    pub patience: String,
+    /// Queries per second at the secondary meanwhile; 0 for none.
+    pub rate: f64,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self { share: 0.01, count: 24, message: 10, patience: "60s".into(), rate: 1000.0 }
+    }
+}
+
+impl Experiment {
+    /// The batches of a variant: as the experiment says, or the variant.
+    pub fn batches_of(&self, variant: Option<&str>) -> &Batches {
+        let of_variant = self.variant.iter().find(|v| Some(v.name.as_str()) == variant);
+        of_variant.and_then(|v| v.batches.as_ref()).unwrap_or(&self.batches)
+    }
+
+    /// Whether what it says of batches makes sense.
+    pub(crate) fn check_batches(&self) -> Result<(), Error> {
+        if !self.measure.contains(&Measure::Batches) {
+            return Ok(());
+        }
+        if self.distributions().iter().any(|d| d.primary.is_none()) {
+            return Err(
+                self.refuse("measure batches: it needs distribution.primary, which the updates are sent to")
+            );
+        }
+        let of_variants = self.variant.iter().filter_map(|v| v.batches.as_ref());
+        for b in of_variants.chain([&self.batches]) {
+            if !(b.share > 0.0 && b.share <= 1.0) {
+                return Err(self.refuse("batches.share: above 0 and at most 1, such as 0.1"));
+            }
+            if b.count == 0 || b.message == 0 {
+                return Err(self.refuse("batches: count and message from 1"));
+            }
+            if !(b.rate.is_finite() && (0.0..=1e6).contains(&b.rate)) {
+                return Err(self.refuse("batches.rate: queries per second, from 0 to 1M"));
+            }
+            if self.duration("batches.patience", &b.patience)? == 0 {
+                return Err(self.refuse("batches.patience: must be longer than nothing"));
+            }
+        }
+        if !self.updates.series.is_empty() {
+            return Err(self
+                .refuse("measure batches: changes are drawn by updates.mix, not taken from updates.series"));
+        }
+        Ok(())
+    }
+}
+
+/// The messages of each batch, and the file that they are in.
+#[derive(Debug, PartialEq)]
+struct Stream {
+    file: PathBuf,
+    messages: Vec<u64>,
+    /// Of update sections.
+    records: u64,
+}
+
+impl Stage<'_> {
+    /// Sends batch after batch to the primary while the measured secondary is asked.
+    ///
+    /// # Errors
+    /// Those of the roles, of the servers and of the capture.
+    pub fn batches(
+        &self,
+        fleet: &Fleet<'_>,
+        variant: Option<&str>,
+        (server, others): (&mut Server<'_>, &mut Others<'_>),
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(Happening),
+    ) -> Result<(), Error> {
+        let (bench, e) = (self.bench, self.bench.experiment);
+        let given = e.batches_of(variant);
+        let stream = self.in_batches(given)?;
+        let spec = self.specification(fleet, given, &stream)?;
+        let mut role = self.role("batches", &spec)?;
+        let mut queries = self.queries(given)?;
+        let secondaries: Vec<IpAddr> = fleet.secondaries().iter().map(|(_, at)| at.ip()).collect();
+        let primary = IpAddr::from(fleet.primary().v4);
+        let (file, said) = (self.dir.join("transfers.pcap"), self.dir.join("tcpdump.log"));
+        // What sends and asks is elsewhere: all that is left is what passes between them.
+        let hosts: Vec<String> = secondaries.iter().map(|at| format!("host {at}")).collect();
+        let filter = format!("host {primary} and ({})", hosts.join(" or "));
+        let capture = paths::capture(bench, fleet.primary(), &filter, &file, &said)?;
+        let mut sampling =
+            sampling::Sampling::start(bench, server.pids(), queries.iter().map(Role::pid).collect());
+        let at = measure::clock::wall() + START_DELAY;
+        for role in queries.iter_mut().chain([&mut role]) {
+            role.start_at(at)?;
+        }
+        let result: BatchesResult = loop {
+            match role.next(Duration::from_millis(50))? {
+                Some(Event::Done { result }) => break changing::read(result)?,
+                Some(Event::Progress { second, values }) => {
+                    let of = |name: &str| values[name].as_f64().unwrap_or(0.0);
+                    let text = format!(
+                        "batch {:.0} of {}, {:.0} messages accepted/s",
+                        of("batch"),
+                        stream.messages.len(),
+                        of("accepted_ups")
+                    );
+                    tell(Happening::Second { text });
+                    let (metric, unit, value) = ("batch".to_owned(), "1".to_owned(), of("batch"));
+                    record.series.push(SeriesRow { second: second as u32, metric, unit, value });
+                    if e.sampling {
+                        record.series.extend(sampling.rows(second as u32));
+                    }
+                }
+                Some(_) | None => {}
+            }
+            while let Some(event) = queries.as_mut().map_or(Ok(None), |role| role.next(Duration::ZERO))? {
+                if let Event::Progress { second, values } = event {
+                    record.series.extend(sampling::rows(second as u32, &values));
+                }
+            }
+            server.alive()?;
+            others.alive()?;
+            bench.goes_on()?;
+        };
+        if let Some(queries) = queries {
+            asked(changing::finish(queries)?, record);
+        }
+        paths::come_to_rest(bench, fleet.plan())?;
+        let captured = capture.finish()?;
+        record.outcome.metrics.extend(sampling.drops());
+        record.outcome.metrics.extend(sampling::memory(&server.pids()));
+        let found = transfers::collect(std::slice::from_ref(&file), &[PORT], 1, &mut |_| {})?;
+        let accepted = result.send.transactions.accepted;
+        changing::carried(&found, &captured, accepted, &mut record.outcome);
+        record.outcome.metrics.extend(paths::round_trip(bench, &file)?);
+        let bytes = octets_of(&file, primary, &result.batches)?;
+        figures(&result, &bytes, &stream, record);
+        self.keep(&result.batches, &bytes)?;
+        let mut sent = Outcome::default();
+        changing::sent(&result.send, &mut sent);
+        only_tell(&mut sent.validity);
+        take(&mut record.outcome, sent);
+        changing::seen(&result.watch, &mut record.outcome);
+        changing::forget(&file, fleet.plan().keep_capture, record)
+    }
+
+    /// Queries for as long as batches go on.
+    fn queries(&self, given: &Batches) -> Result<Option<Role>, Error> {
+        let (bench, e) = (self.bench, self.bench.experiment);
+        if given.rate == 0.0 {
+            return Ok(None);
+        }
+        let mut load = self.load(Pace::Open(Arrivals::Fixed { rate: given.rate }), load::LONGEST)?;
+        load.deadline = e.duration("latency.deadline", &e.latency.deadline)?;
+        // It shares its core with what sends and watches, and its answers are counted rather than timed.
+        load.spin = 0;
+        load.pacing_limit = e.duration("latency.pacing", &e.latency.pacing)?;
+        let log = self.dir.join("generator.log");
+        let mut role = Role::start(bench.launcher, &bench.generators[0], "load", &load, &load.cpus, &log)?;
+        role.ready(Duration::from_secs(60))?;
+        Ok(Some(role))
+    }
+
+    fn specification(
+        &self,
+        fleet: &Fleet<'_>,
+        given: &Batches,
+        stream: &Stream,
+    ) -> Result<BatchesSpec, Error> {
+        let e = self.bench.experiment;
+        let named = |(name, address): (String, _)| Watched { name, address };
+        let servers = fleet.secondaries().into_iter().map(named).collect();
+        let mut watch = WatchSpec::new(servers, &self.zone.origin);
+        watch.interval = e.duration("updates.interval", &e.updates.interval)?;
+        watch.duration = update::send::LONGEST;
+        let pace = Pace::Closed { window: e.updates.window };
+        let send = SendSpec {
+            key: Some(fleet.key.clone()),
+            marker: Some(MarkerSpec { name: None, every: SECOND, first: 1 }),
+            deadline: DEADLINE,
+            ..SendSpec::new((fleet.primary().v4, PORT).into(), &stream.file, pace)
+        };
+        let patience = e.duration("batches.patience", &given.patience)?;
+        Ok(BatchesSpec { send, watch, batches: stream.messages.clone(), patience })
+    }
+
+    /// Makes the updates, a message for so many changes.
+    fn in_batches(&self, given: &Batches) -> Result<Stream, Error> {
+        let file = self.dir.join("updates.txt");
+        let make = |count: u64| -> Result<generate::Made, Error> {
+            let mut out = BufWriter::new(File::create(&file).map_err(Error::io(&file))?);
+            let spec = generate::Spec {
+                zone: self.zone.file.clone(),
+                mix: self.bench.experiment.updates.mix()?,
+                count,
+                batch: 1,
+                prerequisites: false,
+                seed: self.zone.seed,
+                // Whoever signs with the updates cannot sign the markers: the primary does.
+                sign: None,
+            };
+            let made = generate::generate(&spec, &mut out, &mut |_| {})?;
+            out.flush().map_err(Error::io(&file))?;
+            Ok(made)
+        };
+        let mut scanner = zone::Scanner::open(&self.zone.file)?;
+        let mut records = 0u64;
+        while scanner.next()?.is_some() {
+            records += 1;
+        }
+        let sampled = SAMPLE.min(self.zone.probe.delegations / 2).max(1);
+        let made = make(sampled)?;
+        let each = made.records as f64 / sampled as f64;
+        let changes = ((given.share * records as f64 / each).round() as u64).max(1);
+        let made = make(changes)?;
+        let sizes = divided(changes, given.count.into());
+        let alone = self.dir.join("changes.txt");
+        std::fs::rename(&file, &alone).map_err(Error::io(&file))?;
+        let messages = together(&alone, &file, &sizes, given.message.into())?;
+        std::fs::remove_file(&alone).map_err(Error::io(&alone))?;
+        Ok(Stream { file, messages, records: made.records })
+    }
+
+    /// What became of each batch, a line each.
+    fn keep(&self, batches: &[Batch], bytes: &[(u64, u64)]) -> Result<(), Error> {
+        let file = self.dir.join("batches.csv");
+        let mut text =
+            String::from("batch,messages,accepted,began_ns,taken_ns,served_ns,bytes_out,bytes_back\n");
+        for ((n, batch), (out, back)) in (1..).zip(batches).zip(bytes) {
+            let served = batch.served().map_or_else(String::new, |at| at.to_string());
+            let Batch { messages, accepted, began, taken, .. } = batch;
+            text += &format!("{n},{messages},{accepted},{began},{taken},{served},{out},{back}\n");
+        }
+        std::fs::write(&file, text).map_err(Error::io(&file))
+    }
+}
+
+/// So many changes in at most so many batches, as even as can be.
+fn divided(changes: u64, batches: u64) -> Vec<u64> {
+    let batches = batches.min(changes).max(1);
+    (0..batches).map(|n| (n + 1) * changes / batches - n * changes / batches).collect()
+}
+
+/// Puts changes that are a transaction each together: those of a batch into messages of so many. The messages of each batch.
+fn together(from: &Path, to: &Path, sizes: &[u64], message: u64) -> Result<Vec<u64>, Error> {
+    let input = BufReader::new(File::open(from).map_err(Error::io(from))?);
+    let mut out = BufWriter::new(File::create(to).map_err(Error::io(to))?);
+    let (mut batch, mut in_batch, mut messages) = (0, 0, Vec::with_capacity(sizes.len()));
+    let mut of_batch = 0;
+    for line in input.lines() {
+        let line = line.map_err(Error::io(from))?;
+        if line != "send" {
+            writeln!(out, "{line}").map_err(Error::io(to))?;
+            continue;
+        }
+        in_batch += 1;
+        let ends = sizes.get(batch) == Some(&in_batch);
+        if ends || in_batch % message == 0 {
+            of_batch += 1;
+            writeln!(out, "send").map_err(Error::io(to))?;
+        }
+        if ends {
+            messages.push(of_batch);
+            (batch, in_batch, of_batch) = (batch + 1, 0, 0);
+        }
+    }
+    out.flush().map_err(Error::io(to))?;
+    Ok(messages)
+}
+
+/// Octets of IP packets from the primary and to it in the time of each batch: until the next begins.
+fn octets_of(file: &Path, primary: IpAddr, batches: &[Batch]) -> Result<Vec<(u64, u64)>, Error> {
+    let mut all = vec![(0, 0); batches.len()];
+    octets::packets(&[file.to_owned()], &mut |packet| {
+        let at = batches.partition_point(|batch| batch.began <= packet.at);
+        if let Some((out, back)) = at.checked_sub(1).and_then(|at| all.get_mut(at)) {
+            *if packet.from == primary { out } else { back } += packet.octets;
+        }
+    })?;
+    Ok(all)
+}
+
+/// What the queries meanwhile were answered; that we ended them ourselves is no news.
+fn asked(result: LoadResult, record: &mut TrialRecord) {
+    let mut outcome = result.outcome();
+    outcome.validity.warnings.retain(|reason| reason.code != "cut_short");
+    only_tell(&mut outcome.validity);
+    take(&mut record.outcome, outcome);
+}
+
+/// That others took a core now and then spoils no time of a batch, which is known as well as the watcher knows it, and no count of
+/// answers: it is a warning. A core that was gone for long still is a reason.
+fn only_tell(validity: &mut Validity) {
+    let (told, reasons): (Vec<Reason>, Vec<Reason>) =
+        std::mem::take(&mut validity.reasons).into_iter().partition(|r| r.code == "generator_preempted");
+    validity.valid = reasons.is_empty();
+    validity.reasons = reasons;
+    validity.warnings.extend(told);
+}
+
+/// Figures over all batches.
+fn figures(result: &BatchesResult, bytes: &[(u64, u64)], stream: &Stream, record: &mut TrialRecord) {
+    let batches = &result.batches;
+    let served: Vec<Option<Nanos>> =
+        batches.iter().map(|b| Some(b.served()?.saturating_sub(b.began).max(1))).collect();
+    let (mut until_served, mut until_taken) = (Histogram::default(), Histogram::default());
+    served.iter().flatten().for_each(|&took| until_served.record(took));
+    batches.iter().for_each(|b| until_taken.record(b.taken.saturating_sub(b.began).max(1)));
+    let outcome = &mut record.outcome;
+    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    let sum = |of: fn(&(u64, u64)) -> u64| bytes.iter().map(of).sum::<u64>() as f64;
+    add("batches_planned", "1", stream.messages.len() as f64);
+    add("batches", "1", batches.len() as f64);
+    add("batches_served", "1", until_served.count() as f64);
+    add("batches_lost", "1", (stream.messages.len() as u64 - until_served.count()) as f64);
+    add("batches_records", "1", result.send.records.accepted as f64);
+    add("batches_messages", "1", result.send.accepted as f64);
+    add("batches_bytes", "B", sum(|(out, back)| out + back));
+    add("batches_bytes_out", "B", sum(|(out, _)| *out));
+    add("batches_bytes_back", "B", sum(|(_, back)| *back));
+    let each: Vec<f64> = bytes.iter().map(|(out, back)| (out + back) as f64).collect();
+    if let Some(median) = results::stats::median(&each) {
+        add("batch_bytes_p50", "B", median);
+    }
+    let last = batches.iter().filter_map(Batch::served).max();
+    // Of a run that did not get to its end the time would be of something else.
+    if let (Some(first), Some(last), true) =
+        (batches.first(), last, until_served.count() == stream.messages.len() as u64)
+    {
+        add("batches_seconds", "s", last.saturating_sub(first.began) as f64 / SECOND as f64);
+    }
+    for (name, histogram) in [("batch", &until_served), ("batch_taken", &until_taken)] {
+        if histogram.count() > 0 {
+            for (p, us) in Latency::of(histogram).named() {
+                add(&format!("{name}_{p}"), "us", us);
+            }
+        }
+    }
+    if until_served.count() < stream.messages.len() as u64 {
+        outcome.validity.warn(Reason::new(
+            "batches_lost",
+            format!(
+                "{} of {} batches were not served in time ({} were begun): their updates may have come with a later one",
+                grouped(stream.messages.len() as u64 - until_served.count()),
+                grouped(stream.messages.len() as u64),
+                grouped(batches.len() as u64)
+            ),
+        ));
+    }
+    outcome.histograms.push(Named::new("batch", until_served));
+    outcome.histograms.push(Named::new("batch_taken", until_taken));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_others_take_is_told_and_no_more() {
+        let mut validity = Validity::default();
+        validity.reject(Reason::new("generator_preempted", "a little"));
+        only_tell(&mut validity);
+        assert_eq!((validity.valid, validity.reasons.len(), validity.warnings.len()), (true, 0, 1));
+        validity.reject(Reason::new("unsent", "much"));
+        only_tell(&mut validity);
+        assert_eq!((validity.valid, validity.reasons.len(), validity.warnings.len()), (false, 1, 1));
+    }
+
+    #[test]
+    fn changes_are_divided_evenly_and_none_is_missing() {
+        assert_eq!(divided(10, 4), [2, 3, 2, 3]);
+        assert_eq!(divided(3, 288), [1, 1, 1]);
+        assert_eq!(divided(1, 1), [1]);
+        let many = divided(18_400, 288);
+        assert_eq!((many.len(), many.iter().sum::<u64>()), (288, 18_400));
+        assert!(many.iter().all(|n| (63..=64).contains(n)));
+    }
+
+    #[test]
+    fn changes_of_a_batch_share_messages_and_batches_share_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        let changes: String = (1..=7).map(|n| format!("update delete {n}. NS\nsend\n")).collect();
+        std::fs::write(&from, format!("; a stream\nzone .\n{changes}")).unwrap();
+        assert_eq!(together(&from, &to, &[3, 4], 2).unwrap(), [2, 2]);
+        let text = std::fs::read_to_string(&to).unwrap();
+        let numbers = |message: &str| -> Vec<u32> {
+            message
+                .lines()
+                .filter_map(|l| l.strip_prefix("update delete ")?.strip_suffix(". NS")?.parse().ok())
+                .collect()
+        };
+        let messages: Vec<_> = text.split("send\n").map(numbers).filter(|m| !m.is_empty()).collect();
+        assert_eq!(messages, [vec![1, 2], vec![3], vec![4, 5], vec![6, 7]]);
+    }
+}

@@ -1,0 +1,458 @@
+//! Paths between a primary and its secondaries: what an experiment file says of them, and the emulator at work in a trial.
+//!
+//! A path joins a secondary with the server that it has the zone from, and nothing else: updates to the primary and queries at the
+//! secondaries go the short way. Where any trial of a run has a path between two hosts, all trials lead these two through the router;
+//! where nothing is said of it, the router does nothing to the packets.
+
+use crate::trial::Bench;
+use crate::updating::Distribution;
+use crate::{Error, Experiment, Trial};
+use measure::{Metric, Outcome, Reason, Seed};
+use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
+use rack::{Capture, HostSpec, Paths, RackSpec};
+use results::{TrialRecord, stats};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+use trace::{Event, Options, Reader};
+
+/// The file of the emulator's counts, direction by direction, in a trial's folder.
+const REPORT: &str = "path.json";
+
+/// A loss outside of this interval (two-sided) of what was asked for is told: one trial in a thousand by chance.
+const SURPRISE: f64 = 3.29;
+/// The interval that is told: 95 %.
+const TOLD: f64 = 1.96;
+
+/// `[distribution.path]`: one path for every secondary, or a list that the secondaries take from in turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PathList(pub Vec<PathSpec>);
+
+impl PathList {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The path of the nth secondary, from 0.
+    pub fn of(&self, secondary: usize) -> Option<&PathSpec> {
+        self.0.get(secondary % self.0.len().max(1))
+    }
+}
+
+impl Serialize for PathList {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [one] => one.serialize(s),
+            many => many.serialize(s),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PathList {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = PathList;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path such as { delay = \"50ms\", loss = 0.01 }, or a list of them")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PathList, A::Error> {
+                PathSpec::deserialize(MapAccessDeserializer::new(map)).map(|path| PathList(vec![path]))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PathList, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(PathList)
+            }
+        }
+        d.deserialize_any(OneOrMore)
+    }
+}
+
+/// The hosts of each secondary: the one that it has the zone from, and its own. `peers` are the names of all hosts beside the
+/// measured server's.
+pub fn links(plan: &Distribution, peers: &[String]) -> Vec<(String, String)> {
+    let measured = plan.primary.iter().map(|_| SERVER.to_owned());
+    let others = peers.iter().filter(|name| *name != PRIMARY).cloned();
+    let all: Vec<String> = measured.chain(others).take(plan.secondaries as usize).collect();
+    let primary = if plan.primary.is_some() { PRIMARY } else { SERVER };
+    let direct = all.len() - (plan.chained as usize).min(all.len());
+    let from = |n: usize| if n < direct { primary.to_owned() } else { all[0].clone() };
+    all.iter().enumerate().map(|(n, own)| (from(n), own.clone())).collect()
+}
+
+/// The host of the server measured, and that of a primary which is not.
+const SERVER: &str = "server";
+const PRIMARY: &str = "primary";
+
+/// The pairs of hosts that are joined through the router in this run.
+fn joined(e: &Experiment, peers: &[String]) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for plan in e.distributions().into_iter().filter(|d| !d.path.is_empty()) {
+        for link in links(plan, peers) {
+            if !all.contains(&link) && !all.iter().any(|(a, b)| (b, a) == (&link.0, &link.1)) {
+                all.push(link);
+            }
+        }
+    }
+    all
+}
+
+/// What the router does in a trial of this distribution, between all hosts that it joins. Where no seed of its own is given, every
+/// repeat draws anew.
+fn specified(e: &Experiment, plan: &Distribution, peers: &[String], repeat: u32) -> Vec<PathSpec> {
+    let own = links(plan, peers);
+    let drawn = Seed(Seed(e.seed).draw("path", repeat.into()).bits());
+    let one = |(from, to): (String, String)| {
+        let at = own.iter().position(|(a, b)| (*a == from && *b == to) || (*a == to && *b == from));
+        let given = at.and_then(|at| plan.path.of(at)).cloned().unwrap_or_default();
+        let seed = if given.seed == Seed::default() { drawn } else { given.seed };
+        PathSpec { between: Some([from, to]), seed, ..given }
+    };
+    joined(e, peers).into_iter().map(one).collect()
+}
+
+/// What the rack needs to know of paths: those of the first distribution with any.
+pub fn of_rack(e: &Experiment, peers: &[String]) -> Vec<PathSpec> {
+    let first = e.distributions().into_iter().find(|d| !d.path.is_empty());
+    first.map_or_else(Vec::new, |plan| specified(e, plan, peers, 1))
+}
+
+/// Whether the paths of all distributions can be.
+///
+/// # Errors
+/// [`Error::Plan`] naming the key.
+pub fn check(e: &Experiment, peers: &[String]) -> Result<(), Error> {
+    let hosts: Vec<HostSpec> =
+        [SERVER].into_iter().chain(peers.iter().map(String::as_str)).map(|n| HostSpec::new(n, &[])).collect();
+    for plan in e.distributions().into_iter().filter(|d| !d.path.is_empty()) {
+        let refuse = |why: String| Err(e.refuse(format!("distribution.path: {why}")));
+        if plan.secondaries == 0 {
+            return refuse("it leads to secondaries: distribution.secondaries is 0".into());
+        }
+        if plan.path.0.len() > plan.secondaries as usize {
+            let (paths, many) = (plan.path.0.len(), plan.secondaries);
+            return refuse(format!("{paths} paths for {many} secondaries: at most one each"));
+        }
+        if plan.path.0.iter().any(|p| p.between.is_some() || p.from.is_some() || p.to.is_some()) {
+            return refuse("it joins a secondary with its primary: leave out between, from and to".into());
+        }
+        let paths = specified(e, plan, peers, 1);
+        let spec = RackSpec { paths, ..RackSpec::new(hosts.clone()) };
+        if let Err(why) = spec.check() {
+            return refuse(why.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// What is said of a distribution's paths, for tables: in words, and where each way takes a constant time the round trip in
+/// milliseconds, and the share of packets lost at random.
+pub fn params(plan: &Distribution) -> Vec<(&'static str, String)> {
+    let words: Vec<String> = plan.path.0.iter().map(words).collect();
+    let mut all = Vec::new();
+    if !words.is_empty() {
+        all.push(("path", words.join("; ")));
+    }
+    if let [one] = plan.path.0.as_slice() {
+        let Delay::Constant(way) = one.delay else { return all };
+        let alone =
+            PathSpec { delay: one.delay.clone(), loss: one.loss, seed: one.seed, ..PathSpec::default() };
+        let lost = match one.loss {
+            Loss::None => 0.0,
+            Loss::Random(share) => share,
+            Loss::Bursts(_) => return all,
+        };
+        if alone == *one {
+            all.push(("path_rtt_ms", (2.0 * way as f64 / 1e6).to_string()));
+            all.push(("path_loss", lost.to_string()));
+        }
+    }
+    all
+}
+
+/// A path in words: the keys that are not as by default.
+fn words(path: &PathSpec) -> String {
+    let value = |path: &PathSpec| serde_json::to_value(path).unwrap_or_default();
+    let (given, plain) = (value(path), value(&PathSpec::default()));
+    let keys = given.as_object().into_iter().flatten();
+    let said = keys.filter(|(key, value)| *key != "seed" && plain.get(key) != Some(value));
+    let said: Vec<String> =
+        said.map(|(key, v)| format!("{key} {}", v.to_string().replace('"', ""))).collect();
+    if said.is_empty() { "as it is".into() } else { said.join(", ") }
+}
+
+/// Begins to capture what a host sends and receives: at the router's port of it where it has a path, otherwise at its own device.
+///
+/// # Errors
+/// Those of the capture.
+pub fn capture(
+    bench: &Bench<'_>,
+    host: &rack::Host,
+    filter: &str,
+    file: &Path,
+    said: &Path,
+) -> Result<Capture, Error> {
+    let (launcher, cpus) = (bench.launcher, bench.server_cpus);
+    let router = bench.rack.and_then(|rack| rack.router()).filter(|_| {
+        joined(bench.experiment, &bench.peer_names()).iter().any(|(a, b)| [a, b].contains(&&host.name))
+    });
+    Ok(match router {
+        Some(router) => Capture::start_on(launcher, router, &host.name, filter, cpus, file, said)?,
+        None => Capture::start(launcher, host, filter, cpus, file, said)?,
+    })
+}
+
+/// Waits until what is still on its way over a distribution's paths has come: a capture that ends before lacks it.
+///
+/// # Errors
+/// As [`Bench::pause`].
+pub fn come_to_rest(bench: &Bench<'_>, plan: &Distribution) -> Result<(), Error> {
+    let way = plan.path.0.iter().map(|path| path.delay.greatest()).max().unwrap_or(0);
+    bench.pause(Duration::from_nanos(3 * way))
+}
+
+/// How long the way there and back took, in the median over the handshakes of the connections that were captured beside their
+/// server; none where there were none, or there are no paths.
+///
+/// # Errors
+/// A capture that cannot be read.
+pub fn round_trip(bench: &Bench<'_>, capture: &Path) -> Result<Option<Metric>, Error> {
+    let mut all = Vec::new();
+    if bench.rack.is_some_and(|rack| rack.router().is_some()) {
+        let mut reader = Reader::open(&[capture.to_owned()], &Options::default())?;
+        while let Some(event) = reader.next_event()? {
+            if let Event::Connection(connection) = event {
+                all.extend(connection.handshake.map(|ns| ns as f64 / 1e3));
+            }
+        }
+    }
+    Ok(stats::median(&all).map(|us| Metric::new("path_rtt", "us", us)))
+}
+
+/// Does a trial with its paths open, where the run has any: also of a trial that failed it is told what they did.
+///
+/// # Errors
+/// The trial's; those of the emulator.
+pub fn around(
+    bench: &Bench<'_>,
+    trial: &Trial,
+    dir: &Path,
+    record: &mut TrialRecord,
+    measure: &mut dyn FnMut(&mut TrialRecord) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let e = bench.experiment;
+    let routed = bench.rack.filter(|rack| rack.router().is_some());
+    let Some(rack) = routed.filter(|_| e.is_distributed(trial.measure, trial.variant.as_deref())) else {
+        return measure(record);
+    };
+    let plan = e.distribution_of(trial.variant.as_deref());
+    let asked = specified(e, plan, &bench.peer_names(), trial.repeat);
+    let open = Paths::start(bench.launcher, rack, &asked, &dir.join("path.log"))?;
+    let measured = measure(record);
+    let report = open.finish();
+    if measured.is_err() && report.is_err() {
+        return measured;
+    }
+    let report = report?;
+    tell(&report, &asked, &mut record.outcome);
+    let file = dir.join(REPORT);
+    let text = serde_json::to_string_pretty(&report).map_err(|e| Error::Machine(e.to_string()))?;
+    std::fs::write(&file, text).map_err(Error::io(&file))?;
+    measured
+}
+
+/// Adds what the emulator did to an outcome.
+fn tell(report: &Report, asked: &[PathSpec], outcome: &mut Outcome) {
+    let all = &report.directions;
+    let sum = |of: fn(&Counts) -> u64| all.iter().map(of).sum::<u64>() as f64;
+    let late = report.delay_error_us;
+    for (name, unit, value) in [
+        ("path_packets", "1", sum(|c| c.packets_in)),
+        ("path_bytes", "B", sum(|c| c.bytes_in)),
+        ("path_delivered", "1", sum(|c| c.delivered)),
+        ("path_lost", "1", sum(|c| c.lost)),
+        ("path_queue_dropped", "1", sum(|c| c.queue_dropped)),
+        ("path_duplicated", "1", sum(|c| c.duplicated)),
+        ("path_reordered", "1", sum(|c| c.reordered)),
+        ("path_delay_error_p50", "us", late.p50),
+        ("path_delay_error_p99", "us", late.p99),
+        ("path_delay_error_max", "us", late.max),
+    ] {
+        outcome.metrics.push(Metric::new(name, unit, value));
+    }
+    let of = |path: &PathSpec| -> Vec<&Counts> {
+        let Some([a, b]) = &path.between else { return Vec::new() };
+        all.iter().filter(|c| (&c.from, &c.to) == (a, b) || (&c.from, &c.to) == (b, a)).collect()
+    };
+    // Bursts of one loss are no independent draws: they count for fewer packets.
+    let (mut packets, mut lost, mut counting, mut expected) = (0.0, 0.0, 0.0, 0.0);
+    for path in asked {
+        let (share, weight) = match path.loss {
+            Loss::None => (0.0, 1.0),
+            Loss::Random(share) => (share, 1.0),
+            Loss::Bursts(bursts) => (bursts.share, weight(bursts)),
+        };
+        for counts in of(path) {
+            let n = counts.packets_in as f64;
+            packets += n;
+            lost += counts.lost as f64;
+            counting += n * weight;
+            expected += n * share;
+        }
+    }
+    if packets > 0.0 {
+        let (measured, asked) = (lost / packets, expected / packets);
+        let (low, high) = stats::share_interval(measured, counting, TOLD);
+        for (name, value) in [
+            ("path_loss", measured),
+            ("path_loss_low", low),
+            ("path_loss_high", high),
+            ("path_loss_asked", asked),
+        ] {
+            outcome.metrics.push(Metric::new(name, "%", 100.0 * value));
+        }
+        let (low, high) = stats::share_interval(measured, counting, SURPRISE);
+        if asked < low || asked > high {
+            outcome.validity.warn(Reason::new(
+                "path_loss_off",
+                format!(
+                    "the path lost {:.3} % of {packets:.0} packets where {:.3} % were asked for: less than one time in a thousand by chance",
+                    100.0 * measured,
+                    100.0 * asked
+                ),
+            ));
+        }
+    }
+    outcome.validity.merge(report.validity.clone());
+}
+
+/// For how much of an independent draw each packet counts where losses come in bursts (Gilbert's model): the states of
+/// neighbours correlate by 1 − begin − end of a burst, which makes the variance of their mean (1 + ρ)/(1 − ρ) times as large.
+fn weight(Bursts { share, burst }: Bursts) -> f64 {
+    let end = 1.0 / burst;
+    let begin = end * share / (1.0 - share);
+    let correlation = 1.0 - begin - end;
+    (1.0 - correlation) / (1.0 + correlation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(distribution: &str) -> Result<Experiment, Error> {
+        let (path, text) = crate::named("rzaia-axfr").unwrap();
+        let base: String = text.split("[[variant]]").next().unwrap_or_default().to_owned();
+        crate::load(&path, &format!("{base}\n{distribution}"), &[])
+    }
+
+    fn names(all: &[&str]) -> Vec<String> {
+        all.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_path_is_one_for_all_or_a_list_and_is_written_as_it_was_read() {
+        let one = read("[distribution]\nsecondaries = 3\n[distribution.path]\ndelay = \"50ms\"\nloss = 0.01")
+            .unwrap();
+        assert_eq!(one.distribution.path.0.len(), 1);
+        let two = read(
+            "[distribution]\nsecondaries = 2\n[[distribution.path]]\ndelay = { like = \"rzaia-5.6\" }\nhold = \"1s\"\n\
+             [[distribution.path]]\nloss = { share = 0.1, burst = 3 }\nduplicate = 0.01",
+        )
+        .unwrap();
+        assert_eq!(two.distribution.path.0.len(), 2);
+        for e in [&one, &two] {
+            let text = e.to_toml().unwrap();
+            let again: Experiment = toml::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+            assert_eq!(again, *e, "{text}");
+        }
+        let params = |e: &Experiment| params(&e.distribution);
+        let expected = [("path", "delay 50ms, loss 0.01"), ("path_rtt_ms", "100"), ("path_loss", "0.01")];
+        assert_eq!(params(&one), expected.map(|(k, v)| (k, v.to_owned())));
+        assert_eq!(
+            params(&two),
+            [(
+                "path",
+                "delay {like:rzaia-5.6}, hold 1s; duplicate 0.01, loss {burst:3.0,share:0.1}".to_owned()
+            )]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_starts() {
+        for (text, reason) in [
+            ("path = { loss = 0.1 }", "distribution.secondaries is 0"),
+            ("secondaries = 1\npath = { loss = 1.5 }", "loss = 1.5: a share is 0 to 1"),
+            ("secondaries = 1\npath = { los = 1.5 }", "unknown field `los`"),
+            ("secondaries = 1\npath = { between = [\"a\", \"b\"] }", "leave out between"),
+            (
+                "secondaries = 1\npath = [{ delay = \"1ms\" }, { delay = \"2ms\" }]",
+                "2 paths for 1 secondaries",
+            ),
+            ("secondaries = 1\npath = { delay = \"2m1\" }", "2m1"),
+        ] {
+            let error = read(&format!("[distribution]\n{text}")).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_path_joins_each_secondary_with_whom_it_has_the_zone_from() {
+        let e = read(
+            "[distribution]\nprimary = \"bind\"\nsecondaries = 3\nchained = 1\npath = [{ delay = \"1ms\" }, { delay = \"2ms\" }]",
+        );
+        let e = e.unwrap();
+        let peers = names(&["primary", "secondary-2", "secondary-3"]);
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let expected =
+            [pair("primary", "server"), pair("primary", "secondary-2"), pair("server", "secondary-3")];
+        assert_eq!(links(&e.distribution, &peers), expected);
+        let all = specified(&e, &e.distribution, &peers, 1);
+        let delays: Vec<u64> = all.iter().map(|p| p.delay.least() / 1_000_000).collect();
+        assert_eq!(delays, [1, 2, 1], "in turn");
+        let again = specified(&e, &e.distribution, &peers, 2);
+        assert_ne!(all[0].seed, again[0].seed, "each repeat draws anew");
+        // Where a distribution says nothing, its packets pass as they are.
+        let plain = Distribution { path: PathList::default(), ..e.distribution.clone() };
+        let plain = specified(&e, &plain, &peers, 1);
+        assert!(plain.iter().all(|p| words(p)
+            == format!("between [{},{}]", p.between.as_ref().unwrap()[0], p.between.as_ref().unwrap()[1])));
+        let none = read("[distribution]\nsecondaries = 1").unwrap();
+        assert_eq!(of_rack(&none, &names(&["secondary-1"])), []);
+    }
+
+    #[test]
+    fn loss_is_told_with_its_interval_and_a_surprise_is_a_warning() {
+        let counts = |from: &str, to: &str, packets_in, lost| Counts {
+            from: from.into(),
+            to: to.into(),
+            packets_in,
+            lost,
+            ..Counts::default()
+        };
+        let after = |loss: Loss, lost: u64| {
+            let report = Report {
+                directions: vec![counts("a", "b", 600, lost), counts("b", "a", 400, 0)],
+                ..Report::default()
+            };
+            let asked = PathSpec { loss, ..PathSpec::between("a", "b") };
+            let mut outcome = Outcome::default();
+            tell(&report, &[asked], &mut outcome);
+            let of = |name: &str| outcome.metric(name).unwrap();
+            let warned = outcome.validity.warnings.iter().any(|r| r.code == "path_loss_off");
+            (of("path_loss"), of("path_loss_low"), of("path_loss_high"), warned)
+        };
+        let (loss, low, high, warned) = after(Loss::Random(0.1), 103);
+        assert!(
+            (loss - 10.3).abs() < 1e-9 && low > 8.0 && low < loss && high > loss && high < 13.0 && !warned
+        );
+        assert!(after(Loss::Random(0.1), 190).3, "19 % where 10 % were asked for");
+        let bursts = Loss::Bursts(Bursts { share: 0.1, burst: 8.0 });
+        let (_, wide, _, warned) = after(bursts, 103);
+        assert!(wide < low && !warned, "bursts tell less: {wide} {low}");
+        assert!(!after(bursts, 150).3 && after(Loss::Random(0.1), 150).3, "15 % in bursts may be chance");
+        assert!(after(Loss::None, 1).3);
+    }
+}
