@@ -1,6 +1,6 @@
 //! Paths between servers: what delay and loss make of a transfer, and whether the emulator did what it was asked.
 
-use crate::cells::{Cell, Key, Run};
+use crate::cells::{Cell, Key, Run, State};
 use crate::changes::nothing;
 use crate::format;
 use crate::grid::{Grid, Shown, grid, of_cell, repeats};
@@ -38,7 +38,9 @@ pub(crate) fn without_loss<'a>(run: &'a Run<'a>, key: &Key) -> Option<&'a Cell<'
             == (&other.server, &other.family, other.size, &other.measure)
             && (&a.primary, &a.timers, &a.rtt_ms) == (&b.primary, &b.timers, &b.rtt_ms)
     };
-    run.cells.iter().find(|c| same(&c.key) && c.key.carried.lost() == Some(0.0))
+    // What an invalid trial gave is nothing to compare with.
+    let good = |c: &&Cell| c.state() == State::Valid && c.key.carried.lost() == Some(0.0);
+    run.cells.iter().find(|c| good(c) && same(&c.key))
 }
 
 /// By which factor a transfer takes longer than without loss.
