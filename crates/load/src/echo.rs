@@ -1,6 +1,5 @@
 //! The other end for calibration: answers every query with itself and QR set, as fast as the machine allows.
 
-use crate::worker::settle;
 use crate::{Backend, Error};
 use measure::Nanos;
 use measure::clock;
@@ -146,7 +145,7 @@ impl Echo {
         stop: &AtomicBool,
         each_second: &mut dyn FnMut(&EchoResult),
     ) -> Result<EchoResult, Error> {
-        settle(self.spec.cpu)?;
+        net::own::settle(self.spec.cpu)?;
         let refuse = |error| Error::Echo { addr: self.addr, error };
         let start = clock::now();
         let mut next = start + clock::SECOND;

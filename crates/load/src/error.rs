@@ -48,15 +48,8 @@ pub enum Error {
         error: io::Error,
     },
     /// A worker could not have its core.
-    #[error(
-        "cannot run on cpu {cpu}: {error}: name cpus that are online and allowed to this process (--cpus)"
-    )]
-    Pin {
-        /// The core.
-        cpu: usize,
-        /// The system's reason.
-        error: io::Error,
-    },
+    #[error("--cpus: {0}")]
+    Pin(#[from] net::own::Unpinned),
     /// The hosts of a calibration could not be made.
     #[error(transparent)]
     Rack(#[from] rack::Error),

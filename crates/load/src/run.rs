@@ -8,7 +8,7 @@ use crate::result::{Part, TcpResult};
 use crate::second::Second;
 use crate::source::Nature;
 use crate::verdict::{self, Evidence};
-use crate::worker::{Report, Stall, Worker, settle};
+use crate::worker::{Report, Stall, Worker};
 use crate::{Backend, Error, LoadResult, LoadSpec};
 use measure::clock::{self, SECOND, Wall};
 use measure::{Event, Histogram, Nanos, Pace, Seed};
@@ -120,7 +120,7 @@ fn go(
             let (ready, done, abort) = (ready_in.clone(), done_in.clone(), &abort);
             let cpu = (!spec.cpus.is_empty()).then(|| spec.cpus[number as usize % spec.cpus.len()]);
             scope.spawn(move || {
-                let settled = settle(cpu);
+                let settled = net::own::settle(cpu);
                 let usable = settled.is_ok();
                 let _ = ready.send(settled);
                 // Without an instant to start at, the run was given up.

@@ -91,18 +91,29 @@ impl Machine {
     }
 }
 
+/// A core that a thread cannot be kept on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot run on cpu {cpu}: {error}: name one that is online and allowed to this process")]
+pub struct Unpinned {
+    /// The core.
+    pub cpu: usize,
+    /// The system's reason.
+    pub error: io::Error,
+}
+
 /// Pins the calling thread, where a core is named, and makes its timers exact.
 ///
 /// # Errors
 /// The core is not online, or not allowed to this process.
-pub fn settle(cpu: Option<usize>) -> io::Result<()> {
+pub fn settle(cpu: Option<usize>) -> Result<(), Unpinned> {
     if let Some(cpu) = cpu {
+        let refused = |error: rustix::io::Errno| Unpinned { cpu, error: error.into() };
         if cpu >= rustix::thread::CpuSet::MAX_CPU {
-            return Err(rustix::io::Errno::INVAL.into());
+            return Err(refused(rustix::io::Errno::INVAL));
         }
         let mut set = rustix::thread::CpuSet::new();
         set.set(cpu);
-        rustix::thread::sched_setaffinity(None, &set)?;
+        rustix::thread::sched_setaffinity(None, &set).map_err(refused)?;
     }
     // The kernel may otherwise delay a wake-up by 50 us to join it with others.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));

@@ -98,8 +98,7 @@ impl Echo {
         stop: &AtomicBool,
         each_second: &mut dyn FnMut(&EchoResult),
     ) -> Result<EchoResult, Error> {
-        net::own::settle(self.spec.cpu)
-            .map_err(|error| Error::Pin { cpu: self.spec.cpu.unwrap_or(0), error })?;
+        net::own::settle(self.spec.cpu)?;
         let refuse = |error| Error::Echo { addr: self.addr, error };
         let start = clock::now();
         let (mut next_second, mut next_look, mut connected) = (start + SECOND, start, false);

@@ -61,15 +61,8 @@ pub enum Error {
         error: io::Error,
     },
     /// The core cannot be had.
-    #[error(
-        "cannot run on cpu {cpu}: {error}: name a cpu that is online and allowed to this process (--cpu)"
-    )]
-    Pin {
-        /// The core.
-        cpu: usize,
-        /// The system's reason.
-        error: io::Error,
-    },
+    #[error("--cpu: {0}")]
+    Pin(#[from] net::own::Unpinned),
     /// An address where nothing can be answered.
     #[error("cannot answer at {addr}: {error}")]
     Echo {

@@ -26,7 +26,7 @@ pub use batches::{Batch, BatchesResult, BatchesSpec, batches};
 pub use error::Error;
 pub use key::Key;
 pub use lag::{Lags, lags};
-pub(crate) use near::{pin, refuse_external};
+pub(crate) use near::refuse_external;
 pub use send::{Marker, MarkerSpec, SendResult, SendSpec, Transport};
 pub use transfer::{TransferResult, TransferSpec, transfer};
 pub use watch::{WatchResult, WatchSpec, watch};

@@ -1,4 +1,4 @@
-//! What may be sent to, and the core that it is done on.
+//! What may be sent to.
 
 use crate::Error;
 use std::net::SocketAddr;
@@ -8,11 +8,4 @@ pub(crate) fn refuse_external(targets: &[SocketAddr]) -> Result<(), Error> {
     let far = net::target::far(targets, &[])
         .map_err(|error| Error::System { what: "cannot list the network interfaces", error })?;
     far.map_or(Ok(()), |target| Err(Error::External { target }))
-}
-
-/// Keeps the calling thread on a core.
-pub(crate) fn pin(cpu: usize) -> Result<(), Error> {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu);
-    rustix::thread::sched_setaffinity(None, &set).map_err(|error| Error::Pin { cpu, error: error.into() })
 }

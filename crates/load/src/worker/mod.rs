@@ -106,11 +106,6 @@ struct Work<'a> {
     cut_short: bool,
 }
 
-/// As [`net::own::settle`].
-pub(crate) fn settle(cpu: Option<usize>) -> Result<(), Error> {
-    net::own::settle(cpu).map_err(|error| Error::Pin { cpu: cpu.unwrap_or(0), error })
-}
-
 impl Worker<'_> {
     /// Sends the whole share from the instant `start` on.
     pub(crate) fn run(self, start: Nanos) -> Result<Report, Error> {

@@ -96,7 +96,7 @@ pub(crate) fn run_gated(
             result.map(|()| sender)
         });
         let settled = ready.recv().expect("the sender says whether it is ready");
-        settled.map_err(|error| Error::Pin { cpu: spec.cpu.unwrap_or(0), error })?;
+        settled?;
         let at = start();
         let before = Machine::read(&cpus);
         let _ = starter_in.send(at);

@@ -120,9 +120,7 @@ impl<'a> Watch<'a> {
         check(spec)?;
         let name = marker_name(spec)?;
         let origin: Name = spec.origin.parse().map_err(|e| Error::Spec(format!("{e}")))?;
-        if let Some(cpu) = spec.cpu {
-            crate::pin(cpu)?;
-        }
+        net::own::settle(spec.cpu)?;
         let flows: Vec<Flow> = spec.servers.iter().map(|server| Flow::to(server.address)).collect();
         let transport = UdpFlows::open(&flows, RECEIVE_BUFFER)
             .map_err(|error| Error::System { what: "cannot open a socket for each server", error })?;
