@@ -48,8 +48,7 @@ impl Second {
 
     /// By metric name: rates in 1/s, times in microseconds.
     pub(crate) fn values(&self) -> Value {
-        let us = |n: Nanos| n as f64 / 1e3;
-        json!({
+        let mut values = json!({
             "sent_qps": self.sent as f64,
             "answered_qps": self.answered as f64,
             "unsent": self.unsent as f64,
@@ -59,14 +58,13 @@ impl Second {
             "failed": self.failed as f64,
             "wrong": self.wrong as f64,
             "drops": self.drops as f64,
-            "stall_max": us(self.stall),
             "in_flight": self.in_flight as f64,
             "open": self.open as f64,
-            "latency_p50": us(self.latency.quantile(0.5)),
-            "latency_p99": us(self.latency.quantile(0.99)),
-            "latency_max": us(self.latency.max()),
-            "pacing_error_p99": us(self.pacing.quantile(0.99)),
-        })
+        });
+        for (name, us) in measure::coarse::times(&self.latency, &self.pacing, self.stall) {
+            values[name] = us.into();
+        }
+        values
     }
 }
 

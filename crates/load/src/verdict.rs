@@ -5,10 +5,8 @@
 use crate::Tally;
 use crate::worker::Stall;
 use measure::clock::SECOND;
-use measure::limits::{
-    CLOCK_LIMIT, PACING_COUNT, PREEMPTED_LIMIT, PREEMPTED_LIMIT_UNPACED, STALL_LIMIT, STEAL_LIMIT,
-    UNSENT_LIMIT,
-};
+use measure::limits::UNSENT_LIMIT;
+use measure::own::{Own, Unsent, ms, share};
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
 use net::own::Scheduling;
@@ -42,17 +40,8 @@ pub(crate) struct Evidence<'a> {
     pub cut_short: bool,
 }
 
-fn us(n: Nanos) -> String {
-    format!("{:.0} us", n as f64 / 1e3)
-}
-
-fn ms(n: Nanos) -> String {
-    format!("{:.1} ms", n as f64 / 1e6)
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
+/// In sentences.
+const OWN: Own = Own { name: "generator", sends: "queries", pin: "--cpus" };
 
 /// Judges a trial.
 pub(crate) fn judge(e: &Evidence<'_>) -> Validity {
@@ -76,24 +65,8 @@ pub(crate) fn judge(e: &Evidence<'_>) -> Validity {
 
 fn sending(e: &Evidence<'_>, v: &mut Validity) {
     let t = e.tally;
-    let unsent = share(t.unsent(), e.offered);
-    if unsent > UNSENT_LIMIT {
-        v.reject(Reason::new(
-            "unsent",
-            format!(
-                "{} of {} queries ({:.2} %, at most {} % is valid) were not sent: {} overdue by more than {}, {} \
-                 without a free id, {} refused by the kernel; offer less or give the generator more cores",
-                grouped(t.unsent()),
-                grouped(e.offered),
-                unsent * 100.0,
-                UNSENT_LIMIT * 100.0,
-                grouped(t.unsent_overdue),
-                ms(measure::schedule::LATE_LIMIT),
-                grouped(t.unsent_ids),
-                grouped(t.unsent_refused),
-            ),
-        ));
-    }
+    let unsent = Unsent { overdue: t.unsent_overdue, ids: t.unsent_ids, refused: t.unsent_refused };
+    v.reject_for(OWN.unsent(unsent, e.offered));
     if t.unsent_ids > 0 || e.id_waits > 0 {
         let text = format!(
             "{} were all waiting for answers {}: {} flows hold {} ids each, and an id is held for up to {}; give more \
@@ -129,20 +102,7 @@ fn sending(e: &Evidence<'_>, v: &mut Validity) {
         let reason = Reason::new("send_errors", text);
         if share(refused, e.offered) > UNSENT_LIMIT { v.reject(reason) } else { v.warn(reason) }
     }
-    let p99 = t.pacing_error.quantile(0.99);
-    let late = t.pacing_error.count() as f64 * (1.0 - t.pacing_error.share_below(e.pacing_limit));
-    if e.paced && p99 > e.pacing_limit && late >= PACING_COUNT {
-        v.reject(Reason::new(
-            "pacing_error",
-            format!(
-                "queries left late: 1 % by more than {} (at most {} is valid), the worst by {}; offer less, or give the \
-                 generator a core of its own",
-                us(p99),
-                us(e.pacing_limit),
-                us(t.pacing_error.max()),
-            ),
-        ));
-    }
+    v.reject_for(OWN.late(&t.pacing_error, e.pacing_limit).filter(|_| e.paced));
 }
 
 /// Queries that were not sent as they should look.
@@ -158,63 +118,21 @@ fn looking(e: &Evidence<'_>, v: &mut Validity) {
 }
 
 fn running(e: &Evidence<'_>, v: &mut Validity) {
-    if e.stall.length > STALL_LIMIT {
-        let at = e.stall.at as f64 - e.base as f64;
-        v.reject(Reason::new(
-            "generator_stalled",
-            format!(
-                "the generator stood still for {} at second {:.1} (more than {} is not valid): it was stopped, or \
-                 its core was; run it again",
-                ms(e.stall.length),
-                at / SECOND as f64,
-                ms(STALL_LIMIT),
-            ),
-        ));
-    }
+    v.reject_for(OWN.stalled(e.stall.length, (e.stall.at as f64 - e.base as f64) / SECOND as f64));
     let waited = share(e.scheduling.waited, e.worked);
-    let limit = if e.paced { PREEMPTED_LIMIT } else { PREEMPTED_LIMIT_UNPACED };
-    if waited > limit {
-        let judge = if e.shared_cpus { Validity::warn } else { Validity::reject };
-        judge(
-            v,
-            Reason::new(
-                if e.shared_cpus { "generators_share_cores" } else { "generator_preempted" },
-                match e.shared_cpus {
-                    true => format!(
-                        "generators share cores: this one waited for its own {:.1} % of the time, so that the rate may be theirs \
-                     and not the server's",
-                        waited * 100.0
-                    ),
-                    false => format!(
-                        "other work took the generator's core: it waited for it {:.1} % of the time (at most {} % is valid) and \
-                     lost it {} times; pin it to a core that nothing else uses (--cpus)",
-                        waited * 100.0,
-                        limit * 100.0,
-                        grouped(e.scheduling.involuntary),
-                    ),
-                },
-            ),
-        );
-    }
-    if e.steal > STEAL_LIMIT {
-        v.warn(Reason::new(
-            "steal",
+    match OWN.preempted(waited, e.paced, e.scheduling.involuntary) {
+        Some(_) if e.shared_cpus => v.warn(Reason::new(
+            "generators_share_cores",
             format!(
-                "the hypervisor took {:.1} % of the generator's cores for others: latencies contain that time",
-                e.steal * 100.0
+                "generators share cores: this one waited for its own {:.1} % of the time, so that the rate may be theirs and not the \
+                 server's",
+                waited * 100.0
             ),
-        ));
+        )),
+        preempted => v.reject_for(preempted),
     }
-    if e.clock_step.unsigned_abs() > CLOCK_LIMIT {
-        v.reject(Reason::new(
-            "clock_stepped",
-            format!(
-                "the wall clock was set by {} in a second, and the kernel's receive stamps with it: latencies around it \
-                 are wrong; stop time synchronisation from stepping, and run it again",
-                ms(e.clock_step.unsigned_abs())
-            ),
-        ));
-    }
+    v.warn_for(OWN.stolen(e.steal));
+    v.reject_for(Own::clock_stepped(e.clock_step));
 }
 
 fn receiving(e: &Evidence<'_>, v: &mut Validity) {
@@ -248,7 +166,7 @@ fn receiving(e: &Evidence<'_>, v: &mut Validity) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::limits::PACING_LIMIT;
+    use measure::limits::{PACING_LIMIT, STALL_LIMIT};
 
     fn evidence(tally: &Tally) -> Evidence<'_> {
         Evidence {

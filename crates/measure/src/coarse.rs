@@ -72,6 +72,19 @@ impl Coarse {
     }
 }
 
+/// The times of one second by metric name, in microseconds, as progress events have them: how long answers took, what left late,
+/// and the longest time that the sender stood still.
+pub fn times(latency: &Coarse, pacing: &Coarse, stall: Nanos) -> [(&'static str, f64); 5] {
+    [
+        ("stall_max", stall),
+        ("latency_p50", latency.quantile(0.5)),
+        ("latency_p99", latency.quantile(0.99)),
+        ("latency_max", latency.max()),
+        ("pacing_error_p99", pacing.quantile(0.99)),
+    ]
+    .map(|(name, ns)| (name, ns as f64 / 1e3))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

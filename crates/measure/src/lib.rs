@@ -11,6 +11,7 @@ pub mod histogram;
 pub mod latency;
 pub mod limits;
 pub mod metric;
+pub mod own;
 pub mod pace;
 pub mod position;
 pub mod schedule;

@@ -56,6 +56,16 @@ impl Validity {
         self.warnings.push(reason);
     }
 
+    /// As [`Self::reject`], where there is a reason.
+    pub fn reject_for(&mut self, reason: Option<Reason>) {
+        reason.into_iter().for_each(|reason| self.reject(reason));
+    }
+
+    /// As [`Self::warn`], where there is a reason.
+    pub fn warn_for(&mut self, reason: Option<Reason>) {
+        reason.into_iter().for_each(|reason| self.warn(reason));
+    }
+
     /// Takes in what another part of the same trial found.
     pub fn merge(&mut self, other: Self) {
         self.valid &= other.valid;

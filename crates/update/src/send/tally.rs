@@ -74,8 +74,7 @@ pub(super) struct Second {
 impl Second {
     /// By metric name: rates in 1/s, times in microseconds.
     pub fn values(&self) -> Value {
-        let us = |n: Nanos| n as f64 / 1e3;
-        json!({
+        let mut values = json!({
             "offered_ups": self.offered as f64,
             "sent_ups": self.sent as f64,
             "acknowledged_ups": self.acknowledged as f64,
@@ -83,11 +82,10 @@ impl Second {
             "unsent": self.unsent as f64,
             "lost": self.lost as f64,
             "in_flight": self.in_flight as f64,
-            "stall_max": us(self.stall),
-            "latency_p50": us(self.latency.quantile(0.5)),
-            "latency_p99": us(self.latency.quantile(0.99)),
-            "latency_max": us(self.latency.max()),
-            "pacing_error_p99": us(self.pacing.quantile(0.99)),
-        })
+        });
+        for (name, us) in measure::coarse::times(&self.latency, &self.pacing, self.stall) {
+            values[name] = us.into();
+        }
+        values
     }
 }

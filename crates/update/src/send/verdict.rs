@@ -4,10 +4,7 @@ use super::sender::Did;
 use super::spec::SendSpec;
 use super::tally::Tally;
 use measure::clock::SECOND;
-use measure::limits::{
-    CLOCK_LIMIT, PACING_COUNT, PREEMPTED_LIMIT, PREEMPTED_LIMIT_UNPACED, STALL_LIMIT, STEAL_LIMIT,
-    UNSENT_LIMIT,
-};
+use measure::own::{Own, Unsent, share};
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
 use net::transport::Troubles;
@@ -24,13 +21,8 @@ pub(super) struct Evidence<'a> {
     pub across_clients: u64,
 }
 
-fn ms(n: Nanos) -> String {
-    format!("{:.1} ms", n as f64 / 1e6)
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
+/// In sentences.
+const OWN: Own = Own { name: "sender", sends: "messages", pin: "--cpu" };
 
 /// Judges a run.
 pub(super) fn judge(e: &Evidence<'_>) -> Validity {
@@ -66,22 +58,8 @@ pub(super) fn judge(e: &Evidence<'_>) -> Validity {
 
 fn sending(e: &Evidence<'_>, v: &mut Validity) {
     let t = e.tally;
-    let unsent = share(t.unsent(), t.offered);
-    if unsent > UNSENT_LIMIT {
-        let text = format!(
-            "{} of {} messages ({:.2} %, at most {} % is valid) were not sent when they were due: {} overdue by more than {}, {} \
-             without a free id, {} refused by the kernel; offer less",
-            grouped(t.unsent()),
-            grouped(t.offered),
-            unsent * 100.0,
-            UNSENT_LIMIT * 100.0,
-            grouped(t.unsent_overdue),
-            ms(measure::schedule::LATE_LIMIT),
-            grouped(t.unsent_ids),
-            grouped(t.unsent_refused),
-        );
-        v.reject(Reason::new("unsent", text));
-    }
+    let unsent = Unsent { overdue: t.unsent_overdue, ids: t.unsent_ids, refused: t.unsent_refused };
+    v.reject_for(OWN.unsent(unsent, t.offered));
     if t.unsent_refused > 0 {
         let why = match e.troubles.send_errno {
             0 => String::new(),
@@ -99,59 +77,16 @@ fn sending(e: &Evidence<'_>, v: &mut Validity) {
             "the ids of a client were all waiting at times: give more --clients",
         ));
     }
-    let p99 = t.pacing_error.quantile(0.99);
-    let late = t.pacing_error.count() as f64 * (1.0 - t.pacing_error.share_below(e.spec.pacing_limit));
-    if p99 > e.spec.pacing_limit && late >= PACING_COUNT {
-        let us = |n: Nanos| n as f64 / 1e3;
-        let text = format!(
-            "messages left late: 1 % by more than {:.0} us (at most {:.0} us is valid), the worst by {:.0} us; offer less, or give \
-             the sender a core of its own (--cpu)",
-            us(p99),
-            us(e.spec.pacing_limit),
-            us(t.pacing_error.max())
-        );
-        v.reject(Reason::new("pacing_error", text));
-    }
+    v.reject_for(OWN.late(&t.pacing_error, e.spec.pacing_limit));
 }
 
 fn running(e: &Evidence<'_>, v: &mut Validity) {
     let (at, length) = e.did.stall;
-    if length > STALL_LIMIT {
-        let text = format!(
-            "the sender stood still for {} at second {:.1} (more than {} is not valid): it was stopped, or its core was; run it again",
-            ms(length),
-            at.saturating_sub(e.start) as f64 / SECOND as f64,
-            ms(STALL_LIMIT)
-        );
-        v.reject(Reason::new("generator_stalled", text));
-    }
+    v.reject_for(OWN.stalled(length, at.saturating_sub(e.start) as f64 / SECOND as f64));
     let waited = share(e.did.scheduling.waited, e.did.length);
-    let limit = if e.spec.is_paced() { PREEMPTED_LIMIT } else { PREEMPTED_LIMIT_UNPACED };
-    if waited > limit {
-        let text = format!(
-            "other work took the sender's core: it waited for it {:.1} % of the time (at most {} % is valid) and lost it {} times; pin \
-             it to a core that nothing else uses (--cpu)",
-            waited * 100.0,
-            limit * 100.0,
-            grouped(e.did.scheduling.involuntary)
-        );
-        v.reject(Reason::new("generator_preempted", text));
-    }
-    if e.steal > STEAL_LIMIT {
-        let text = format!(
-            "the hypervisor took {:.1} % of the sender's core: latencies contain that time",
-            e.steal * 100.0
-        );
-        v.warn(Reason::new("steal", text));
-    }
-    if e.did.clock_step.unsigned_abs() > CLOCK_LIMIT {
-        let text = format!(
-            "the wall clock was set by {}, and the kernel's receive stamps with it: latencies around it are wrong; stop time \
-             synchronisation from stepping, and run it again",
-            ms(e.did.clock_step.unsigned_abs())
-        );
-        v.reject(Reason::new("clock_stepped", text));
-    }
+    v.reject_for(OWN.preempted(waited, e.spec.is_paced(), e.did.scheduling.involuntary));
+    v.warn_for(OWN.stolen(e.steal));
+    v.reject_for(Own::clock_stepped(e.did.clock_step));
 }
 
 /// What may make updates arrive in another order than the file's.
@@ -170,6 +105,7 @@ fn order(e: &Evidence<'_>, v: &mut Validity) {
 mod tests {
     use super::*;
     use measure::Pace;
+    use measure::limits::STALL_LIMIT;
     use net::own::Scheduling;
 
     #[test]
