@@ -99,22 +99,22 @@ fn text(r: &TransferResult) -> String {
         Some(Kind::AxfrForIxfr) => format!("AXFR of serial {} in place of an IXFR", serial(r.serial_to)),
         Some(Kind::UpToDate) => format!("nothing newer than serial {}", serial(r.serial_to)),
         Some(Kind::Ixfr) => format!(
-            "IXFR from serial {} to {}: {} differences, {} records deleted, {} added",
+            "IXFR from serial {} to {}: {}, {} deleted, {} added",
             serial(r.serial_from),
             serial(r.serial_to),
-            units::grouped(r.deltas.count),
-            units::grouped(r.deltas.deletions),
+            units::counted(r.deltas.count, "difference"),
+            units::counted(r.deltas.deletions, "record"),
             units::grouped(r.deltas.additions)
         ),
         None => "nothing that could be told".into(),
     };
     let records = r.records.max(1) as f64;
     let mut out = format!(
-        "{} from {}: {what}\n{} records in {} messages of {:.0} octets on average, {} at most\n",
+        "{} from {}: {what}\n{} in {} of {:.0} octets on average, {} at most\n",
         r.zone,
         r.target,
-        units::grouped(r.records),
-        units::grouped(r.messages),
+        units::counted(r.records, "record"),
+        units::counted(r.messages, "message"),
         r.message_bytes.mean,
         units::grouped(r.message_bytes.max),
     );
@@ -135,10 +135,10 @@ fn text(r: &TransferResult) -> String {
         ms(r.first_byte_s),
     );
     if let Some(tsig) = r.tsig {
-        out += &format!("TSIG: {} messages signed, {} not\n", tsig.signed, tsig.unsigned);
+        out += &format!("TSIG: {} signed, {} not\n", units::counted(tsig.signed, "message"), tsig.unsigned);
     }
     if r.outside_zone > 0 {
-        out += &format!("{} records are outside the zone\n", units::grouped(r.outside_zone));
+        out += &format!("outside the zone: {}\n", units::counted(r.outside_zone, "record"));
     }
     out
 }

@@ -66,6 +66,11 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
+/// How many of something: `1 record`, `1,438 records`.
+pub fn counted(n: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
 /// A zone size or rate as the seeds write it: `100K`, `1M`, `4.5M`; other numbers as [`grouped`].
 pub fn short(n: u64) -> String {
     for (factor, suffix) in [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "K")] {

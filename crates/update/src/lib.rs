@@ -5,9 +5,11 @@
 //! - [`script`]: reads that format.
 //! - [`send`]: sends it and says what became of each update; [`echo`] is an other end that only acknowledges.
 //! - [`transfer()`]: a client of AXFR and IXFR that counts every octet.
+//! - [`advice`]: what to do about a response code.
 //! - [`watch()`]: when each server shows each marker; [`lags`]: how long that took.
 //! - [`batches()`]: both together in a closed loop, where each batch waits until the one before is served.
 
+pub mod advice;
 pub mod batches;
 pub mod echo;
 mod error;

@@ -4,10 +4,11 @@ use super::failure;
 use crate::load::{positive, rate, stop_flag, us};
 use crate::output::{self, Common, Status};
 use ::load::{Prefix, parse_target};
+use ::update::advice::{Asked, advice};
 use ::update::{Key, MarkerSpec, SendResult, SendSpec, Transport as Way};
 use clap::{Args, ValueEnum};
 use measure::clock;
-use measure::units::{self, grouped};
+use measure::units::{self, counted, grouped};
 use measure::{Arrivals, Event, Latency, Nanos, Pace};
 use serde_json::Value;
 use std::fmt::Write;
@@ -154,18 +155,50 @@ fn line(second: u64, values: &Value) -> String {
     )
 }
 
+/// What was not taken, and what to do about it.
+fn unlucky(spec: &SendSpec, r: &SendResult) -> String {
+    let mut out = String::new();
+    for code in r.rcodes.keys() {
+        if let Some(what) = advice(code, Asked::Update) {
+            let _ = writeln!(out, "{code}: {what}");
+        }
+    }
+    let silent = r.lost + r.in_flight;
+    if silent > 0 {
+        let which = if silent == r.sent {
+            "is the server running there?"
+        } else {
+            "the file of --latencies has which"
+        };
+        let again = match (spec.retries, r.applied_twice_possible) {
+            (0, _) => "--retries sends again where twice does what once does".to_owned(),
+            (_, again) => format!("{} sent again, of all", counted(again, "message")),
+        };
+        let _ = writeln!(
+            out,
+            "{} had no answer within {} s, and may have been applied or not: {which} ({again})",
+            counted(silent, "message"),
+            r.deadline_s
+        );
+    }
+    if !out.is_empty() {
+        out.insert(0, '\n');
+    }
+    out
+}
+
 /// The result for people, most important last.
 fn text(spec: &SendSpec, r: &SendResult) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "{} for {:.3} s, deadline {} s; messages of {} transactions and {} records in the file",
+        "{} for {:.3} s, deadline {} s; {} and {} in the file",
         spec.target,
         r.duration_s,
         r.deadline_s,
-        grouped(r.file.transactions),
-        grouped(r.file.records)
+        counted(r.file.transactions, "transaction"),
+        counted(r.file.records, "record")
     );
     let codes: Vec<_> = r.rcodes.iter().map(|(code, n)| format!("{code} {}", grouped(*n))).collect();
     for (name, count, rate, rest) in [
@@ -225,11 +258,11 @@ fn text(spec: &SendSpec, r: &SendResult) -> String {
             r.tsig_faults.iter().map(|(what, n)| format!("{what} {}", grouped(*n))).collect();
         let _ = writeln!(out, "\nsignatures of answers: {}", faults.join(", "));
     }
+    out.push_str(&unlucky(spec, r));
     let _ = writeln!(
         out,
-        "\nsender: {} client{}, {} by {}, {}, bursts of at most {}, {} octets sent and {} received",
-        r.clients,
-        if r.clients == 1 { "" } else { "s" },
+        "\nsender: {}, {} by {}, {}, bursts of at most {}, {} octets sent and {} received",
+        counted(r.clients.into(), "client"),
         r.transport,
         r.backend,
         if r.signed { "signed" } else { "not signed" },

@@ -6,10 +6,10 @@ use crate::output::{self, Common, Status};
 use clap::Args;
 use measure::Nanos;
 use measure::clock::{self, SECOND};
-use measure::units::grouped;
+use measure::units::{counted, grouped};
 use std::fmt::Write;
 use std::net::SocketAddr;
-use update::watch::Watched;
+use update::watch::{Forwards, Watched};
 use update::{WatchResult, WatchSpec};
 
 /// The flags of `update watch`.
@@ -122,7 +122,27 @@ fn text(r: &WatchResult) -> String {
     );
     for back in r.went_back.iter().take(20) {
         let name = &r.servers[usize::from(back.server)].name;
-        let _ = writeln!(out, "{name}: the {:?} went back from {} to {}", back.what, back.from, back.to);
+        let what = match back.what {
+            Forwards::Marker => "marker",
+            Forwards::Serial => "serial",
+        };
+        let _ = writeln!(out, "{name}: the {what} went back from {} to {}", back.from, back.to);
+    }
+    for server in &r.servers {
+        let name = &server.name;
+        let said = match server {
+            s if s.sent > 0 && s.answered == 0 => {
+                format!("none of {} was answered: is the server running there?", counted(s.sent, "question"))
+            }
+            s if s.answered > 0 && s.failed == s.answered => {
+                "no answer says what the zone has (neither NOERROR nor NXDOMAIN, or no counter): does it serve the zone?".to_owned()
+            }
+            s if s.answered > 0 && s.marker_last.is_none_or(|marker| marker == 0) => {
+                format!("no marker was seen at {}: does 'update send --marker' send some, to its primary?", r.marker)
+            }
+            _ => continue,
+        };
+        let _ = writeln!(out, "{name}: {said}");
     }
     for reason in r.validity.reasons.iter().chain(&r.validity.warnings) {
         let _ = writeln!(out, "{reason}");

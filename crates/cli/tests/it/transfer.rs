@@ -45,7 +45,7 @@ fn what_breaks_off_is_an_error_and_writes_nothing() {
     let address = serve(&[SOA]).to_string();
     let got = output(&["transfer", &address, "zz", "-o", file.to_str().unwrap(), "--json"]);
     assert_eq!(got.status.code(), Some(1));
-    assert!(stderr(&got).contains("after 1 messages, 1 records, before the final SOA"), "{}", stderr(&got));
+    assert!(stderr(&got).contains("after 1 message, 1 record, before the final SOA"), "{}", stderr(&got));
     let json: serde_json::Value = serde_json::from_slice(&got.stdout).expect("one JSON object");
     assert_eq!((&json["failed"]["code"], &json["complete"]), (&"cut".into(), &false.into()));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -7,9 +7,11 @@ mod connection;
 mod request;
 mod write;
 
+use crate::advice::{self, advice};
 use crate::{Error, Key};
 use connection::{Broken, Connection};
 use measure::clock::{self, SECOND};
+use measure::units::counted;
 use measure::{Nanos, Reason};
 use request::Signatures;
 use serde::{Deserialize, Serialize};
@@ -18,7 +20,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use wire::header::Header;
 use wire::name::Name;
-use wire::transfer::{Asked, Counts, Kind, Transfer};
+use wire::transfer::{Asked, Counts, Fault, Kind, Transfer};
 use write::Writer;
 
 /// How long a transfer may take where nothing else is said.
@@ -197,6 +199,14 @@ impl End {
     }
 }
 
+/// With what to do about the code.
+fn advised(text: String, code: u16) -> String {
+    match advice(&crate::tsig::code_name(code), advice::Asked::Transfer) {
+        Some(what) => format!("{text}: {what}"),
+        None => text,
+    }
+}
+
 struct Run<'a> {
     transfer: Transfer,
     signatures: Option<Signatures>,
@@ -221,9 +231,7 @@ impl Run<'_> {
     ) -> Result<(), End> {
         let opened = Connection::open(target, deadline);
         let mut connection = opened.map_err(|e| {
-            let text = format!(
-                "cannot connect to {target}: {e}: is the server running, and listening there with TCP?"
-            );
+            let text = format!("cannot connect: {e}: is the server running, and listening there with TCP?");
             End::failed("connect", text)
         })?;
         self.connected = Some(clock::now());
@@ -251,8 +259,8 @@ impl Run<'_> {
                 return Err(match header.rcode() {
                     0 => End::failed("tsig", format!("message {number} does not verify (TSIG): {e}")),
                     rcode => {
-                        let rcode = wire::rcode::to_text(rcode);
-                        End::failed("refused", format!("the server answers {rcode} (TSIG: {e})"))
+                        let text = format!("the server answers {} (TSIG: {e})", wire::rcode::to_text(rcode));
+                        End::failed("refused", advised(text, request::code(&e, rcode)))
                     }
                 });
             }
@@ -267,10 +275,13 @@ impl Run<'_> {
             }
             let done = done.map_err(|fault| {
                 let text = match number {
-                    1 => fault.to_string(),
+                    1 => match fault {
+                        Fault::Rcode(rcode) => advised(fault.to_string(), rcode.into()),
+                        _ => fault.to_string(),
+                    },
                     _ => format!(
-                        "{fault} (message {number}, after {} records)",
-                        self.transfer.counts().records
+                        "{fault} (message {number}, after {})",
+                        counted(self.transfer.counts().records, "record")
                     ),
                 };
                 End::failed(fault.code(), text)
@@ -285,7 +296,7 @@ impl Run<'_> {
             }
         }
         if self.connection.as_ref().is_some_and(|c| c.left() > 0) {
-            let fault = wire::transfer::Fault::After;
+            let fault = Fault::After;
             return Err(End::failed(fault.code(), fault.to_string()));
         }
         match self.signatures.as_mut().is_none_or(Signatures::done) {
@@ -299,17 +310,25 @@ impl Run<'_> {
         let counts = self.transfer.counts();
         let so_far = match counts.messages {
             0 => "before any message".to_owned(),
-            n => format!("after {n} messages, {} records, before the final SOA", counts.records),
+            n => format!(
+                "after {}, {}, before the final SOA",
+                counted(n, "message"),
+                counted(counts.records, "record")
+            ),
         };
         let within = match self.connection.as_ref().map_or(0, Connection::left) {
             0 => String::new(),
-            n => format!(" ({n} octets of the next message had come)"),
+            n => format!(" ({} of the next message had come)", counted(n as u64, "octet")),
         };
+        const LOOK: &str = "its log says why; nothing is kept of what came, so ask again";
         match broken {
             Broken::Closed => {
-                End::failed("cut", format!("the server closed the connection {so_far}{within}"))
+                End::failed("cut", format!("the server closed the connection {so_far}{within}: {LOOK}"))
             }
-            Broken::Lost(e) => End::failed("cut", format!("the connection broke {so_far}{within}: {e}")),
+            Broken::Lost(e) => End::failed(
+                "cut",
+                format!("the connection broke {so_far}{within}: {e}: if the server ended it, {LOOK}"),
+            ),
             Broken::Timeout => End::failed(
                 "timeout",
                 format!("the time was over {so_far}{within}: give it more with --timeout"),

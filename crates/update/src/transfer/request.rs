@@ -48,6 +48,16 @@ pub(super) fn request(
     Ok((message.finish(), signatures))
 }
 
+/// The code of an answer that does not verify: TSIG's where the server sent one, its response code otherwise.
+pub(super) fn code(error: &ValidationError, rcode: u8) -> u16 {
+    match error {
+        ValidationError::ServerBadSig => 16,
+        ValidationError::ServerBadKey => 17,
+        ValidationError::ServerBadTime { .. } => 18,
+        _ => rcode.into(),
+    }
+}
+
 impl Signatures {
     /// Checks the next message.
     pub fn check(&mut self, message: &[u8]) -> Result<(), ValidationError> {
