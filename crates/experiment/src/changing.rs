@@ -65,7 +65,7 @@ impl Stage<'_> {
                 generate::generate(&spec, &mut out, &mut |_| {})?;
             }
             to => {
-                let spec = generate::SeriesSpec { zone, to: to.to_vec(), batch, prerequisites: false };
+                let spec = generate::SeriesSpec { batch, ..generate::SeriesSpec::new(zone, to.to_vec()) };
                 generate::series(&spec, &mut out, &mut |_| {})?;
             }
         }

@@ -25,6 +25,12 @@ pub struct Generate {
     /// DNSSEC records are left to the server
     #[arg(long, value_name = "NEW", num_args = 1..)]
     to: Vec<PathBuf>,
+    /// With --to: each version is one transaction, its SOA with it
+    #[arg(long, requires = "to", conflicts_with = "batch")]
+    whole: bool,
+    /// With --to: DNSSEC records too, as the versions have them, for a primary that does not sign; versions are whole then
+    #[arg(long, requires = "to", conflicts_with = "batch")]
+    dnssec: bool,
     /// File to write; '-' is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -62,7 +68,14 @@ pub fn run(args: &Generate, common: &Common) -> output::Result {
         }
         _ => {
             let mut progress = common.progress("names that change", 0);
-            let spec = SeriesSpec { zone: args.zone.clone(), to: args.to.clone(), batch, prerequisites };
+            let (whole, dnssec) = (args.whole, args.dnssec);
+            let spec = SeriesSpec {
+                batch,
+                prerequisites,
+                whole,
+                dnssec,
+                ..SeriesSpec::new(&args.zone, args.to.clone())
+            };
             let made = write(args, &mut |out| series(&spec, out, &mut |n| progress.set(n)));
             progress.finish();
             made?

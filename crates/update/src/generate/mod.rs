@@ -88,6 +88,46 @@ pub struct SeriesSpec {
     /// Each transaction says what must hold.
     #[serde(default)]
     pub prerequisites: bool,
+    /// Each version is one transaction, its SOA with it, so that the server's serial is the version's; where one message does not
+    /// hold the version, several without the SOA. [`Self::batch`] is of no effect.
+    #[serde(default)]
+    pub whole: bool,
+    /// DNSSEC's records are changed as the versions have them, for a primary that does not sign; versions are whole then.
+    #[serde(default)]
+    pub dnssec: bool,
+    /// With each version, at its end, the TXT record of [`crate::watch::MARKER_LABEL`] below the zone becomes the version's number,
+    /// 1 for the first step.
+    #[serde(default)]
+    pub marker: bool,
+}
+
+impl SeriesSpec {
+    /// The unsigned changes from version to version, a transaction each.
+    pub fn new(zone: impl Into<PathBuf>, to: Vec<PathBuf>) -> Self {
+        let zone = zone.into();
+        Self { zone, to, batch: 0, prerequisites: false, whole: false, dnssec: false, marker: false }
+    }
+
+    /// Whether each version goes as a whole.
+    fn is_whole(&self) -> bool {
+        self.whole || self.dnssec
+    }
+}
+
+/// A step from one version of a zone to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// The serial before.
+    pub from: u32,
+    /// The serial after.
+    pub to: u32,
+    /// Transactions; none where nothing that can be sent differs.
+    pub transactions: u64,
+    /// Records that go, SOA and marker not counted.
+    pub deleted: u64,
+    /// Records that come, likewise.
+    pub added: u64,
 }
 
 /// What was written.
@@ -104,6 +144,9 @@ pub struct Made {
     pub signed: bool,
     /// Steps from version to version.
     pub versions: u64,
+    /// What each of them is.
+    #[serde(default)]
+    pub steps: Vec<Step>,
     /// Additions.
     pub adds: u64,
     /// Deletions.

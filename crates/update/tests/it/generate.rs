@@ -218,7 +218,7 @@ fn a_series_turns_each_version_into_the_next() {
         })
         .collect();
     for (batch, prerequisites) in [(0, false), (7, true)] {
-        let spec = SeriesSpec { zone: paths[0].clone(), to: paths[1..].to_vec(), batch, prerequisites };
+        let spec = SeriesSpec { batch, prerequisites, ..SeriesSpec::new(&paths[0], paths[1..].to_vec()) };
         let mut text = Vec::new();
         let made = series(&spec, &mut text, &mut |_| ()).unwrap();
         let mut model = Model::read(versions[0].as_bytes());
@@ -255,7 +255,7 @@ fn the_real_root_zones_follow_each_other() {
             path
         })
         .collect();
-    let spec = SeriesSpec { zone: paths[0].clone(), to: paths[1..].to_vec(), batch: 0, prerequisites: true };
+    let spec = SeriesSpec { prerequisites: true, ..SeriesSpec::new(&paths[0], paths[1..].to_vec()) };
     let mut text = Vec::new();
     let made = series(&spec, &mut text, &mut |_| ()).unwrap();
     let read = |n: usize| Model::read(&std::fs::read(&paths[n]).unwrap());
@@ -263,4 +263,57 @@ fn the_real_root_zones_follow_each_other() {
     model.play(&text[..]);
     assert!(model == read(paths.len() - 1), "after {made:?}");
     assert_eq!(made.versions as usize, paths.len() - 1);
+    // With DNSSEC's records each version differs, and is one transaction; what differs is what `zone diff` counts.
+    let mut text = Vec::new();
+    let made = series(&SeriesSpec { dnssec: true, ..spec }, &mut text, &mut |_| ()).unwrap();
+    assert!(made.steps.iter().all(|step| step.transactions == 1), "{:?}", made.steps);
+    for (step, pair) in made.steps.iter().zip(paths.windows(2)) {
+        let diff = zone::diff(&pair[0], &pair[1], &mut |_| ()).unwrap();
+        let ((d, a), (dd, da)) = (diff.records.sums(), diff.dnssec.sums());
+        assert_eq!((step.deleted, step.added), (d + dd, a + da), "{step:?}");
+        assert_eq!((step.from, step.to), (diff.old.serial, diff.new.serial));
+    }
+    let count =
+        |what: &str| String::from_utf8_lossy(&text).lines().filter(|line| line.contains(what)).count();
+    assert_eq!(count(" SOA a.root-servers.net."), paths.len() - 1);
+    assert_eq!((count("update add . 86400 ZONEMD"), count("_dnsrack")), (paths.len() - 1, 0));
+}
+
+#[test]
+fn whole_versions_have_their_soa_and_markers_and_follow_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let zone = |serial: u32, rest: &str| {
+        let path = dir.path().join(format!("{serial}"));
+        let text =
+            format!("test. 60 SOA a. b. {serial} 1 1 1 1\ntest. 60 NS a.\na.test. 60 A 10.0.0.1\n{rest}");
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let many = |from: u32| -> String {
+        (from..from + 3000).map(|n| format!("n{n}.test. 60 A 10.1.{}.{}\n", n / 256 % 256, n % 256)).collect()
+    };
+    let (one, two, three) = (zone(1, ""), zone(5, ""), zone(6, &many(0)));
+    let spec =
+        SeriesSpec { whole: true, marker: true, ..SeriesSpec::new(&one, vec![two.clone(), three.clone()]) };
+    let mut text = Vec::new();
+    let made = series(&spec, &mut text, &mut |_| ()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(
+        made.steps[0],
+        update::generate::Step { from: 1, to: 5, transactions: 1, deleted: 0, added: 0 }
+    );
+    // Too much for a message: its SOA would be older than what the server counts on to.
+    assert_eq!((made.steps[1].transactions, made.steps[1].added), (2, 3000));
+    let soa: Vec<_> = text.lines().filter(|line| line.contains(" SOA ")).collect();
+    assert_eq!(soa, ["update add test. 60 SOA a. b. 5 1 1 1 1"]);
+    let markers: Vec<_> = text.lines().filter(|line| line.contains("_dnsrack")).collect();
+    let of = |n: u32| format!("update add _dnsrack.test. 0 TXT \"{n}\"");
+    let gone = "update delete _dnsrack.test. TXT".to_owned();
+    assert_eq!(markers, [gone.clone(), of(1), gone, of(2)]);
+    let backwards = SeriesSpec { whole: true, ..SeriesSpec::new(&three, vec![two]) };
+    let error = series(&backwards, &mut Vec::new(), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.ends_with("give versions in their order") && error.contains("serial 5"), "{error}");
+    let same = SeriesSpec::new(&one, vec![one.clone()]);
+    let error = series(&same, &mut Vec::new(), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("--dnssec"), "{error}");
 }

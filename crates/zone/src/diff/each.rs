@@ -11,8 +11,8 @@ use std::path::Path;
 use wire::name::{self, Name};
 use wire::rtype;
 
-/// What changes at one owner, the SOA and DNSSEC's records (RRSIG, NSEC, NSEC3, NSEC3PARAM, DNSKEY, ZONEMD) left out. A
-/// record with another TTL is deleted and added.
+/// What changes at one owner, the SOA left out, and where it is not asked for so are DNSSEC's records (RRSIG, NSEC, NSEC3,
+/// NSEC3PARAM, DNSKEY, ZONEMD). A record with another TTL is deleted and added.
 #[derive(Debug)]
 pub struct Change<'a> {
     /// Wire format.
@@ -34,10 +34,12 @@ pub struct Versions {
     pub origin: Name,
     /// The serials, old and new.
     pub serials: [u32; 2],
+    /// TTL and data of the new version's SOA.
+    pub soa: (u32, Vec<u8>),
 }
 
 /// Shows every change from the zone file `old` to the zone file `new` in canonical order of owners, the apex first; before
-/// the first, `begin` learns which versions they are. Memory does not grow with the zones: those out of order are sorted
+/// the first, `begin` learns which versions they are. DNSSEC's records are among them where `dnssec` is set. Memory does not grow with the zones: those out of order are sorted
 /// outside it.
 ///
 /// # Errors
@@ -46,6 +48,7 @@ pub struct Versions {
 pub fn each_change<E: From<Error>>(
     old: &Path,
     new: &Path,
+    dnssec: bool,
     begin: &mut dyn FnMut(&Versions) -> Result<(), E>,
     each: &mut dyn FnMut(&Change<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -64,8 +67,10 @@ pub fn each_change<E: From<Error>>(
         return Err(Error::Unable(what).into());
     }
     let serials = [old.node(), new.node()].map(|n| soa(n).map_or(0, |rr| soa_serial(rr.rdata)));
-    begin(&Versions { origin: named(&apex)?, serials })?;
+    let soa = soa(new.node()).map_or_else(Default::default, |rr| (rr.ttl, rr.rdata.to_vec()));
+    begin(&Versions { origin: named(&apex)?, serials, soa })?;
     let mut differ = Differ::default();
+    let shown = |rtype: u16| rtype != rtype::SOA && (dnssec || !is_made_anew(rtype));
     loop {
         let order = match (old_left, new_left) {
             (true, true) => name::canonical_cmp(&old.node().owner, &new.node().owner),
@@ -77,15 +82,16 @@ pub fn each_change<E: From<Error>>(
         let after = order.is_ge().then(|| new.node());
         differ.compare(before, after);
         if !differ.deleted.is_empty() || !differ.added.is_empty() {
-            let deleted = before.map_or_else(Vec::new, |node| records(node, &differ.deleted));
-            let added = after.map_or_else(Vec::new, |node| records(node, &differ.added));
+            let deleted = before.map_or_else(Vec::new, |node| records(node, &differ.deleted, &shown));
+            let added = after.map_or_else(Vec::new, |node| records(node, &differ.added, &shown));
             if !deleted.is_empty() || !added.is_empty() {
                 let both = || before.into_iter().chain(after);
                 let owner = &both().next().expect("one of them is there").owner;
                 each(&Change {
                     owner,
                     delegation: !name::equal(owner, &apex) && both().any(|n| n.has(rtype::NS)),
-                    was_there: before.is_some_and(|n| n.records().any(|rr| !is_made_anew(rr.rtype))),
+                    was_there: before
+                        .is_some_and(|n| n.records().any(|rr| dnssec || !is_made_anew(rr.rtype))),
                     deleted,
                     added,
                 })?;
@@ -100,14 +106,14 @@ pub fn each_change<E: From<Error>>(
     }
 }
 
-/// The records of a node with these numbers, but for SOA and DNSSEC's.
-fn records<'a>(node: &'a Node, numbers: &[usize]) -> Vec<Record<'a>> {
+/// The records of a node with these numbers whose types are to be shown.
+fn records<'a>(node: &'a Node, numbers: &[usize], shown: &dyn Fn(u16) -> bool) -> Vec<Record<'a>> {
     let all: Vec<_> = if numbers.is_empty() { Vec::new() } else { node.records().collect() };
     let record = |&n: &usize| {
         let rr = all[n];
         Record { owner: &node.owner, ttl: rr.ttl, class: 1, rtype: rr.rtype, rdata: rr.rdata, line: 0 }
     };
-    numbers.iter().map(record).filter(|r| r.rtype != rtype::SOA && !is_made_anew(r.rtype)).collect()
+    numbers.iter().map(record).filter(|r| shown(r.rtype)).collect()
 }
 
 /// Whether a zone file is in canonical order already.
