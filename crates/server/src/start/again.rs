@@ -1,6 +1,7 @@
-//! A server that is killed and started again where it was, as after a crash or a lost power.
+//! A server that is killed, or ends, and is started again where it was, as after a crash, a lost power or some rest.
 
 use super::Server;
+use super::life::GRACE;
 use crate::error::{Error, Problem};
 use crate::log::Which;
 use crate::ready::{self, Client};
@@ -23,7 +24,20 @@ impl Server<'_> {
         killed.map(drop).map_err(|e| self.error(Problem::Rack(e)))
     }
 
-    /// Starts it again after [`Server::kill`] by the same command, with its folder as it is now: [`Server::back`] waits for it.
+    /// Asks it to end, and kills it after 30 s, for [`Server::start_again`]: what it writes as it ends stays.
+    ///
+    /// # Errors
+    /// [`Problem::Died`] where it had ended by itself before, [`Problem::Rack`].
+    pub fn end(&mut self) -> Result<(), Error> {
+        self.alive()?;
+        let Some(process) = &mut self.process else { return Ok(()) };
+        let ended = process.terminate(GRACE);
+        self.wait_until_gone();
+        ended.map(drop).map_err(|e| self.error(Problem::Rack(e)))
+    }
+
+    /// Starts it again after [`Server::kill`] or [`Server::end`] by the same command, with its folder as it is now:
+    /// [`Server::back`] waits for it.
     ///
     /// # Errors
     /// [`Problem::Unsupported`] for an external server, [`Problem::Rack`].

@@ -17,7 +17,7 @@ use wire::rtype;
 use zone::Probe;
 
 /// How long a server may take to end by itself: it gives back the memory of millions of records first.
-const GRACE: Duration = Duration::from_secs(30);
+pub(super) const GRACE: Duration = Duration::from_secs(30);
 
 /// How long a server may take to tell its counters: NSD's never comes where its disk is full.
 const COUNTERS: Duration = Duration::from_secs(20);
