@@ -163,7 +163,9 @@ impl Stage<'_> {
                 Some(Event::Progress { second, values }) => {
                     let second = second as u32;
                     record.series.extend(crate::sampling::rows(second, &values));
-                    record.series.extend(sampling.rows(second));
+                    if self.bench.experiment.sampling {
+                        record.series.extend(sampling.rows(second));
+                    }
                     tell(Happening::Second { text: progress(&values) });
                 }
                 Some(Event::Done { result }) => break read(result)?,
