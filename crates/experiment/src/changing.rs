@@ -1,11 +1,13 @@
 //! A distribution at work: updates to its primary, each secondary watched for them, transfers captured.
 
+use crate::away::Absence;
+use crate::churn::Versions;
 use crate::fleet::Fleet;
 use crate::run::START_DELAY;
 use crate::stage::Stage;
 use crate::steps::Steps;
 use crate::trial::{Bench, PORT};
-use crate::{Error, Happening, paths};
+use crate::{Error, Happening, Measure, paths};
 use measure::clock::SECOND;
 use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason};
 use rack::{Capture, Captured, Role};
@@ -49,6 +51,8 @@ pub struct Changing {
     keep: bool,
     /// How long the last marker is waited for.
     patience: Duration,
+    /// Where versions are sent.
+    versions: Option<Versions>,
 }
 
 impl Stage<'_> {
@@ -74,9 +78,13 @@ impl Stage<'_> {
     }
 
     /// How long updates go on where nothing else is measured.
-    pub fn changes_for(&self) -> Result<Duration, Error> {
-        let e = self.bench.experiment;
-        Ok(Duration::from_nanos(e.duration("updates.duration", &e.updates.duration)?))
+    pub fn changes_for(&self, measure: Measure) -> Result<Duration, Error> {
+        let (e, u) = (self.bench.experiment, &self.bench.experiment.updates);
+        let length = match measure {
+            Measure::Churn => e.duration("updates.every", &u.every)? * u.series.len() as Nanos,
+            _ => e.duration("updates.duration", &u.duration)?,
+        };
+        Ok(Duration::from_nanos(length))
     }
 
     /// A role on the first generator, ready to begin.
@@ -110,6 +118,33 @@ impl Stage<'_> {
     /// Those of the roles and of the capture.
     pub fn change(&self, fleet: &Fleet<'_>, rate: f64, alone: bool) -> Result<Changing, Error> {
         let e = self.bench.experiment;
+        let mut spec = None;
+        if rate > 0.0 {
+            // A load beside it may go on for longer than the updates alone would.
+            let given = self.changes_for(Measure::Lag)?.as_nanos() as Nanos;
+            let longest = if alone { given } else { 10 * given };
+            let count = (rate * longest as f64 / SECOND as f64).ceil() as u64 + 1;
+            let pace = Pace::Open(Arrivals::Fixed { rate: rate / f64::from(e.updates.batch) });
+            let every = e.duration("updates.marker", &e.updates.marker)?;
+            spec = Some(SendSpec {
+                marker: Some(MarkerSpec { name: None, every, first: 1 }),
+                duration: Some(longest),
+                // Lags count from the sending itself, and updates are few.
+                pacing_limit: PACING_LIMIT,
+                ..self.sending(fleet, count, pace)?
+            });
+        }
+        self.begin(fleet, spec.as_ref(), None)
+    }
+
+    /// Begins to send what there is to send, to watch and to capture.
+    pub fn begin(
+        &self,
+        fleet: &Fleet<'_>,
+        spec: Option<&SendSpec>,
+        mut versions: Option<Versions>,
+    ) -> Result<Changing, Error> {
+        let e = self.bench.experiment;
         let file = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &file)?;
         let named = |(name, address): (String, _)| Watched { name, address };
@@ -118,23 +153,13 @@ impl Stage<'_> {
         let mut watch = WatchSpec::new(servers, &self.zone.origin);
         watch.interval = e.duration("updates.interval", &e.updates.interval)?;
         let mut roles = vec![self.role("watch", &watch)?];
-        if rate > 0.0 {
-            // A load beside it may go on for longer than the updates alone would.
-            let given = self.changes_for()?.as_nanos() as Nanos;
-            let longest = if alone { given } else { 10 * given };
-            let count = (rate * longest as f64 / SECOND as f64).ceil() as u64 + 1;
-            let pace = Pace::Open(Arrivals::Fixed { rate: rate / f64::from(e.updates.batch) });
-            let every = e.duration("updates.marker", &e.updates.marker)?;
-            let spec = SendSpec {
-                marker: Some(MarkerSpec { name: None, every, first: 1 }),
-                duration: Some(longest),
-                // Lags count from the sending itself, and updates are few.
-                pacing_limit: PACING_LIMIT,
-                ..self.sending(fleet, count, pace)?
-            };
-            roles.push(self.role("update", &spec)?);
+        if let Some(spec) = spec {
+            roles.push(self.role("update", spec)?);
         }
         let at = measure::clock::wall() + START_DELAY;
+        if let Some(versions) = &mut versions {
+            versions.began = at;
+        }
         for role in &mut roles {
             role.start_at(at)?;
         }
@@ -142,7 +167,7 @@ impl Stage<'_> {
         let watcher = roles.pop().expect("it was just started");
         let patience = Duration::from_nanos(e.duration("updates.patience", &e.updates.patience)?);
         let keep = fleet.plan().keep_capture;
-        Ok(Changing { sender, watcher, capture, file, secondaries, keep, patience })
+        Ok(Changing { sender, watcher, capture, file, secondaries, keep, patience, versions })
     }
 
     /// ISC 6.3.2: so many updates as fast as they are acknowledged.
@@ -188,16 +213,16 @@ impl Changing {
     pub fn end(
         mut self,
         bench: &Bench<'_>,
+        absence: Option<&Absence>,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(Happening),
     ) -> Result<(), Error> {
-        let result: Option<SendResult> = self.sender.map(finish).transpose()?;
-        let last = result
-            .iter()
-            .flat_map(|r| &r.markers)
-            .filter(|m| m.acknowledged.is_some())
-            .map(|m| m.number)
-            .max();
+        let mut result: Option<SendResult> = self.sender.map(finish).transpose()?;
+        if let (Some(versions), Some(result)) = (&self.versions, &mut result) {
+            result.markers = versions.markers()?;
+        }
+        let markers = result.iter().flat_map(|r| &r.markers);
+        let last = markers.filter(|m| m.acknowledged.is_some()).map(|m| m.number).max();
         let until = Instant::now() + self.patience;
         while let (Some(last), true) = (last, Instant::now() < until) {
             bench.goes_on()?;
@@ -217,11 +242,20 @@ impl Changing {
         let found = trace::transfers::collect(std::slice::from_ref(&self.file), &[PORT], 1, &mut |_| {})?;
         let updates = result.as_ref().map_or(0, |r| r.accepted);
         if let Some(result) = &result {
-            sent(result, &mut record.outcome);
             let markers = taken(result);
-            lagged(&lags(&markers, |marker| marker.sent, &watched), &mut record.outcome);
+            sent(result, &mut record.outcome);
+            let mut all = lags(&markers, |marker| marker.sent, &watched);
+            if let Some(absence) = absence {
+                absence.tell(&markers, &watched, &found, &mut record.outcome);
+                // Its lags are those of its absence.
+                all.retain(|lags| lags.name != absence.name);
+            }
+            lagged(&all, &mut record.outcome);
             let steps = Steps::of(&markers, &watched, &self.secondaries, &found);
             record.outcome.metrics.extend(steps.metrics());
+            if let Some(versions) = &self.versions {
+                versions.tell(bench, &markers, &watched, &found, &mut record.outcome)?;
+            }
         }
         seen(&watched, &mut record.outcome);
         carried(&found, &captured, updates, &mut record.outcome);

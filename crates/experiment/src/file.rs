@@ -153,6 +153,8 @@ pub enum Measure {
     Update,
     /// From an update to the first answer of each secondary that shows it.
     Lag,
+    /// What versions of a real zone cost on their way to each secondary, and how soon they are there.
+    Churn,
     /// A secondary's first transfer of the whole zone (RZAIA 5.1).
     Transfer,
     /// Whether a primary's answers to updates follow a sync, by a trace; and its rate beside the disk's own syncs (ISC 6.3.2).
@@ -177,6 +179,7 @@ impl Measure {
             Self::Load => "load",
             Self::Update => "update",
             Self::Lag => "lag",
+            Self::Churn => "churn",
             Self::Transfer => "transfer",
             Self::Syncs => "syncs",
             Self::PowerCut => "power-cut",

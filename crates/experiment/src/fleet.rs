@@ -60,10 +60,15 @@ impl<'a> Fleet<'a> {
         Ok(Self { bench, plan, zone, dir, key, patience, primary })
     }
 
+    /// Who signs what changes in a signed zone.
+    pub fn signing(&self) -> Signing {
+        self.bench.experiment.signing_of(self.plan, &self.primary)
+    }
+
     /// How what changes is signed where that comes with the updates; none: the primary does, or the zone is not signed.
     pub fn signed_by_sender(&self) -> Option<generate::Signing> {
         let keys = self.zone.keys.clone()?;
-        let sent = self.bench.experiment.signing_of(self.plan, &self.primary) == Signing::Sent;
+        let sent = self.signing() == Signing::Sent;
         let now = (measure::clock::wall() / SECOND) as u32;
         sent.then(|| generate::Signing { keys, inception: now - 3600, validity: zones::VALIDITY })
     }
@@ -77,6 +82,17 @@ impl<'a> Fleet<'a> {
         let measured = self.plan.primary.as_ref().map(|_| self.bench.server);
         let hosts = measured.into_iter().chain(self.bench.peers.iter().filter(|h| h.name != "primary"));
         hosts.take(self.plan.secondaries as usize).map(|h| (h.name.clone(), address(h))).collect()
+    }
+
+    /// The labels of the secondaries' servers, in the same order; `measured` is that of the server measured.
+    pub fn labels(&self, measured: &str) -> Vec<String> {
+        let first = usize::from(self.plan.primary.is_some());
+        let others = &self.plan.others;
+        let label = |n: usize| match (n.checked_sub(first), others.is_empty()) {
+            (Some(n), false) => others[n % others.len()].clone(),
+            _ => measured.to_owned(),
+        };
+        (0..self.plan.secondaries as usize).map(label).collect()
     }
 
     /// Where the primary is.
@@ -143,12 +159,11 @@ impl<'a> Fleet<'a> {
     /// Those of a start.
     pub fn start_secondaries(&self, measured: &str) -> Result<Vec<Server<'a>>, Error> {
         let first = usize::from(self.plan.primary.is_some());
+        let labels = self.labels(measured);
         let mut servers = Vec::new();
-        for n in first..self.plan.secondaries as usize {
+        for (n, label) in labels.iter().enumerate().skip(first) {
             let host = &self.bench.peers.iter().filter(|h| h.name != "primary").nth(n - first);
             let host = host.expect("the rack has as many hosts");
-            let others = &self.plan.others;
-            let label = if others.is_empty() { measured } else { &others[(n - first) % others.len()] };
             servers.push(self.start(label, host, Some(n))?);
             self.bench.goes_on()?;
         }

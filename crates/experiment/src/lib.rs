@@ -6,10 +6,12 @@
 //! the next begins, so that a run cut off goes on where it was.
 
 mod anchor;
+mod away;
 mod batches;
 mod change;
 mod changing;
 mod check;
+mod churn;
 mod durability;
 mod file;
 mod fleet;

@@ -191,6 +191,7 @@ pub fn seconds(e: &Experiment) -> u64 {
                 Measure::Memory => of(&e.memory.settle),
                 Measure::Load => 4.0 + starts,
                 Measure::Lag => of(&e.updates.duration) + 2.0,
+                Measure::Churn => of(&e.updates.every) * e.updates.series.len() as f64 + 2.0,
                 // At some hundred a second.
                 Measure::Update => e.updates.count as f64 / 500.0,
                 Measure::Transfer => starts,
@@ -238,7 +239,7 @@ fn goal(e: &Experiment, measure: Measure) -> Option<(&'static str, f64)> {
         Measure::Memory => ("server_pss", precision.rate),
         Measure::Load => ("server_ready", precision.rate),
         Measure::Update => ("acknowledged_ups", precision.rate),
-        Measure::Lag => ("lag_p50", precision.latency),
+        Measure::Lag | Measure::Churn => ("lag_p50", precision.latency),
         Measure::Transfer => ("transfer_seconds", precision.rate),
         Measure::Batches => ("batches_seconds", precision.rate),
         Measure::Syncs => ("update_accepted_ups", precision.rate),

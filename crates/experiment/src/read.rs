@@ -33,7 +33,7 @@ macro_rules! catalogue {
 }
 
 /// The seeds' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 23] = catalogue![
+pub const CATALOGUE: [(&str, &str); 24] = catalogue![
     "demo",
     "rzaia-memory",
     "rzaia-load",
@@ -57,6 +57,7 @@ pub const CATALOGUE: [(&str, &str); 23] = catalogue![
     "rzaia-axfr",
     "rzaia-ixfr",
     "rzaia-paths",
+    "root-churn",
 ];
 
 /// The text of an experiment of the catalogue, or of a file, with the name to use in errors.
@@ -124,7 +125,7 @@ fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
 
 /// Sets a dotted key. A value is a list where the key is one or it has commas, else TOML, else a string.
 fn put(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
-    const LISTS: [&str; 11] = [
+    const LISTS: [&str; 12] = [
         "servers",
         "measure",
         "published",
@@ -132,6 +133,7 @@ fn put(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
         "zone.delegations",
         "latency.rates",
         "updates.rates",
+        "updates.series",
         "distribution.others",
         "cpus.server",
         "cpus.generator",

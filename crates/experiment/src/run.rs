@@ -310,6 +310,7 @@ fn preflight(
             traffic.changes.apply(&mut profile)?;
         }
     }
+    e.check_versions()?;
     if let Some(file) = &e.zone.file {
         // A whole pass: a zone that does not parse is refused here, with its line, and not by four servers.
         zone::probe(file)?;

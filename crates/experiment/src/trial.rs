@@ -167,6 +167,7 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
         params.push(("timers", d.timers.word().into()));
         params.extend(paths::params(d));
         params.extend(trial.updates.map(|rate| ("updates", rate.to_string())));
+        params.extend(d.away.clone().map(|away| ("away", away)));
     }
     if trial.measure.is_of_updates() {
         params.push(("syncs", e.syncs_of(&trial.server, trial.variant.as_deref()).word().into()));
@@ -202,6 +203,10 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
         Measure::Lag => {
             params.push(("duration", e.updates.duration.clone()));
             params.push(("mix", e.updates.mix.clone()));
+        }
+        Measure::Churn => {
+            params.push(("versions", e.updates.series.len().to_string()));
+            params.push(("every", e.updates.every.clone()));
         }
         Measure::Update => {
             params.push(("window", e.updates.window.to_string()));
@@ -300,9 +305,11 @@ fn measure(
         stage.validate(record)?;
     }
     let changing = match (&fleet, trial.updates) {
+        (Some(fleet), _) if trial.measure == Measure::Churn => Some(stage.send_versions(fleet)?),
         (Some(fleet), Some(rate)) => Some(stage.change(fleet, rate, trial.measure == Measure::Lag)?),
         _ => None,
     };
+    let mut absence = None;
     let measured = match trial.measure {
         Measure::Latency => stage.latency(trial.rate.unwrap_or(1.0), &mut server, record, tell),
         Measure::Throughput => stage.throughput(&mut server, record, tell),
@@ -312,7 +319,13 @@ fn measure(
             Some(fleet) => stage.updates_taken(fleet, &mut server, record, tell),
             None => unreachable!("it is made for this measure"),
         },
-        Measure::Lag => bench.pause(stage.changes_for()?),
+        Measure::Lag | Measure::Churn => {
+            let away = bench.experiment.away(trial.variant.as_deref())?;
+            stage.changes_for(trial.measure).and_then(|length| {
+                absence = stage.go_on(length, away, &mut others)?;
+                Ok(())
+            })
+        }
         Measure::Batches => match &fleet {
             Some(fleet) => {
                 let servers = (&mut server, &mut others);
@@ -326,9 +339,10 @@ fn measure(
     };
     // A server that died explains a role's odd end better than the role does.
     server.alive()?;
+    others.alive()?;
     measured?;
     if let Some(changing) = changing {
-        changing.end(bench, record, tell)?;
+        changing.end(bench, absence.as_ref(), record, tell)?;
     }
     record.outcome.metrics.extend(others.memory());
     others.stop()?;

@@ -31,6 +31,10 @@ pub struct Distribution {
     /// Largest journal in bytes; so large that nothing is cut off where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<u64>,
+    /// For so long the last secondary is stopped in the middle of the changes (`lag`, `churn`), and is then started again on
+    /// what it has written, which with `dump = true` may be the zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub away: Option<String>,
     /// Keep the capture of what passed between the servers; otherwise it is kept where a trial failed or is invalid.
     pub keep_capture: bool,
     /// What the router does between each secondary and the server that it has the zone from, both ways; nothing where absent.
@@ -110,6 +114,7 @@ impl Default for Distribution {
             journal: None,
             keep_capture: false,
             path: PathList::default(),
+            away: None,
         }
     }
 }
@@ -141,6 +146,8 @@ pub struct Updates {
     /// itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<PathBuf>,
+    /// How often a version of them is sent, where the measure is `churn`.
+    pub every: String,
 }
 
 impl Default for Updates {
@@ -156,6 +163,7 @@ impl Default for Updates {
             interval: "2ms".into(),
             patience: "30s".into(),
             series: Vec::new(),
+            every: "10s".into(),
         }
     }
 }
@@ -183,7 +191,7 @@ impl Experiment {
     /// Whether the server has a part in a distribution while this is measured.
     pub fn is_distributed(&self, measure: Measure, variant: Option<&str>) -> bool {
         match measure {
-            Measure::Update | Measure::Lag | Measure::Transfer | Measure::Batches => true,
+            Measure::Update | Measure::Lag | Measure::Churn | Measure::Transfer | Measure::Batches => true,
             Measure::Syncs | Measure::PowerCut | Measure::Kill => true,
             Measure::Memory | Measure::Load => false,
             Measure::Latency | Measure::Throughput | Measure::Peak => {
@@ -251,7 +259,8 @@ impl Experiment {
     /// Whether zones change in any of its trials.
     pub fn changes(&self) -> bool {
         let carried = self.distributions().iter().any(|d| d.secondaries > 0);
-        self.measure.iter().any(|m| m.is_of_updates() || carried && (m.has_markers() || *m == Measure::Kill))
+        let follow = |m: &Measure| m.has_markers() || matches!(m, Measure::Kill | Measure::Churn);
+        self.measure.iter().any(|m| m.is_of_updates() || carried && follow(m))
     }
 
     /// How many servers a trial of this measure has.
@@ -263,7 +272,8 @@ impl Experiment {
     pub(crate) fn check_changes(&self) -> Result<(), Error> {
         paths::check(self, &run::peer_names(self))?;
         let u = &self.updates;
-        let with_secondaries = [Measure::Lag, Measure::Transfer, Measure::Batches, Measure::Kill];
+        let with_secondaries =
+            [Measure::Lag, Measure::Churn, Measure::Transfer, Measure::Batches, Measure::Kill];
         for d in self.distributions() {
             if d.primary.is_some() && d.secondaries == 0 {
                 return Err(self.refuse(
@@ -293,8 +303,12 @@ impl Experiment {
         for d in self.distributions() {
             let under = d.secondaries > 0 && self.measure.iter().any(|m| m.has_markers());
             let taken = match &d.primary {
-                Some(label) if under || self.measure.contains(&Measure::Kill) => vec![label],
-                None if under || self.measure.iter().any(|m| m.is_of_updates()) => {
+                Some(label)
+                    if under || self.measure.iter().any(|m| matches!(m, Measure::Kill | Measure::Churn)) =>
+                {
+                    vec![label]
+                }
+                None if under || self.measure.iter().any(|m| m.is_of_updates() || *m == Measure::Churn) => {
                     self.servers.iter().collect()
                 }
                 _ => Vec::new(),
@@ -320,12 +334,13 @@ impl Experiment {
             ("updates.marker", &u.marker),
             ("updates.interval", &u.interval),
             ("updates.patience", &u.patience),
+            ("updates.every", &u.every),
         ] {
             if self.duration(key, text)? == 0 {
                 return Err(self.refuse(format!("{key}: must be longer than nothing")));
             }
         }
-        Ok(())
+        self.check_away()
     }
 }
 

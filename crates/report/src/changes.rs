@@ -12,6 +12,8 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     all.extend(lag(run));
     all.extend(steps(run));
     all.extend(carried(run));
+    all.extend(churn(run));
+    all.extend(away(run));
     all.extend(transfer(run));
     all.extend(transfer_time(run));
     all.extend(batches::grids(run));
@@ -163,6 +165,56 @@ fn carried(run: &Run) -> Option<Grid> {
 pub(crate) fn cut(cell: &Cell) -> Option<String> {
     let broken = cell.metric("transfers_broken").filter(|f| f.value > 0.0)?;
     Some(format!("{:.0} transfers cut half way", broken.value))
+}
+
+/// What versions of a real zone cost.
+fn churn(run: &Run) -> Option<Grid> {
+    let about = "Octets of TCP payload by which one secondary got one version, differences (IXFR) alone, the marker's two records with \
+                 them; below, the records that this carried and that the versions differ by, what an IXFR of these takes as 'dnsrack zone \
+                 diff' reckons it, and a transfer of the whole zone. Lags of every version at every secondary are in servers/*/versions.csv.";
+    grid(
+        run,
+        ("churn", "What a version of the zone costs".into(), about.into()),
+        |c| c.key.is("churn"),
+        nothing,
+        |c| {
+            let of = |name: &str| c.metric(name).map(|f| f.value);
+            let octets = |value: f64| format::value(value, "B");
+            let text = of("ixfr_bytes_per_version").map_or_else(|| "no IXFR".into(), octets);
+            let mut details = Vec::new();
+            if let (Some(carried), Some(differ)) = (of("ixfr_records_per_version"), of("version_records")) {
+                details.push(format!("{carried:.1} records carried, {differ:.1} differ"));
+            }
+            details.extend(of("version_ixfr_reckoned").map(|value| format!("reckoned {}", octets(value))));
+            details.extend(of("axfr_bytes").map(|value| format!("whole zone {}", octets(value))));
+            let (taken, all) = (of("versions_taken")?, of("versions")?);
+            details.push(format!("{taken:.0} of {all:.0} versions taken"));
+            Some(Shown { text, details, compare: None })
+        },
+    )
+}
+
+/// A secondary that was away.
+fn away(run: &Run) -> Option<Grid> {
+    let about = "The last secondary was stopped in the middle of the changes and started again on what it had written: from that start to \
+                 the first answer with all that it had missed; below, by what it caught up. Its lags are not among those of the others.";
+    grid(
+        run,
+        ("away", "A secondary that was away".into(), about.into()),
+        |c| c.metric("away_seconds").is_some(),
+        nothing,
+        |c| {
+            let of = |name: &str| c.metric(name).map_or(0.0, |f| f.value);
+            let text =
+                c.metric("away_caught_up").map_or_else(|| "never".into(), |f| format::seconds(f.value));
+            let by = format!("{:.0} IXFR, {:.0} AXFR", of("away_ixfr"), of("away_axfr"));
+            let details = vec![
+                format!("after {} away", format::seconds(of("away_seconds"))),
+                format!("{by}, {}", format::value(of("away_bytes"), "B")),
+            ];
+            Some(Shown { text, details, compare: None })
+        },
+    )
 }
 
 fn transfer(run: &Run) -> Option<Grid> {

@@ -1,7 +1,9 @@
 //! Experiments in which zones change: updates to a primary, secondaries that follow, transfers, with real servers in a rack.
 
+use crate::kill::{kill, processes, wait_until};
 use crate::measures::{done, metric};
-use crate::{has, write};
+use crate::{dnsrack, has, output, stderr, stdout, write};
+use std::process::Stdio;
 
 /// What all of them have.
 const COMMON: &str = r#"
@@ -114,4 +116,140 @@ fn a_first_transfer_is_counted() {
     let frames = (of("transfer_tcp_bytes") / 1448.0).ceil();
     assert!(of("transfer_bytes") >= of("transfer_tcp_bytes") + frames * 52.0, "{}", all[0]);
     assert!(of("transfer_records") > 300.0);
+}
+
+#[test]
+fn a_secondary_that_was_away_catches_up_by_differences_or_by_the_zone() {
+    if !has("knotd") {
+        return;
+    }
+    // At a hundred updates a second what it misses is more than the zone itself: BIND sends that then (max-ixfr-ratio).
+    for (primary, rate, whole) in [("knot", 5, false), ("bind", 100, true)] {
+        if !has(if primary == "bind" { "named" } else { "knotd" }) {
+            continue;
+        }
+        let common = COMMON
+            .replace("rates = [5]", &format!("rates = [{rate}]"))
+            .replace("duration = \"3s\"\nmarker", "duration = \"8s\"\nmarker");
+        let head = format!(
+            "name = \"away\"\nmeasure = [\"lag\"]\nservers = [\"knot\"]\ndistribution = {{ primary = \"{primary}\", secondaries = 2, \
+             timers = \"tuned\", dump = true, away = \"4s\" }}\n"
+        );
+        let all = run_of(&format!("{head}{common}"));
+        assert_eq!((all.len(), &all[0]["params"]["away"]), (1, &"4s".into()), "{all:?}");
+        let of = |name: &str| metric(&all[0], name);
+        assert!(of("away_seconds") >= Some(4.0) && of("away_markers_missed") >= Some(4.0), "{}", all[0]);
+        assert!(of("away_caught_up") > Some(0.0) && of("away_bytes") > Some(0.0), "{}", all[0]);
+        assert_eq!(of("away_axfr") > Some(0.0), whole, "{}", all[0]);
+        assert!(whole || of("away_ixfr") > Some(0.0), "{}", all[0]);
+        // The one that stayed lost nothing.
+        assert_eq!(of("markers_lost"), Some(0.0), "{}", all[0]);
+    }
+}
+
+#[test]
+fn a_primary_that_dies_under_updates_costs_its_trial_alone() {
+    if !(has("named") && has("knotd")) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let head = "name = \"dies\"\nmeasure = [\"lag\"]\nservers = [\"knot\"]\nrepeats = 2\ndistribution = { primary = \"bind\", \
+                secondaries = 1, timers = \"tuned\" }\n";
+    let file = write(&folder, "dies.toml", &format!("{head}{COMMON}"));
+    let dir = folder.path().join("run");
+    let run = dnsrack(&["experiment", "run", &file, "-o", dir.to_str().expect("a path"), "--events"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let find = |part: &str| processes(folder.path()).into_iter().find(|(_, line)| line.contains(part));
+    wait_until("updates under way", || find(" role update").is_some());
+    let (primary, _) = find("/servers/1/primary/named.conf").expect("the primary");
+    kill(primary);
+    let ran = run.wait_with_output().expect("it ends");
+    assert_eq!(ran.status.code(), Some(3), "{}", stdout(&ran));
+    let told = stdout(&ran);
+    let events =
+        told.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON lines"));
+    let done: Vec<_> = events.filter(|e| e["event"] == "done").collect();
+    assert_eq!(done.len(), 2, "{told}");
+    let why = done[0]["error"].as_str().expect("an error");
+    assert!(why.contains("server 'bind'") && why.contains("SIGKILL"), "{why}");
+    assert!(done[1]["error"].is_null() && metric(&done[1], "markers_seen") > Some(0.0), "{}", done[1]);
+    wait_until("the end of all processes", || processes(folder.path()).is_empty());
+}
+
+/// Versions of a zone: delegations come, go and change, and every one is signed with what nobody could verify.
+fn versions(folder: &tempfile::TempDir, count: u32) -> Vec<String> {
+    let version = |n: u32| {
+        let serial = 2_026_080_900 + n;
+        let mut text = format!(
+            "zz. 60 IN SOA a.zz. b.zz. {serial} 1800 900 604800 60\nzz. 60 IN NS a.zz.\na.zz. 60 IN A 192.0.2.1\n\
+             zz. 60 IN ZONEMD {serial} 1 1 {}\n",
+            format!("{n:02x}").repeat(48)
+        );
+        for d in n..n + 200 {
+            text += &format!(
+                "d{d:03}.zz. 60 IN NS ns.d{d:03}.zz.\nns.d{d:03}.zz. 60 IN A 10.0.{n}.{}\n\
+                 d{d:03}.zz. 60 IN NSEC d{:03}.zz. NS NSEC\n",
+                d % 250,
+                d + 1
+            );
+        }
+        write(folder, &format!("zz-{serial}.zone"), &text)
+    };
+    (0..count).map(version).collect()
+}
+
+#[test]
+fn versions_of_a_zone_reach_the_secondaries_as_they_are() {
+    if !(has("knotd") && has("nsd") && has("named")) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = versions(&folder, 4);
+    let dir = folder.path().join("run");
+    let sets = [format!("zone.file={}", files[0]), format!("updates.series={}", files[1..].join(","))];
+    let mut args = vec!["experiment", "run", "root-churn", "-o", dir.to_str().expect("a path"), "--events"];
+    for set in ["size=quick", "settle=0s", "attempts=1"].into_iter().chain(sets.iter().map(String::as_str)) {
+        args.extend(["--set", set]);
+    }
+    let ran = output(&args);
+    assert!(matches!(ran.status.code(), Some(0 | 3)), "{}\n{}", stderr(&ran), stdout(&ran));
+    let events = stdout(&ran);
+    let mut events =
+        events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let event = events.find(|e| e["event"] == "done").expect("a trial");
+    assert!(event["error"].is_null(), "{event}");
+    let of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
+    assert_eq!((of("versions"), of("versions_taken")), (3.0, 3.0), "{event}");
+    // Of each version all 199 addresses are others', one delegation of three records went and one came.
+    let records = of("version_records");
+    assert!(records > 400.0, "{event}");
+    // The marker is one record more at first, and two then.
+    let carried = of("ixfr_records_per_version");
+    assert!(carried > records && carried <= records + 2.0, "{event}");
+    assert_eq!(of("ixfr_secondaries"), 3.0, "{event}");
+    assert!(of("ixfr_bytes_per_version") > 0.9 * of("version_ixfr_reckoned"), "{event}");
+    assert_eq!((of("markers_seen"), of("markers_lost")), (9.0, 0.0), "{event}");
+    assert!(of("axfr_bytes") > 0.0 && of("lag_of_nsd_p50") > 0.0);
+    let table = std::fs::read_to_string(dir.join("servers/1/versions.csv")).expect("the lags");
+    assert_eq!(table.lines().count(), 1 + 3 * 3, "{table}");
+    assert!(table.contains("2026080903,"), "{table}");
+    let report = stdout(&output(&["report", dir.to_str().expect("a path")]));
+    assert!(
+        report.contains("What a version of the zone costs") && report.contains("3 of 3 versions taken"),
+        "{report}"
+    );
+}
+
+#[test]
+fn who_has_no_versions_is_told_which_keys_to_give() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().join("run");
+    let ran = output(&["experiment", "run", "root-churn", "-o", dir.to_str().expect("a path")]);
+    assert!(!ran.status.success());
+    let said = stderr(&ran);
+    assert!(said.contains("zone.file=FIRST") && said.contains("updates.series=SECOND"), "{said}");
+    assert!(!dir.exists(), "nothing is begun");
 }

@@ -25,6 +25,7 @@ mod sign;
 mod traces;
 mod traffic;
 mod transfer;
+mod updates;
 mod zones;
 
 use std::path::Path;

@@ -1,0 +1,167 @@
+//! A secondary that is away for a while: how soon it has caught up, and by what.
+
+use crate::fleet::Others;
+use crate::stage::Stage;
+use crate::{Error, Experiment, Measure};
+use measure::clock::{SECOND, wall};
+use measure::{Metric, Nanos, Outcome, Reason};
+use std::net::SocketAddr;
+use std::time::Duration;
+use trace::transfers::Transfers;
+use update::{Marker, WatchResult};
+use wire::transfer::Kind;
+
+/// When a secondary was away. Times are those of the wall clock.
+pub struct Absence {
+    /// As its host is called.
+    pub name: String,
+    /// As its server is.
+    label: String,
+    address: SocketAddr,
+    from: Nanos,
+    until: Nanos,
+}
+
+impl Experiment {
+    /// For how long a secondary is to be away.
+    pub(crate) fn away(&self, variant: Option<&str>) -> Result<Option<Duration>, Error> {
+        let away = self.distribution_of(variant).away.as_ref();
+        away.map(|text| Ok(Duration::from_nanos(self.duration("distribution.away", text)?))).transpose()
+    }
+
+    /// Whether one can be away for so long.
+    pub(crate) fn check_away(&self) -> Result<(), Error> {
+        for d in self.distributions() {
+            let Some(text) = &d.away else { continue };
+            if d.secondaries < 1 + u32::from(d.primary.is_some()) {
+                return Err(self.refuse(
+                    "distribution.away: the last secondary is away, and that is not the server measured: give one more",
+                ));
+            }
+            if d.chained > 0 {
+                return Err(self.refuse(
+                    "distribution.away: the last secondary is away, and what a chained one has from another is not captured: leave \
+                     distribution.chained out",
+                ));
+            }
+            let Some(&measure) = self.measure.iter().find(|m| matches!(m, Measure::Lag | Measure::Churn))
+            else {
+                return Err(self.refuse("distribution.away: it is of 'lag' and 'churn' alone"));
+            };
+            let length = match measure {
+                Measure::Churn if self.updates.series.is_empty() => continue,
+                Measure::Churn => {
+                    self.duration("updates.every", &self.updates.every)? * self.updates.series.len() as Nanos
+                }
+                _ => self.duration("updates.duration", &self.updates.duration)?,
+            };
+            let away = self.duration("distribution.away", text)?;
+            if away == 0 || away >= length {
+                return Err(self.refuse(format!(
+                    "distribution.away: {text} must be longer than nothing and shorter than the changes go on ({} s)",
+                    length / SECOND
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stage<'_> {
+    /// Waits while changes go on; in the middle of them the last secondary is away for as long as is asked.
+    pub fn go_on(
+        &self,
+        length: Duration,
+        away: Option<Duration>,
+        others: &mut Others<'_>,
+    ) -> Result<Option<Absence>, Error> {
+        let bench = self.bench;
+        let (Some(away), Some(server)) = (away, others.secondaries.last_mut()) else {
+            return bench.pause(length).map(|()| None);
+        };
+        let before = length.saturating_sub(away) / 2;
+        bench.pause(before)?;
+        server.end()?;
+        let from = wall();
+        bench.pause(away)?;
+        server.start_again()?;
+        let until = wall();
+        let address = server.targets()[0];
+        let host = bench.peers.iter().find(|h| h.v4 == address.ip());
+        let name = host.map_or_else(String::new, |h| h.name.clone());
+        let absence = Absence { name, label: server.label().to_owned(), address, from, until };
+        bench.pause(length.saturating_sub(before + away))?;
+        server.alive()?;
+        Ok(Some(absence))
+    }
+}
+
+impl Absence {
+    /// What it was, and how it came back.
+    pub fn tell(&self, markers: &[Marker], watched: &WatchResult, found: &Transfers, outcome: &mut Outcome) {
+        let mut add =
+            |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+        let seconds = |ns: Nanos| ns as f64 / SECOND as f64;
+        let sent_by = |at: Nanos| markers.iter().filter(move |m| m.sent.is_some_and(|sent| sent <= at));
+        let newest = sent_by(self.until).map(|m| m.number).max().unwrap_or(0);
+        let missed = sent_by(self.until).filter(|m| m.sent >= Some(self.from)).count();
+        add("away_seconds", "s", seconds(self.until.saturating_sub(self.from)));
+        add("away_markers_missed", "1", missed as f64);
+        let number = watched.servers.iter().position(|s| s.name == self.name);
+        let back = watched
+            .sightings
+            .iter()
+            .find(|s| Some(usize::from(s.server)) == number && s.seen_at > self.until && s.last >= newest);
+        let after = |t: &&trace::transfers::ZoneTransfer| {
+            t.client.ip() == self.address.ip()
+                && t.start_ns >= self.until
+                && back.is_none_or(|back| t.start_ns <= back.seen_at)
+        };
+        let of = |kinds: &[Kind]| {
+            found
+                .transfers
+                .iter()
+                .filter(after)
+                .filter(|t| t.kind.is_some_and(|k| kinds.contains(&k)))
+                .count()
+        };
+        add("away_ixfr", "1", of(&[Kind::Ixfr]) as f64);
+        add("away_axfr", "1", of(&[Kind::Axfr, Kind::AxfrForIxfr]) as f64);
+        let bytes: u64 = found.transfers.iter().filter(after).map(|t| t.tcp_bytes).sum();
+        add("away_bytes", "B", bytes as f64);
+        match back {
+            Some(back) => {
+                add("away_caught_up", "s", seconds(back.seen_at.saturating_sub(self.until)));
+            }
+            None => outcome.validity.warn(Reason::new(
+                "not_caught_up",
+                format!(
+                    "{} ({}) was away for {:.1} s and did not show until the end what it had missed: its log is in the folder {}",
+                    self.name,
+                    self.label,
+                    seconds(self.until.saturating_sub(self.from)),
+                    self.name
+                ),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    fn told(sets: &[&str]) -> String {
+        let (path, text) = crate::named("isc-distribution").unwrap();
+        let text = text.split("[[variant]]").next().unwrap().to_owned();
+        let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
+        crate::load(&path, &text, &sets).err().map_or_else(String::new, |e| e.to_string())
+    }
+
+    #[test]
+    fn only_what_can_be_away_is() {
+        assert_eq!(told(&["distribution.away=10s"]), "");
+        assert!(told(&["distribution.away=60s"]).contains("shorter than the changes go on (60 s)"));
+        assert!(told(&["distribution.away=1s", "distribution.secondaries=1"]).contains("give one more"));
+        assert!(told(&["distribution.away=1s", "measure=latency"]).contains("'lag' and 'churn'"));
+    }
+}

@@ -1,0 +1,349 @@
+//! The versions of a real zone as updates: what each costs on its way to the secondaries, and how soon it is there.
+//!
+//! Each version is one message, its SOA in it; what is served after it has the version's own serial. A marker goes with it, two
+//! records more, by which it is seen at each secondary.
+
+use crate::changing::Changing;
+use crate::fleet::Fleet;
+use crate::stage::Stage;
+use crate::trial::{Bench, PORT};
+use crate::updating::Signing;
+use crate::{Error, Experiment, Measure};
+use measure::clock::SECOND;
+use measure::{Arrivals, Histogram, Metric, Nanos, Outcome, Pace, Reason};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use trace::transfers::Transfers;
+use update::generate::{SeriesSpec, Step, series};
+use update::send::SendSpec;
+use update::{Marker, TransferSpec, Transport, WatchResult, lags};
+use wire::transfer::Kind;
+
+/// How long an AXFR may take.
+const TRANSFER: Nanos = 60 * SECOND;
+
+/// Versions on their way.
+pub struct Versions {
+    /// When the first was due: wall clock.
+    pub began: Nanos,
+    /// The zone files, the one that is served first among them.
+    files: Vec<PathBuf>,
+    dnssec: bool,
+    steps: Vec<Step>,
+    /// What became of each message.
+    fates: PathBuf,
+    /// The secondaries' hosts and servers.
+    secondaries: Vec<(String, String, SocketAddr)>,
+    primary: SocketAddr,
+    key: update::Key,
+    origin: String,
+    /// Where the lags of all versions go.
+    table: PathBuf,
+}
+
+impl Experiment {
+    /// Whether what it takes to send versions is there.
+    ///
+    /// # Errors
+    /// [`Error::Plan`], [`Error::Zone`].
+    pub(crate) fn check_versions(&self) -> Result<(), Error> {
+        if !self.measure.contains(&Measure::Churn) {
+            return Ok(());
+        }
+        let (Some(first), [_, ..]) = (&self.zone.file, &self.updates.series[..]) else {
+            return Err(self.refuse(
+                "it sends the versions of a real zone and brings none: give the first as --set zone.file=FIRST and those that came \
+                 after it, in order, as --set updates.series=SECOND,THIRD,… (zone files, not compressed)",
+            ));
+        };
+        let probe = zone::probe(first)?;
+        for d in self.distributions() {
+            for label in d.primary.iter().chain(self.servers.iter().filter(|_| d.primary.is_none())) {
+                let kind = self.kind(label)?;
+                match self.signing_of(d, label) {
+                    Signing::Sent if !server::driver(kind).can().takes_signatures => {
+                        return Err(self.refuse(format!(
+                            "'{label}': {kind} takes no signatures with updates: choose another distribution.primary (knot), or have the \
+                             zone signed anew by its primary with --set distribution.signing=online --set zone.sign_file=true"
+                        )));
+                    }
+                    Signing::Online if probe.signed && !self.zone.sign_file => {
+                        return Err(self.refuse(format!(
+                            "{}: it is signed, and its primary has no keys to sign what changes: have it signed anew with --set \
+                             zone.sign_file=true (with --set zone.sign=ALGORITHM), or send the versions' own signatures with --set \
+                             distribution.signing=sent",
+                            first.display()
+                        )));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for file in &self.updates.series {
+            let next = zone::probe(file)?;
+            if next.origin != probe.origin {
+                return Err(self.refuse(format!(
+                    "updates.series: {} is the zone {}, {} is {}",
+                    file.display(),
+                    next.origin,
+                    first.display(),
+                    probe.origin
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stage<'_> {
+    /// Begins to send the experiment's versions, one every so often, to watch and to capture.
+    pub fn send_versions(&self, fleet: &Fleet<'_>) -> Result<Changing, Error> {
+        let e = self.bench.experiment;
+        let given = &e.updates;
+        let file = self.dir.join("updates.txt");
+        let mut out = BufWriter::new(File::create(&file).map_err(Error::io(&file))?);
+        let dnssec = fleet.signing() == Signing::Sent;
+        let spec = SeriesSpec {
+            whole: true,
+            dnssec,
+            marker: true,
+            ..SeriesSpec::new(&self.zone.file, given.series.clone())
+        };
+        let made = series(&spec, &mut out, &mut |_| {})?;
+        out.flush().map_err(Error::io(&file))?;
+        let every = e.duration("updates.every", &given.every)?;
+        let primary = SocketAddr::from((fleet.primary().v4, PORT));
+        let fates = self.dir.join("messages.csv");
+        let spec = SendSpec {
+            key: Some(fleet.key.clone()),
+            // Any version fits, and none is cut into fragments.
+            transport: Transport::Tcp,
+            deadline: (10 * SECOND).min(every.max(4 * SECOND)),
+            pacing_limit: update::watch::KNOWN_TO,
+            latencies: Some(fates.clone()),
+            ..SendSpec::new(primary, file, pace(&made.steps, every))
+        };
+        let labels = fleet.labels(&self.spec.label);
+        let named = |((name, at), label): ((String, SocketAddr), String)| (name, label, at);
+        let versions = Versions {
+            began: 0,
+            files: std::iter::once(self.zone.file.clone()).chain(given.series.clone()).collect(),
+            dnssec,
+            steps: made.steps,
+            fates,
+            secondaries: fleet.secondaries().into_iter().zip(labels).map(named).collect(),
+            primary,
+            key: fleet.key.clone(),
+            origin: self.zone.origin.clone(),
+            table: self.dir.join("versions.csv"),
+        };
+        self.begin(fleet, Some(&spec), Some(versions))
+    }
+}
+
+/// A version each `every`; the messages of one that takes several are evenly spread over its time.
+fn pace(steps: &[Step], every: Nanos) -> Pace {
+    let rate = |n: u64| n as f64 * SECOND as f64 / every as f64;
+    Pace::Open(match steps.iter().all(|step| step.transactions == 1) {
+        true => Arrivals::Fixed { rate: rate(1) },
+        false => Arrivals::Steps { rates: steps.iter().map(|s| rate(s.transactions)).collect(), each: every },
+    })
+}
+
+impl Versions {
+    /// A marker for each version, as its last message was sent and answered.
+    pub fn markers(&self) -> Result<Vec<Marker>, Error> {
+        let text = std::fs::read_to_string(&self.fates).map_err(Error::io(&self.fates))?;
+        let mut fates = BTreeMap::new();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let of = |n: usize| fields.get(n).copied().unwrap_or_default();
+            let at = |us: Option<f64>| us.map(|us| self.began.saturating_add_signed((us * 1e3) as i64));
+            let us = |n: usize| of(n).parse::<f64>().ok();
+            let Ok(number) = of(0).parse::<u64>() else { continue };
+            let answered = us(3).zip(us(5)).map(|(sent, took)| sent + took);
+            let rcode = Some(of(6).to_owned()).filter(|code| !code.is_empty());
+            let marker = Marker {
+                number: 0,
+                intended: at(us(2)).unwrap_or(0),
+                sent: at(us(3)),
+                acknowledged: at(answered),
+                rcode,
+            };
+            fates.insert(number, marker);
+        }
+        let mut messages = 0;
+        let last = |step: &Step| {
+            messages += step.transactions;
+            messages - 1
+        };
+        let markers = (1..).zip(self.steps.iter().map(last));
+        Ok(markers
+            .map(|(number, message)| Marker { number, ..fates.remove(&message).unwrap_or_default() })
+            .collect())
+    }
+
+    /// What it took to carry the versions beside what they differ by, and how soon each was where. `markers` are those that were taken.
+    pub fn tell(
+        &self,
+        bench: &Bench<'_>,
+        markers: &[Marker],
+        watched: &WatchResult,
+        found: &Transfers,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        let (versions, taken) = (self.steps.len() as f64, markers.len() as f64);
+        let mut add =
+            |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+        let records: u64 = self.steps.iter().map(|s| s.deleted + s.added).sum();
+        add("versions", "1", versions);
+        add("versions_taken", "1", taken);
+        add("version_records", "1", records as f64 / versions);
+        let reckoned = self.reckoned()?;
+        add("version_ixfr_reckoned", "B", reckoned as f64 / versions);
+        let ixfr = || found.transfers.iter().filter(|t| t.kind == Some(Kind::Ixfr) && t.complete);
+        let followed = self.secondaries.iter().filter(|(_, _, at)| ixfr().any(|t| t.client.ip() == at.ip()));
+        let followed = followed.count() as f64;
+        if followed > 0.0 && taken > 0.0 {
+            let each = |sum: u64| sum as f64 / followed / taken;
+            add("ixfr_bytes_per_version", "B", each(ixfr().map(|t| t.tcp_bytes).sum()));
+            add("ixfr_records_per_version", "1", each(ixfr().map(|t| t.deletions + t.additions).sum()));
+        }
+        add("ixfr_secondaries", "1", followed);
+        if let Some(axfr) = self.axfr(bench)? {
+            add("axfr_bytes", "B", axfr as f64);
+            add("version_to_axfr", "%", 100.0 * reckoned as f64 / versions / axfr as f64);
+        }
+        for (label, lag) in self.by_server(markers, watched) {
+            let name = label.replace('-', "_");
+            add(&format!("lag_of_{name}_p50"), "us", lag.quantile(0.5) as f64 / 1e3);
+            add(&format!("lag_of_{name}_max"), "us", lag.max() as f64 / 1e3);
+        }
+        self.write(markers, watched)?;
+        if taken < versions {
+            let text = format!(
+                "{} of {} versions were not taken by the primary: see update_rcode_… and its log; a server may refuse records of DNSSEC in \
+                 updates",
+                versions - taken,
+                versions
+            );
+            outcome.validity.warn(Reason::new("versions_refused", text));
+        }
+        Ok(())
+    }
+
+    /// Octets of IXFRs that carry all steps, as they would be made in a perfect world.
+    fn reckoned(&self) -> Result<u64, Error> {
+        let mut sum = 0;
+        for pair in self.files.windows(2) {
+            let diff = zone::diff(&pair[0], &pair[1], &mut |_| {})?;
+            let ixfr = if self.dnssec { diff.ixfr } else { diff.ixfr_without_dnssec };
+            sum += ixfr.message_octets;
+        }
+        Ok(sum)
+    }
+
+    /// TCP payload of a whole transfer of what the primary has now; none where it gives none.
+    fn axfr(&self, bench: &Bench<'_>) -> Result<Option<u64>, Error> {
+        let spec = TransferSpec {
+            key: Some(self.key.clone()),
+            timeout: TRANSFER,
+            allow_external: true,
+            ..TransferSpec::new(self.primary, &self.origin)
+        };
+        let result =
+            bench.generators[0].run_in(|| update::transfer(&spec, None, bench.stop, &mut |_| {}))??;
+        Ok(result.complete.then_some(result.tcp_bytes))
+    }
+
+    /// Lags by kind of server.
+    fn by_server(&self, markers: &[Marker], watched: &WatchResult) -> BTreeMap<&str, Histogram> {
+        let mut all: BTreeMap<&str, Histogram> = BTreeMap::new();
+        for lags in lags(markers, |m| m.sent, watched).iter().filter(|l| l.seen > 0) {
+            if let Some((_, label, _)) = self.secondaries.iter().find(|(name, ..)| *name == lags.name) {
+                all.entry(label).or_default().merge(&lags.lag);
+            }
+        }
+        all
+    }
+
+    /// A line for each version at each secondary.
+    fn write(&self, markers: &[Marker], watched: &WatchResult) -> Result<(), Error> {
+        let mut text = "serial,deleted,added,messages,secondary,server,lag_us,known_to_us\n".to_owned();
+        for marker in markers {
+            let step = &self.steps[marker.number as usize - 1];
+            let seen = lags(std::slice::from_ref(marker), |m| m.sent, watched);
+            for (lags, (name, label, _)) in seen.iter().zip(&self.secondaries) {
+                let us =
+                    |ns: Nanos| if lags.seen > 0 { format!("{:.1}", ns as f64 / 1e3) } else { String::new() };
+                let Step { to, deleted, added, transactions, .. } = step;
+                text += &format!(
+                    "{to},{deleted},{added},{transactions},{name},{label},{},{}\n",
+                    us(lags.greatest),
+                    us(lags.error_max)
+                );
+            }
+        }
+        std::fs::write(&self.table, text).map_err(Error::io(&self.table))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(transactions: u64) -> Step {
+        Step { transactions, ..Step::default() }
+    }
+
+    #[test]
+    fn a_version_has_its_time_whatever_its_messages() {
+        assert_eq!(pace(&[step(1), step(1)], 2 * SECOND), Pace::Open(Arrivals::Fixed { rate: 0.5 }));
+        let uneven = Arrivals::Steps { rates: vec![0.5, 2.0], each: 2 * SECOND };
+        assert_eq!(pace(&[step(1), step(4)], 2 * SECOND), Pace::Open(uneven));
+    }
+
+    #[test]
+    fn who_brings_no_versions_is_told_what_to_give() {
+        let (path, text) = crate::named("root-churn").unwrap();
+        let with = |sets: &[&str]| {
+            let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
+            crate::load(&path, &text, &sets)
+                .unwrap()
+                .check_versions()
+                .err()
+                .map_or_else(String::new, |e| e.to_string())
+        };
+        let nothing = with(&[]);
+        assert!(
+            nothing.contains("zone.file=FIRST") && nothing.contains("updates.series=SECOND"),
+            "{nothing}"
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let zone = |name: &str, owner: &str, rest: &str| {
+            let file = dir.path().join(name);
+            let text = format!("{owner} 60 SOA a. b. 1 1 1 1 1\n{owner} 60 NS a.\n{rest}");
+            std::fs::write(&file, text).unwrap();
+            file.display().to_string()
+        };
+        let signed = zone(
+            "signed",
+            "t.",
+            "t. 60 DNSKEY 257 3 13 AAAA\nt. 60 RRSIG SOA 13 1 60 20300101000000 20200101000000 1 t. AAAA\n",
+        );
+        let (one, other) = (zone("one", "t.", ""), zone("other", "u.", ""));
+        let of = |first: &str, second: &str, more: &str| {
+            with(&[&format!("zone.file={first}"), &format!("updates.series={second}"), more])
+        };
+        assert_eq!(of(&one, &one, "distribution.signing=sent"), "");
+        assert!(of(&one, &other, "distribution.signing=sent").contains("is the zone u."));
+        assert_eq!(of(&signed, &one, "distribution.signing=sent"), "");
+        assert!(of(&signed, &one, "distribution.signing=online").contains("zone.sign_file=true"));
+        assert!(of(&one, &one, "distribution.primary=bind").contains("bind takes no signatures"));
+        let none = of(&one, "/no/such/file", "distribution.signing=sent");
+        assert!(none.contains("/no/such/file"), "{none}");
+    }
+}
