@@ -137,8 +137,8 @@ fn cuts(run: &Run) -> Option<Grid> {
 
 fn kills(run: &Run) -> Option<Grid> {
     let about = "Times that a secondary served an older serial than it had served before, over restarts after SIGKILL; below, the same \
-                 while it ran, and states of the zone in which half of an update was: two names that every update changes alike had \
-                 different values, in queries and in transfers.";
+                 while it ran; zones transferred in which half of an update was: two names that every update changes alike had \
+                 different values; and the same seen by single queries, where it may also be two versions served at once.";
     grid(
         run,
         ("kills", "Serials that went back after SIGKILL".into(), about.into()),
@@ -154,11 +154,14 @@ fn kills(run: &Run) -> Option<Grid> {
                 details.push(format!("{} times while it ran", whole(of("serial_back_running"))));
             }
             details.push(format!(
-                "half-applied: {} of {} by query, {} of {} transfers",
-                whole(of("half_by_query")),
-                whole(of("pairs_asked")),
+                "half-applied in {} of {} transfers",
                 whole(of("half_by_transfer")),
                 whole(of("zones_transferred"))
+            ));
+            details.push(format!(
+                "versions mixed in {} of {} looks by query",
+                whole(of("mixed_by_query")),
+                whole(of("pairs_asked"))
             ));
             if of("kills_back") < of("kills") {
                 let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));

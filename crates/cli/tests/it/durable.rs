@@ -129,7 +129,7 @@ fn killed_secondaries_serve_whole_zones() {
         let of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
         assert_eq!((of("kills"), of("kills_back"), of("caught_up")), (4.0, 4.0, 1.0), "{event}");
         assert!(of("pairs_asked") > 0.0 && of("zones_transferred") > 0.0, "{event}");
-        assert_eq!((of("half_by_query"), of("half_by_transfer")), (0.0, 0.0), "{event}");
+        assert_eq!((of("mixed_by_query"), of("half_by_transfer")), (0.0, 0.0), "{event}");
         assert_eq!((of("serial_back_running"), of("serial_back_restarted")), (0.0, 0.0), "{event}");
         assert!(of("ixfr_transfers") > 0.0, "{event}");
     }

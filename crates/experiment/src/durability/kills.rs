@@ -179,7 +179,7 @@ fn judge(
     add("serial_back_most", "1", farthest(&asked.back_running).max(farthest(&asked.back_restarted)));
     add("serials_seen", "1", asked.serials as f64);
     add("pairs_asked", "1", asked.judged as f64);
-    add("half_by_query", "1", asked.half as f64);
+    add("mixed_by_query", "1", asked.half as f64);
     add("zones_transferred", "1", transferred.judged as f64);
     add("zones_broken_off", "1", transferred.broken as f64);
     add("half_by_transfer", "1", transferred.half as f64);
@@ -188,7 +188,7 @@ fn judge(
     }
     let words = [
         ("not_back", lives.why.first().cloned()),
-        ("first_half_by_query", asked.first_half.clone()),
+        ("first_mixed_by_query", asked.first_half.clone()),
         ("first_half_by_transfer", transferred.first_half.clone()),
     ];
     record.params.extend(words.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));

@@ -49,7 +49,8 @@ pub type Back = (u32, u32);
 pub struct Asked {
     /// Times that both names were seen in one state.
     pub judged: u64,
-    /// Of them, those in which they differed, or a name had two counters.
+    /// Of them, those in which they differed, or a name had two counters: half a change was served, or two versions at once by
+    /// different processes.
     pub half: u64,
     /// The first of these: what the two names had.
     pub first_half: Option<String>,

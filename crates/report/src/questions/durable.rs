@@ -104,16 +104,24 @@ fn killed(run: &Run) -> Option<Question> {
                 whole(running)
             ),
         };
-        let half = match of("half_by_query") + of("half_by_transfer") {
-            0.0 => "no half-applied change was seen",
-            _ => "half-applied changes were seen",
+        let half = match of("half_by_transfer") {
+            0.0 => "no half-applied change was",
+            _ => "half-applied changes were",
+        };
+        let mixed = match of("mixed_by_query") {
+            0.0 => "no two versions were mixed".to_owned(),
+            // Of single queries a server with two versions at once looks like one with half a change.
+            count => format!(
+                "{} times versions were mixed (half a change, or two versions served at once)",
+                whole(count)
+            ),
         };
         Some(format!(
-            "{} killed {} times: {back}; {half} in {} looks by query and {} transfers",
+            "{} killed {} times: {back}; {half} in {} transfers, {mixed} in {} looks by query",
             who(cell),
             whole(sum(cell, "kills")?),
-            whole(of("pairs_asked")),
-            whole(of("zones_transferred"))
+            whole(of("zones_transferred")),
+            whole(of("pairs_asked"))
         ))
     };
     let all: Vec<String> = valid(run, "kill").filter_map(one).map(|text| format!("{text}.")).collect();
