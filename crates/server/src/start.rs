@@ -98,6 +98,10 @@ pub fn start<'a>(
         control: SocketAddr::from(([127, 0, 0, 1], 0)),
         secret: String::new(),
     };
+    if let Some(keys) = place.spec.distribution.as_mut().and_then(|part| part.keys.as_mut()) {
+        // Relative to us, not to the server's folder.
+        *keys = fs::canonicalize(&*keys).map_err(|e| Error::file(&spec.label, "find the folder of keys", keys, e))?;
+    }
     let cmd = if spec.kind == Kind::External {
         None
     } else {

@@ -104,7 +104,11 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
     let key = TsigKey { name: "rack".into(), secret: "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=".into() };
     let made = signed(lab);
     let tuned = Distribution { timers: Timers::Tuned, ..Distribution::new(key.clone()) };
-    let keys = online.then(|| made.keys.clone());
+    // By a path that is relative to us, as a run's may be.
+    let keys = online.then(|| {
+        let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "../").collect::<String>();
+        PathBuf::from(up).join(made.keys.strip_prefix("/").unwrap())
+    });
     let mut primary =
         spec(lab, kind, "primary", &made.zone, Distribution { updates: true, keys, ..tuned.clone() });
     if kind == Kind::Powerdns {
