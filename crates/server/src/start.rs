@@ -100,7 +100,8 @@ pub fn start<'a>(
     };
     if let Some(keys) = place.spec.distribution.as_mut().and_then(|part| part.keys.as_mut()) {
         // Relative to us, not to the server's folder.
-        *keys = fs::canonicalize(&*keys).map_err(|e| Error::file(&spec.label, "find the folder of keys", keys, e))?;
+        *keys = fs::canonicalize(&*keys)
+            .map_err(|e| Error::file(&spec.label, "find the folder of keys", keys, e))?;
     }
     let cmd = if spec.kind == Kind::External {
         None
