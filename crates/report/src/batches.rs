@@ -1,9 +1,9 @@
 //! Batches of updates, each sent when the secondary serves the one before (RZAIA 5.3): octets, times, and queries meanwhile.
 
 use crate::cells::{Cell, Key, Run};
-use crate::changes::{cut, nothing};
+use crate::changes::cut;
 use crate::format;
-use crate::grid::{Beside, Grid, Shown, beside, grid, repeats, software};
+use crate::grid::{Beside, Grid, Shown, beside, grid, nothing, repeats, software};
 use results::published::{self, Table};
 
 /// All grids of batches, where the run has their figures.

@@ -1,7 +1,7 @@
 //! Zones that change: how fast a primary takes updates, how soon secondaries serve them, what transfers carry.
 
 use crate::cells::{Cell, Figure, Key, Run};
-use crate::grid::{Beside, Grid, Shown, beside, grid, of_cell, repeats, software};
+use crate::grid::{Grid, Shown, beside, grid, nothing, of_cell, repeats, software};
 use crate::{batches, format, paths};
 use results::published;
 
@@ -19,11 +19,6 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     all.extend(batches::grids(run));
     all.extend(paths::grids(run));
     all
-}
-
-/// Where nothing was published.
-pub(crate) fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
-    None
 }
 
 /// The median of a latency in microseconds, as text.

@@ -2,7 +2,7 @@
 
 use crate::cells::{Cell, Figure, Key, Run, State};
 use crate::format;
-use crate::grid::{Beside, Grid, Shown, beside, grid};
+use crate::grid::{Grid, Shown, beside, grid, nothing};
 use results::published::{self, Table};
 
 /// All grids of costs, where the run has their figures.
@@ -42,10 +42,6 @@ fn bytes(f: &Figure) -> Shown {
     let text = format::memory(f.value);
     let details = f.interval_text(&text, format::memory_range).into_iter().collect();
     Shown { text, details, compare: Some(f.value) }
-}
-
-fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
-    None
 }
 
 fn ready(run: &Run) -> Option<Grid> {

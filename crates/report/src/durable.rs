@@ -1,17 +1,13 @@
 //! Durability: answers and syncs, the disk beside the rate, power cuts, killed secondaries. Counts are sums over repeats.
 
-use crate::cells::{Cell, Key, Run};
+use crate::cells::{Cell, Run};
 use crate::format;
-use crate::grid::{Beside, Grid, Shown, grid};
+use crate::grid::{Grid, Shown, grid, nothing};
 use measure::units::grouped;
 
 /// All grids of durability, where the run has their figures.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     [traced(run), beside_the_disk(run), cuts(run), kills(run)].into_iter().flatten().collect()
-}
-
-fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
-    None
 }
 
 /// A count over all repeats; none where no trial has it.

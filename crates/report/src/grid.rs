@@ -69,6 +69,11 @@ pub(crate) fn software(kind: &str) -> Option<&'static str> {
     }
 }
 
+/// Where nothing was published.
+pub(crate) fn nothing(_: &Key, _: Option<f64>) -> Option<Beside> {
+    None
+}
+
 /// The published cell for a measurement in `unit`, from `table`, at the row heading that `heading` gives. A table of
 /// something else than what was measured has none.
 pub(crate) fn beside(

@@ -1,9 +1,8 @@
 //! Paths between servers: what delay and loss make of a transfer, and whether the emulator did what it was asked.
 
 use crate::cells::{Cell, Key, Run, State};
-use crate::changes::nothing;
 use crate::format;
-use crate::grid::{Grid, Shown, grid, of_cell, repeats};
+use crate::grid::{Grid, Shown, grid, nothing, of_cell, repeats};
 use results::published;
 
 /// All grids of paths, where the run has their figures.
