@@ -4,6 +4,7 @@ use crate::cells::{Cell, Figure, Key, Run};
 use crate::grid::{Grid, Shown, beside, grid, nothing, of_cell, repeats, software};
 use crate::{batches, format, paths};
 use results::published;
+use std::collections::BTreeSet;
 
 /// All grids of changes, where the run has their figures.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
@@ -72,11 +73,15 @@ fn updates(run: &Run) -> Option<Grid> {
     )
 }
 
-/// Updates that were not taken, in words.
+/// Updates that were not taken, in words, with the codes that came for them.
 fn refused(cell: &Cell) -> Option<String> {
     let of = |name: &str| cell.metric(name).map_or(0.0, |f| f.value);
     let (refused, lost) = (of("update_acknowledged") - of("update_accepted"), of("update_lost"));
-    (refused + lost > 0.0).then(|| format!("{refused:.0} refused, {lost:.0} without an answer"))
+    let metrics = cell.used().into_iter().flat_map(|t| &t.outcome.metrics);
+    let codes: BTreeSet<&str> = metrics.filter_map(|m| m.name.strip_prefix("update_rcode_")).collect();
+    let codes: Vec<&str> = codes.into_iter().filter(|code| *code != "NOERROR").collect();
+    let named = if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) };
+    (refused + lost > 0.0).then(|| format!("{refused:.0} refused{named}, {lost:.0} without an answer"))
 }
 
 fn lag(run: &Run) -> Option<Grid> {

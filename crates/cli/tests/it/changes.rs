@@ -123,9 +123,16 @@ fn a_secondary_that_was_away_catches_up_by_differences_or_by_the_zone() {
     if !has("knotd") {
         return;
     }
-    // At a hundred updates a second what it misses is more than the zone itself: BIND sends that then (max-ixfr-ratio).
-    for (primary, rate, whole) in [("knot", 5, false), ("bind", 100, true)] {
-        if !has(if primary == "bind" { "named" } else { "knotd" }) {
+    // At a hundred updates a second what it misses is more than the zone itself: BIND sends that then (max-ixfr-ratio), and Knot
+    // differences as ever. YADIFA's journal has room for some 180 updates here, and the secondary misses 400.
+    for (primary, journal, rate, whole) in
+        [("knot", "", 100, false), ("bind", "", 100, true), ("yadifa", ", journal = 65536", 100, true)]
+    {
+        if !has(match primary {
+            "bind" => "named",
+            "yadifa" => "yadifad",
+            _ => "knotd",
+        }) {
             continue;
         }
         let common = COMMON
@@ -133,7 +140,7 @@ fn a_secondary_that_was_away_catches_up_by_differences_or_by_the_zone() {
             .replace("duration = \"3s\"\nmarker", "duration = \"8s\"\nmarker");
         let head = format!(
             "name = \"away\"\nmeasure = [\"lag\"]\nservers = [\"knot\"]\ndistribution = {{ primary = \"{primary}\", secondaries = 2, \
-             timers = \"tuned\", dump = true, away = \"4s\" }}\n"
+             timers = \"tuned\", dump = true, away = \"4s\"{journal} }}\n"
         );
         let all = run_of(&format!("{head}{common}"));
         assert_eq!((all.len(), &all[0]["params"]["away"]), (1, &"4s".into()), "{all:?}");
@@ -145,6 +152,25 @@ fn a_secondary_that_was_away_catches_up_by_differences_or_by_the_zone() {
         // The one that stayed lost nothing.
         assert_eq!(of("markers_lost"), Some(0.0), "{}", all[0]);
     }
+}
+
+#[test]
+fn a_full_journal_is_told() {
+    if !has("knotd") {
+        return;
+    }
+    // The smallest that Knot DNS allows; what it cannot put together any more to make room it refuses.
+    let head =
+        "name = \"full\"\nmeasure = [\"update\"]\nservers = [\"knot\"]\ndistribution = { journal = 40960 }\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!("{head}{}", COMMON.replace("count = 50", "count = 1500\nwindow = 16"));
+    let (file, dir) = (write(&folder, "full.toml", &text), folder.path().join("run"));
+    let all = done(&file, dir.to_str().expect("a path"));
+    let of = |name: &str| metric(&all[0], name).unwrap_or_else(|| panic!("no {name}: {}", all[0]));
+    assert!(of("update_accepted") > 0.0 && of("update_rcode_SERVFAIL") > 100.0, "{}", all[0]);
+    assert_eq!(of("update_accepted") + of("update_rcode_SERVFAIL") + of("update_lost"), 1500.0, "{}", all[0]);
+    let report = stdout(&output(&["report", dir.to_str().expect("a path")]));
+    assert!(report.contains("refused (SERVFAIL)"), "{report}");
 }
 
 #[test]
