@@ -1,7 +1,8 @@
 //! Does a trial fit into this machine?
 
 use crate::plan::{self, ZonePlan};
-use crate::{Experiment, Measure, Trial, recipe};
+use crate::recipe::{Denial, Recipe};
+use crate::{Experiment, Measure, Trial};
 use serde::Serialize;
 use server::Kind;
 
@@ -20,11 +21,11 @@ fn per_delegation(kind: Option<Kind>, family: &str) -> u64 {
         Some(Yadifa) => [1_800, 2_200, 2_900, 4_000],
         Some(Kind::External) | None => [6_400, 7_200, 8_600, 9_400],
     };
-    match family {
-        "U-4-DS0" => sparse,
-        _ if family.ends_with("+nsec3") || family.ends_with("+opt-out") => nsec3,
-        _ if recipe::is_signed(family) => nsec,
-        _ => full,
+    match family.parse::<Recipe>().ok().and_then(|recipe| recipe.signed) {
+        _ if family == "U-4-DS0" => sparse,
+        None => full,
+        Some(Denial::Nsec) => nsec,
+        Some(Denial::Nsec3 | Denial::OptOut) => nsec3,
     }
 }
 
