@@ -10,10 +10,14 @@ use measure::Nanos;
 use measure::clock::{self, SECOND};
 use net::{tcp, udp};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::header::{self, Header};
 use wire::question;
+
+/// How many ports the kernel is asked for until one is free for both transports.
+const PORTS: usize = 64;
 
 /// No echo runs for longer than this unless it is told to.
 pub const DEFAULT_DURATION: Nanos = 3600 * SECOND;
@@ -77,9 +81,8 @@ impl Echo {
     pub fn open(spec: &EchoSpec) -> Result<Self, Error> {
         let refuse = |error| Error::Echo { addr: spec.addr, error };
         let signer = spec.key.as_ref().map(Signer::new).transpose()?;
-        let udp = udp::Responder::open(spec.addr, spec.recv_buffer).map_err(refuse)?;
+        let (udp, tcp) = at_one_port(spec).map_err(refuse)?;
         let addr = udp.local_addr().map_err(refuse)?;
-        let tcp = tcp::Responder::open(addr).map_err(refuse)?;
         let answerer = Answerer { signer, time: 0, answer: Vec::new(), result: EchoResult::default() };
         Ok(Self { spec: spec.clone(), udp, tcp, addr, answerer })
     }
@@ -129,6 +132,20 @@ impl Echo {
             }
         }
     }
+}
+
+/// The sockets of both transports. A port that the kernel chose for UDP may be some connection's over TCP: then the next.
+fn at_one_port(spec: &EchoSpec) -> io::Result<(udp::Responder, tcp::Responder)> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..if spec.addr.port() == 0 { PORTS } else { 1 } {
+        let udp = udp::Responder::open(spec.addr, spec.recv_buffer)?;
+        match tcp::Responder::open(udp.local_addr()?) {
+            Ok(tcp) => return Ok((udp, tcp)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
 }
 
 /// Makes answers.
