@@ -23,7 +23,7 @@ CREATE UNIQUE INDEX name_index ON domains(name);\n\
 CREATE TABLE records (id INTEGER PRIMARY KEY, domain_id INTEGER, name VARCHAR(255), type VARCHAR(10), content VARCHAR(65535),\n\
  ttl INTEGER, prio INTEGER, disabled BOOLEAN DEFAULT 0, ordername VARCHAR(255), auth BOOL DEFAULT 1);\n\
 CREATE INDEX records_name ON records(name, type);\n\
-CREATE INDEX records_domain ON records(domain_id);\n\
+CREATE INDEX records_domain ON records(domain_id, name, type);\n\
 CREATE INDEX records_order ON records(domain_id, ordername);\n\
 CREATE TABLE supermasters (ip VARCHAR(64) NOT NULL, nameserver VARCHAR(255) NOT NULL, account VARCHAR(40));\n\
 CREATE TABLE comments (id INTEGER PRIMARY KEY, domain_id INTEGER, name VARCHAR(255), type VARCHAR(10), modified_at INT,\n\
