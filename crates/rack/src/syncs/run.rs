@@ -4,7 +4,7 @@ use super::{Answer, Judge, Report, Scope};
 use crate::{Cmd, Error};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -39,11 +39,16 @@ pub fn traced(cmd: &Cmd, trace: &Path) -> Cmd {
     .into();
     args.push(format!("trace={CALLS}").into());
     args.push("-o".into());
-    args.push(trace.into());
+    args.push(whole(trace).into());
     args.push("--".into());
     args.push(cmd.program.clone().into());
     args.extend(cmd.args.iter().cloned());
     Cmd { program: "strace".into(), args, ..cmd.clone() }
+}
+
+/// A path that means the same in the command's folder, which is not ours.
+fn whole(trace: &Path) -> PathBuf {
+    std::path::absolute(trace).unwrap_or_else(|_| trace.into())
 }
 
 /// Whether strace is here and may trace: it is tried on a program that does nothing.
@@ -69,12 +74,12 @@ pub fn check() -> Result<(), Error> {
 /// [`Error::Syncs`]: strace still runs after `patience`, or left no trace.
 pub fn settle(trace: &Path, patience: Duration) -> Result<(), Error> {
     let failed = |message: &str| Error::Syncs { path: trace.into(), message: message.into() };
-    let until = Instant::now() + patience;
+    let (until, written) = (Instant::now() + patience, whole(trace));
     let writes_it = || {
         procfs::process::all_processes().into_iter().flatten().flatten().any(|process| {
             process.cmdline().is_ok_and(|words| {
                 words.first().is_some_and(|program| program.ends_with("strace"))
-                    && words.iter().any(|word| Path::new(word) == trace)
+                    && words.iter().any(|word| Path::new(word) == written)
             })
         })
     };
@@ -111,5 +116,28 @@ pub fn judge(trace: &Path, scope: &Scope, mut each: impl FnMut(Answer)) -> Resul
             input.skip_until(b'\n').map_err(failed)?;
         }
         judge.line(&line, &mut each);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Host, Launcher, Local};
+
+    #[test]
+    fn a_trace_is_where_it_is_named_though_the_command_runs_elsewhere() {
+        if let Err(e) = check() {
+            eprintln!("SKIPPED: {e}");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let trace = up.join(folder.path().strip_prefix("/").unwrap()).join("trace");
+        let cmd = traced(&Cmd::new("true").cwd("/"), &trace);
+        Local.spawn(&Host::loopback(), &cmd).unwrap().wait_timeout(Duration::from_secs(20)).unwrap().unwrap();
+        settle(&trace, Duration::from_secs(20)).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("trace")).unwrap();
+        assert!(text.contains("openat(") && text.ends_with('\n'), "{text}");
     }
 }
