@@ -1,5 +1,6 @@
 //! Our own side: a thread that sends, and what the kernel says about it: time that it could not run, stolen time, drops.
 
+use crate::sys::check;
 use procfs::CurrentSI;
 use std::fs;
 use std::io;
@@ -118,6 +119,18 @@ pub fn settle(cpu: Option<usize>) -> Result<(), Unpinned> {
     // The kernel may otherwise delay a wake-up by 50 us to join it with others.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     Ok(())
+}
+
+/// Has the scheduler run the calling thread before all ordinary ones (`SCHED_FIFO`, the lowest such priority), so that it
+/// is woken on time on a busy core.
+///
+/// # Errors
+/// Without the privilege (root of the machine, or `RLIMIT_RTPRIO`).
+pub fn run_first() -> io::Result<()> {
+    let priority = libc::sched_param { sched_priority: 1 };
+    #[allow(unsafe_code)]
+    // SAFETY: 0 is the calling thread; the structure outlives the call.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) }).map(drop)
 }
 
 /// A UDP counter of `/proc/net/snmp`: a line of names, then a line of values.

@@ -207,14 +207,3 @@ fn both_clocks() -> (u64, u64) {
     let wall = wall();
     (monotonic(), wall)
 }
-
-/// Has the scheduler run the calling thread before all ordinary ones (`SCHED_FIFO`, the lowest such priority), so that it
-/// is woken on time on a busy core.
-///
-/// # Errors
-/// Without the privilege (root of the machine, or `RLIMIT_RTPRIO`).
-pub fn run_first() -> io::Result<()> {
-    let priority = libc::sched_param { sched_priority: 1 };
-    // SAFETY: 0 is the calling thread; the structure outlives the call.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) }).map(drop)
-}

@@ -6,7 +6,8 @@ use crate::Error;
 use crate::spec::ROUTER;
 use measure::clock::{SECOND, now};
 use measure::{Histogram, Nanos};
-use net::packet::{BATCH, PacketSocket, run_first};
+use net::own::run_first;
+use net::packet::{BATCH, PacketSocket};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
