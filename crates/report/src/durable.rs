@@ -29,7 +29,9 @@ fn said<'a>(cell: &Cell<'a>, name: &str) -> Option<&'a str> {
 /// What is said in a few words where a server's error has many lines.
 fn short(text: &str) -> String {
     const MAX: usize = 160;
-    let line = text.lines().next().unwrap_or_default();
+    // A first line that ends so leads to the words of a log: the last of them say it.
+    let first = text.lines().next().unwrap_or_default();
+    let line = if first.ends_with(':') { text.lines().last().unwrap_or_default().trim() } else { first };
     match line.char_indices().nth(MAX) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line.to_owned(),
