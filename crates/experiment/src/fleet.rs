@@ -3,7 +3,7 @@
 use crate::trial::{self, Bench};
 use crate::updating::{Distribution as Plan, Signing};
 use crate::zones::{self, Prepared};
-use crate::{Error, Trial};
+use crate::{Error, Measure, Trial};
 use measure::clock::SECOND;
 use measure::{Metric, Outcome, Reason};
 use rack::Host;
@@ -31,6 +31,8 @@ pub struct Fleet<'a> {
     patience: Duration,
     /// The primary's label.
     primary: String,
+    /// Its zone changes; else the primary has it as it is, whoever signed it.
+    changes: bool,
 }
 
 /// The servers beside the one that is measured.
@@ -57,7 +59,8 @@ impl<'a> Fleet<'a> {
         let patience = trial::patience(bench.experiment, zone)?;
         let key = update::Key::random("rack")?;
         let primary = plan.primary.clone().unwrap_or_else(|| trial.server.clone());
-        Ok(Self { bench, plan, zone, dir, key, patience, primary })
+        let changes = trial.measure != Measure::Transfer;
+        Ok(Self { bench, plan, zone, dir, key, patience, primary, changes })
     }
 
     /// Who signs what changes in a signed zone.
@@ -117,9 +120,10 @@ impl<'a> Fleet<'a> {
         match secondary {
             None => {
                 part.secondaries = all[..direct].to_vec();
-                part.updates = server::driver(kind).can().update;
+                let can = server::driver(kind).can();
                 let online = self.signed_by_sender().is_none();
-                part.keys = self.zone.keys.clone().filter(|_| online && server::driver(kind).can().signs);
+                part.updates = self.changes && can.update;
+                part.keys = self.zone.keys.clone().filter(|_| self.changes && online && can.signs);
             }
             Some(n) => {
                 part.dump = plan.dump;
@@ -177,7 +181,7 @@ impl<'a> Fleet<'a> {
         let mut spec = trial::server_spec(self.bench, label, self.zone)?;
         spec.distribution = Some(self.part(spec.kind, secondary));
         let dir = self.dir.join(&host.name);
-        Ok(server::start(self.bench.launcher, host, &spec, &dir)?.heeding(self.bench.stop))
+        Ok(self.bench.start(host, &spec, &dir)?)
     }
 }
 

@@ -99,7 +99,7 @@ impl Stage<'_> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let dir = self.dir.join("server");
         let started = clock::now();
-        let mut server = server::start(bench.launcher, bench.server, spec, &dir)?.heeding(bench.stop);
+        let mut server = bench.start(bench.server, spec, &dir)?;
         record.params.push(("version".into(), server.version().into()));
         let (took, peak) = while_watching(&mut server, |server| server.ready(&self.zone.probe, patience));
         let took = took?;

@@ -25,9 +25,7 @@ impl Stage<'_> {
         let patience = trial::patience(bench.experiment, self.zone)?;
         let primary_is_measured = fleet.primary().name == bench.server.name;
         let start = || -> Result<_, Error> {
-            let mut server =
-                server::start(bench.launcher, bench.server, self.spec, &self.dir.join("server"))?
-                    .heeding(bench.stop);
+            let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
             let took = server.ready(&self.zone.probe, patience)?;
             Ok((server, took))
         };

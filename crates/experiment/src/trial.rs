@@ -33,7 +33,15 @@ pub struct Bench<'a> {
     pub stop: &'a AtomicBool,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// Starts a server; neither that nor a wait for it goes on once the run is to stop.
+    ///
+    /// # Errors
+    /// Those of the server's start.
+    pub fn start(&self, host: &'a Host, spec: &ServerSpec, dir: &Path) -> Result<Server<'a>, server::Error> {
+        server::start_heeding(Some(self.stop), self.launcher, host, spec, dir)
+    }
+
     /// Waits, as long as the run goes on.
     ///
     /// # Errors
@@ -287,7 +295,7 @@ fn measure(
         // Its folder is one of several.
         folder = dir.join("server");
     }
-    let mut server = server::start(bench.launcher, bench.server, &spec, &folder)?.heeding(bench.stop);
+    let mut server = bench.start(bench.server, &spec, &folder)?;
     record.params.push(("version".into(), server.version().into()));
     let took = server.ready(&zone.probe, patience(bench.experiment, zone)?)?;
     tell(Happening::Ready { seconds: took.as_secs_f64() });

@@ -98,6 +98,12 @@ pub fn maps(pids: &[u32]) -> Result<Vec<Map>, Error> {
     Ok(all)
 }
 
+/// How many processes the kernel has killed since the machine's start because no memory was left (or none of their cgroup's);
+/// none where it does not count them.
+pub fn kills() -> Option<u64> {
+    procfs::vmstat().ok()?.get("oom_kill")?.to_owned().try_into().ok()
+}
+
 fn is_program(pid: u32, path: &std::path::Path) -> bool {
     std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == path)
 }

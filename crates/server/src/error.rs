@@ -156,10 +156,12 @@ pub enum Problem {
         cause: Cause,
     },
     /// The process has ended.
-    #[error("died ({status}){}", because(cause))]
+    #[error("died ({status}){}{}", starved(*killed), because(cause))]
     Died {
         /// How it ended: exit status or signal.
         status: String,
+        /// Processes of this machine that the kernel killed for want of memory since the server's start.
+        killed: u64,
         /// What its log says.
         cause: Cause,
     },
@@ -225,6 +227,16 @@ impl fmt::Display for Cause {
             (_, false) => {
                 write!(f, "its log {} ends:{}", self.file.display(), indented(&self.lines.join("\n")))
             }
+        }
+    }
+}
+
+fn starved(killed: u64) -> String {
+    match killed {
+        0 => String::new(),
+        1 => "; meanwhile the kernel killed a process as no memory was left: take a smaller zone".into(),
+        n => {
+            format!("; meanwhile the kernel killed {n} processes as no memory was left: take a smaller zone")
         }
     }
 }

@@ -3,8 +3,8 @@
 use crate::driver::{NameServer, driver};
 use crate::error::{Error, Problem};
 use crate::spec::{Kind, ServerSpec};
-use crate::tool;
-use rack::{Cmd, Host, Launcher, Local};
+use crate::tool::Tools;
+use rack::{Cmd, Host, Local};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,9 @@ pub struct Found {
 /// tell its version. Always `None` for [`Kind::External`].
 pub fn installed(kind: Kind) -> Option<Found> {
     let path = on_path(driver(kind).program())?;
-    let version = version(&Local, &Host::loopback(), kind.name(), driver(kind), &path).ok()?;
+    let home = Host::loopback();
+    let tools = Tools { launcher: &Local, host: &home, label: kind.name(), stop: None };
+    let version = version(tools, driver(kind), &path).ok()?;
     Some(Found { path, version })
 }
 
@@ -61,15 +63,9 @@ pub(crate) fn tool(spec: &ServerSpec, program: &Path, name: &str) -> Result<Path
 }
 
 /// What a program says its version is.
-pub(crate) fn version(
-    launcher: &dyn Launcher,
-    host: &Host,
-    label: &str,
-    driver: &dyn NameServer,
-    program: &Path,
-) -> Result<String, Error> {
+pub(crate) fn version(tools: Tools<'_>, driver: &dyn NameServer, program: &Path) -> Result<String, Error> {
     // PowerDNS tells it with exit status 99.
-    let (_, said) = tool::outcome(launcher, host, label, &Cmd::new(program).arg(driver.version_flag()))?;
+    let (_, said) = tools.outcome(&Cmd::new(program).arg(driver.version_flag()))?;
     Ok(number(&said).unwrap_or("unknown").into())
 }
 

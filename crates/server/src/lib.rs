@@ -67,4 +67,4 @@ pub use found::{Found, installed, package};
 pub use log::Line;
 pub use ready::fuzz_answer;
 pub use spec::{DEFAULT_UDP_SIZE, Kind, ServerSpec, ZoneRef};
-pub use start::{Server, start};
+pub use start::{Server, start, start_heeding};

@@ -8,7 +8,8 @@ use crate::driver::{NameServer, Prepared, Site, driver};
 use crate::error::{Error, Problem};
 use crate::log::Watch;
 use crate::spec::{Kind, ServerSpec};
-use crate::{check, found, tool};
+use crate::tool::{self, Tools};
+use crate::{check, found};
 use rack::{Cmd, Host, Launcher, Output, Process};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -36,6 +37,8 @@ pub struct Server<'a> {
     urged: u32,
     /// Ends a wait for readiness.
     stop: Option<&'a AtomicBool>,
+    /// [`rack::memory::kills`] before the start.
+    kills: Option<u64>,
 }
 
 impl std::fmt::Debug for Server<'_> {
@@ -86,7 +89,22 @@ pub fn start<'a>(
     spec: &ServerSpec,
     dir: &Path,
 ) -> Result<Server<'a>, Error> {
+    start_heeding(None, launcher, host, spec, dir)
+}
+
+/// As [`start`]; but neither the start's tools nor what is waited for later goes on once `stop` is set.
+///
+/// # Errors
+/// Those of [`start`]; [`Problem::Stopped`].
+pub fn start_heeding<'a>(
+    stop: Option<&'a AtomicBool>,
+    launcher: &'a dyn Launcher,
+    host: &'a Host,
+    spec: &ServerSpec,
+    dir: &Path,
+) -> Result<Server<'a>, Error> {
     spec.check()?;
+    let tools = Tools { launcher, host, label: &spec.label, stop };
     let driver = driver(spec.kind);
     let mut place = Place {
         spec: spec.clone(),
@@ -111,7 +129,7 @@ pub fn start<'a>(
             _ => Some(check::zone_file(spec)?),
         };
         place.program = found::program(spec)?;
-        place.version = found::version(launcher, host, &spec.label, driver, &place.program)?;
+        place.version = found::version(tools, driver, &place.program)?;
         check::ports_free(spec, host, &place.listen)?;
         place.control = check::control_address(spec, host)?;
         place.secret = secret(spec)?;
@@ -122,9 +140,10 @@ pub fn start<'a>(
             Some(file) => file,
             None => place.dir.join(ZONE_FILE),
         };
-        Some(prepare(launcher, host, driver, &place)?)
+        Some(prepare(tools, driver, &place)?)
     };
     let watch = Watch::new(place.dir.join(driver.log()));
+    let kills = rack::memory::kills();
     let since = Instant::now();
     let process = cmd.as_ref().map(|cmd| launcher.spawn(host, cmd)).transpose();
     let process = process.map_err(|e| Error::new(&spec.label, Problem::Rack(e)))?;
@@ -140,7 +159,8 @@ pub fn start<'a>(
         reloaded: false,
         stats: 0,
         urged: 0,
-        stop: None,
+        stop,
+        kills,
     };
     server.alive()?;
     Ok(server)
@@ -156,12 +176,7 @@ fn own_copy(spec: &ServerSpec, file: &Path, dir: &Path) -> Result<PathBuf, Error
 }
 
 /// Writes the configuration, has it checked, runs what comes before the start; returns the command of the start.
-fn prepare(
-    launcher: &dyn Launcher,
-    host: &Host,
-    driver: &dyn NameServer,
-    place: &Place,
-) -> Result<Cmd, Error> {
+fn prepare(tools: Tools<'_>, driver: &dyn NameServer, place: &Place) -> Result<Cmd, Error> {
     let (label, dir) = (&place.spec.label, &place.dir);
     let Prepared { files, folders, check, before, start } = driver.prepare(&place.site())?;
     for (name, text) in &files {
@@ -182,7 +197,7 @@ fn prepare(
         fs::create_dir(&path).map_err(|e| Error::file(label, "make the folder", &path, e))?;
     }
     let check = check.cwd(dir);
-    let (status, said) = tool::outcome(launcher, host, label, &check)?;
+    let (status, said) = tools.outcome(&check)?;
     if !driver.accepted(status.is_some_and(|status| status.success()), &said) {
         let path = dir.join(files[0].0);
         let said = tool::last_lines(&said);
@@ -190,7 +205,7 @@ fn prepare(
     }
     let secret = place.spec.distribution.as_ref().map_or("", |part| &part.key.secret);
     for cmd in before {
-        tool::run(launcher, host, label, &cmd.cwd(dir)).map_err(|e| e.hiding(secret))?;
+        tools.run(&cmd.cwd(dir)).map_err(|e| e.hiding(secret))?;
     }
     let output = dir.join("output.log");
     let mut cmd = start.cwd(dir).cpus(&place.spec.cpus).stdout(Output::File(output.clone()));
@@ -216,10 +231,8 @@ fn secret(spec: &ServerSpec) -> Result<String, Error> {
 }
 
 impl<'a> Server<'a> {
-    /// From now on [`Server::ready`] waits only as long as `stop` is not set.
-    pub fn heeding(mut self, stop: &'a AtomicBool) -> Self {
-        self.stop = Some(stop);
-        self
+    fn tools(&self) -> Tools<'_> {
+        Tools { launcher: self.launcher, host: self.host, label: &self.place.spec.label, stop: self.stop }
     }
 
     /// Its label.

@@ -4,8 +4,9 @@ use crate::error::{Error, Problem};
 use rack::{Cmd, Host, Launcher, Output};
 use std::io::Read;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest a tool may take: PowerDNS's reload answers when a zone of millions is loaded.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -13,54 +14,64 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The most of its output that is kept, in bytes.
 const MAX_OUTPUT: u64 = 4 * 1024 * 1024;
 
-/// How a tool ended, and what it wrote to standard output and error, in this order.
-pub(crate) fn outcome(
-    launcher: &dyn Launcher,
-    host: &Host,
-    label: &str,
-    cmd: &Cmd,
-) -> Result<(Option<ExitStatus>, String), Error> {
-    outcome_within(LIMIT, launcher, host, label, cmd)
+/// How soon a tool is ended after a run was told to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where tools run, and for whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Tools<'a> {
+    pub launcher: &'a dyn Launcher,
+    pub host: &'a Host,
+    /// The server's, for errors.
+    pub label: &'a str,
+    /// Set: no tool is waited for any more.
+    pub stop: Option<&'a AtomicBool>,
 }
 
-fn outcome_within(
-    limit: Duration,
-    launcher: &dyn Launcher,
-    host: &Host,
-    label: &str,
-    cmd: &Cmd,
-) -> Result<(Option<ExitStatus>, String), Error> {
-    let rack = |e| Error::new(label, Problem::Rack(e));
-    let cmd = cmd.clone().stdout(Output::Pipe).stderr(Output::Pipe);
-    let mut process = launcher.spawn(host, &cmd).map_err(rack)?;
-    let (out, err) = (drain(process.take_stdout()), drain(process.take_stderr()));
-    let status = process.wait_timeout(limit).map_err(rack)?;
-    drop(process); // kills it, if it still runs, so that the pipes end
-    let text = |handle: thread::JoinHandle<Vec<u8>>| {
-        String::from_utf8_lossy(&handle.join().unwrap_or_default()).into_owned()
-    };
-    Ok((status, text(out) + &text(err)))
-}
+impl Tools<'_> {
+    /// How a tool ended, and what it wrote to standard output and error, in this order.
+    pub fn outcome(&self, cmd: &Cmd) -> Result<(Option<ExitStatus>, String), Error> {
+        self.outcome_within(LIMIT, cmd)
+    }
 
-/// As [`outcome`], where anything but exit status 0 is an error that quotes the tool.
-pub(crate) fn run(launcher: &dyn Launcher, host: &Host, label: &str, cmd: &Cmd) -> Result<String, Error> {
-    run_within(LIMIT, launcher, host, label, cmd)
-}
+    fn outcome_within(&self, limit: Duration, cmd: &Cmd) -> Result<(Option<ExitStatus>, String), Error> {
+        let rack = |e| Error::new(self.label, Problem::Rack(e));
+        let cmd = cmd.clone().stdout(Output::Pipe).stderr(Output::Pipe);
+        let mut process = self.launcher.spawn(self.host, &cmd).map_err(rack)?;
+        let (out, err) = (drain(process.take_stdout()), drain(process.take_stderr()));
+        let until = Instant::now() + limit;
+        let status = loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match process.wait_timeout(left.min(LOOK)).map_err(rack)? {
+                None if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) => {
+                    return Err(Error::new(self.label, Problem::Stopped));
+                }
+                None if !left.is_zero() => {}
+                status => break status,
+            }
+        };
+        drop(process); // kills it, if it still runs, so that the pipes end
+        let text = |handle: thread::JoinHandle<Vec<u8>>| {
+            String::from_utf8_lossy(&handle.join().unwrap_or_default()).into_owned()
+        };
+        Ok((status, text(out) + &text(err)))
+    }
 
-/// The same for a tool that has only so long.
-pub(crate) fn run_within(
-    limit: Duration,
-    launcher: &dyn Launcher,
-    host: &Host,
-    label: &str,
-    cmd: &Cmd,
-) -> Result<String, Error> {
-    match outcome_within(limit, launcher, host, label, cmd)? {
-        (Some(status), said) if status.success() => Ok(said),
-        (status, said) => {
-            let status =
-                status.map_or(format!("still running after {} s", limit.as_secs()), |s| s.to_string());
-            Err(Error::new(label, Problem::Tool { command: line(cmd), status, said: last_lines(&said) }))
+    /// As [`Tools::outcome`], where anything but exit status 0 is an error that quotes the tool.
+    pub fn run(&self, cmd: &Cmd) -> Result<String, Error> {
+        self.run_within(LIMIT, cmd)
+    }
+
+    /// The same for a tool that has only so long.
+    pub fn run_within(&self, limit: Duration, cmd: &Cmd) -> Result<String, Error> {
+        match self.outcome_within(limit, cmd)? {
+            (Some(status), said) if status.success() => Ok(said),
+            (status, said) => {
+                let status =
+                    status.map_or(format!("still running after {} s", limit.as_secs()), |s| s.to_string());
+                let problem = Problem::Tool { command: line(cmd), status, said: last_lines(&said) };
+                Err(Error::new(self.label, problem))
+            }
         }
     }
 }

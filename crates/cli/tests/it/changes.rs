@@ -118,6 +118,18 @@ fn a_first_transfer_is_counted() {
     assert!(of("transfer_records") > 300.0);
 }
 
+/// Nothing changes, so it is no matter that BIND takes no signatures with updates and has no keys.
+#[test]
+fn a_signed_zone_is_carried_by_whoever_could_not_change_it() {
+    if !(has("named") && has("knotd")) {
+        return;
+    }
+    let head = "name = \"signed\"\nmeasure = [\"transfer\"]\nservers = [\"bind\"]\ndistribution = { secondaries = 1, others = \
+                [\"knot\"] }\n";
+    let all = run_of(&format!("{head}{COMMON}").replace("U-4-DS0", "S-6-DS100"));
+    assert!(metric(&all[0], "transfer_records") > Some(1200.0), "{}", all[0]);
+}
+
 #[test]
 fn a_secondary_that_was_away_catches_up_by_differences_or_by_the_zone() {
     if !has("knotd") {

@@ -141,8 +141,7 @@ impl Stage<'_> {
             ..Options::default()
         };
         let disk = Disk::mount(&backing, &at, options)?;
-        let mut server =
-            server::start(bench.launcher, bench.server, self.spec, &at.join("server"))?.heeding(bench.stop);
+        let mut server = bench.start(bench.server, self.spec, &at.join("server"))?;
         if number == 1 {
             record.params.push(("version".into(), server.version().into()));
         }

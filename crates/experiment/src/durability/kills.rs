@@ -42,8 +42,7 @@ impl Stage<'_> {
         let mut others = Others { primary: fleet.start_primary()?, ..Others::default() };
         let captured_in = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &captured_in)?;
-        let mut server = server::start(bench.launcher, bench.server, self.spec, &self.dir.join("server"))?
-            .heeding(bench.stop);
+        let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
         record.params.push(("version".into(), server.version().into()));
         let took = server.ready(&self.zone.probe, trial::patience(e, self.zone)?)?;
         tell(Happening::Ready { seconds: took.as_secs_f64() });

@@ -68,7 +68,7 @@ impl Stage<'_> {
         let (bench, folder) = (self.bench, self.dir.join("server"));
         let file = self.dir.join("updates.txt");
         let before = syncs::calibrate(self.dir, calibrate, 1)?;
-        let mut server = server::start(bench.launcher, bench.server, self.spec, &folder)?.heeding(bench.stop);
+        let mut server = bench.start(bench.server, self.spec, &folder)?;
         record.params.push(("version".into(), server.version().into()));
         let took = server.ready(&self.zone.probe, trial::patience(bench.experiment, self.zone)?)?;
         tell(Happening::Ready { seconds: took.as_secs_f64() });
@@ -118,7 +118,8 @@ impl Stage<'_> {
         let mut accepted = 0;
         let scope;
         {
-            let mut server = server::start(&launcher, bench.server, self.spec, &folder)?.heeding(bench.stop);
+            let mut server =
+                server::start_heeding(Some(bench.stop), &launcher, bench.server, self.spec, &folder)?;
             server.ready(&self.zone.probe, 3 * trial::patience(bench.experiment, self.zone)?)?;
             // What is logged need not be durable.
             let logs = vec![server.log_path(), server.dir().join("output.log")];

@@ -7,7 +7,6 @@ use crate::driver::Control;
 use crate::error::{Error, Problem};
 use crate::log::{self, Which};
 use crate::ready::{Asker, Client, Seen};
-use crate::tool;
 use rack::Cmd;
 use std::fs;
 use std::path::Path;
@@ -89,7 +88,7 @@ impl Server<'_> {
         if let Ok(Some(cmd)) = self.driver.urge(&self.place.site()) {
             self.urged += 1;
             // Where that fails the wait goes on, and says in the end what it waited for.
-            let _ = tool::run(self.launcher, self.host, &self.place.spec.label, &cmd.cwd(&self.place.dir));
+            let _ = self.tools().run(&cmd.cwd(&self.place.dir));
         }
     }
 
@@ -153,7 +152,7 @@ impl Server<'_> {
         self.watch.skip();
         self.reloaded = true;
         self.since = Instant::now();
-        match tool::run(self.launcher, self.host, &self.place.spec.label, &cmd) {
+        match self.tools().run(&cmd) {
             Err(Error { problem, .. }) if matches!(&*problem, Problem::Tool { said, .. } if self.driver.still_works(said)) => {
                 Ok(())
             }
@@ -169,7 +168,7 @@ impl Server<'_> {
         self.alive()?;
         let label = &self.place.spec.label;
         let cmd = self.command(Control::Stats, "tell its counters: it is not ours")?;
-        let mut text = tool::run_within(COUNTERS, self.launcher, self.host, label, &cmd)?;
+        let mut text = self.tools().run_within(COUNTERS, &cmd)?;
         if let Some(name) = self.driver.stats_file() {
             let path = self.place.dir.join(name);
             text = fs::read_to_string(&path).map_err(|e| Error::file(label, "read", &path, e))?;
@@ -220,7 +219,9 @@ impl Server<'_> {
 
     fn died(&self, status: String) -> Error {
         self.wait_until_gone();
-        self.error(Problem::Died { status, cause: self.cause(Which::Last) })
+        let killed =
+            rack::memory::kills().zip(self.kills).map_or(0, |(now, before)| now.saturating_sub(before));
+        self.error(Problem::Died { status, killed, cause: self.cause(Which::Last) })
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::lab::{Lab, TIMEOUT, lives};
 use rack::Local;
-use server::{Kind, Problem, ServerSpec};
+use server::{Distribution, Kind, Problem, ServerSpec, TsigKey};
 use std::net::{TcpListener, UdpSocket};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 for_each_server! {
     wrong_serial_is_named, wrong_answer_is_named, broken_zone_is_quoted, missing_zone_file_is_refused,
@@ -139,15 +140,15 @@ fn death_is_noticed(lab: &Lab, kind: Kind) {
     let pids = server.pids();
     let pid = rustix::process::Pid::from_raw(pids[0] as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    let until = std::time::Instant::now() + TIMEOUT;
+    let until = Instant::now() + TIMEOUT;
     let error = loop {
         match server.alive() {
             Err(error) => break error,
-            Ok(()) => assert!(std::time::Instant::now() < until),
+            Ok(()) => assert!(Instant::now() < until),
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let Problem::Died { status, cause } = &*error.problem else { panic!("{error}") };
+    let Problem::Died { status, cause, .. } = &*error.problem else { panic!("{error}") };
     assert!(status.contains("SIGKILL"), "{error}");
     assert!(!cause.lines.is_empty());
     let probe = zone::probe(&lab.zone(7)).unwrap();
@@ -188,4 +189,37 @@ fn early_death_is_quoted() {
         assert!(matches!(*error.problem, Problem::Died { .. }), "{error}");
         assert!(error.to_string().contains(word), "{error}");
     }
+}
+
+/// PowerDNS as a primary loads its zone into a database before it starts, with a tool that takes its time.
+#[test]
+fn tools_end_when_the_run_does() {
+    if server::installed(Kind::Powerdns).is_none() {
+        eprintln!("SKIPPED: powerdns is not installed");
+        return;
+    }
+    let lab = Lab::new();
+    let file = lab.zone(7);
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    text.extend((0..300_000).map(|n| format!("x{n}. 172800 IN NS ns1.x{n}.\n")));
+    std::fs::write(&file, text).unwrap();
+    let key = TsigKey { name: "rack".into(), secret: "c2VjcmV0".into() };
+    let part = Distribution { updates: true, ..Distribution::new(key) };
+    let spec = ServerSpec { distribution: Some(part), ..lab.spec(Kind::Powerdns, &file) };
+    let stop = AtomicBool::new(false);
+    let folder = lab.folder(&spec);
+    std::thread::scope(|scope| {
+        let starting =
+            scope.spawn(|| server::start_heeding(Some(&stop), &Local, &lab.host, &spec, &folder).map(drop));
+        let until = Instant::now() + TIMEOUT;
+        while !folder.join("zone.db").exists() {
+            if starting.is_finished() || Instant::now() > until {
+                panic!("its tool was never seen: {:?}", starting.join().unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let error = starting.join().unwrap().unwrap_err();
+        assert!(matches!(*error.problem, Problem::Stopped), "{error}");
+    });
 }
