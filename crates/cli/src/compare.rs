@@ -1,29 +1,79 @@
-//! `dnsrack compare`: is the second run slower or worse than the first?
+//! `dnsrack compare`: is the candidate slower or worse than the base?
 
+use crate::experiment as experiments;
 use crate::output::{self, Common, Failure, Status};
-use crate::trace::share;
+use ::experiment::Set;
 use ::report::compare as words;
 use results::RunDir;
-use results::compare::{Comparison, Side, Verdict, compare};
+use results::compare::{self, Comparison, Gates, Outcome, Side, Verdict};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-/// From which change for the worse on it is a regression, where nobody says otherwise.
-const THRESHOLD: f64 = 0.05;
+/// The experiment of the catalogue that compares two builds.
+const BUILDS: &str = "compare-builds";
 
 /// What `compare` takes.
 #[derive(clap::Args)]
 pub struct Command {
-    /// A run directory (A), and another one (B) that is compared with it; of one alone, two of its servers are compared
-    #[arg(required = true, num_args = 1..=2, value_name = "DIR")]
+    /// Run directory of the base, and that of the candidate. With one directory, two of its servers are compared
+    #[arg(num_args = 1..=2, value_name = "DIR", required_unless_present = "build", conflicts_with = "build")]
     dirs: Vec<PathBuf>,
-    /// The labels of two servers, A's and B's [default: all of two runs, each by its label; of one run its only two, A the one that
-    /// --against named]
-    #[arg(long, value_name = "A,B", value_parser = labels)]
+    /// Label of the server that is the base [default: with one directory the one that its run names, otherwise the first of two
+    /// servers; with two directories each server is compared with itself]
+    #[arg(long, value_name = "LABEL", requires = "candidate")]
+    base: Option<String>,
+    /// Label of the server that is the candidate
+    #[arg(long, value_name = "LABEL", requires = "base")]
+    candidate: Option<String>,
+    /// Same as --base A --candidate B
+    #[arg(long, value_name = "A,B", value_parser = labels, conflicts_with_all = ["base", "candidate"])]
     between: Option<(String, String)>,
-    /// From which share (0 to 1) on a change for the worse is a regression; of lost queries a fiftieth of it
-    #[arg(long, value_name = "SHARE", default_value_t = THRESHOLD, value_parser = share)]
-    threshold: f64,
+    /// Program of a server, or the folder that it is installed under. Give it twice, the base first: both are measured in turn on a
+    /// small zone and compared
+    #[arg(long, value_name = "PROGRAM")]
+    build: Vec<PathBuf>,
+    /// Kind of the servers: bind, nsd, knot, powerdns or yadifa [default: by the name of the program]
+    #[arg(long, value_name = "KIND", requires = "build")]
+    kind: Option<String>,
+    /// With --build: change a key of the experiment compare-builds (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "build")]
+    sets: Vec<Set>,
+    /// With --build: begin no further repeat after this time [default: 3m]
+    #[arg(long, value_name = "TIME", requires = "build")]
+    budget: Option<String>,
+    /// With --build: write the run directory here [default: runs/compare-builds-TIME]
+    #[arg(short, long, value_name = "DIR", requires = "build")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    deciding: Deciding,
+    /// Print Markdown instead of a table for a terminal
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// What decides about the outcome of a comparison.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Deciding {
+    /// Figures that decide, each with the largest change for the worse that is allowed [default:
+    /// throughput=5%,cpu=5%,pss=3%,start=10%,latency=15%,answered=1%, and where measured instructions=3%,reload=10%,transfer=10%]
+    #[arg(long, value_name = "FIGURE[=SHARE],…", value_delimiter = ',', value_parser = gate)]
+    gate: Vec<(String, Option<f64>)>,
+    /// One threshold for all figures for which --gate says none, as a share (0 to 1) or in per cent; of lost queries a fiftieth
+    /// of it [default: each its own]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    threshold: Option<f64>,
+}
+
+impl Deciding {
+    /// The gates; none where nothing was said.
+    pub fn gates(&self) -> Result<Option<Gates>, Failure> {
+        if self.gate.is_empty() && self.threshold.is_none() {
+            return Ok(None);
+        }
+        let gates = Gates::new(&self.gate, self.threshold);
+        Ok(Some(gates.map_err(|m| Failure::usage(format!("--gate, --threshold: {m}")))?))
+    }
 }
 
 fn labels(text: &str) -> Result<(String, String), String> {
@@ -33,70 +83,161 @@ fn labels(text: &str) -> Result<(String, String), String> {
     }
 }
 
+fn gate(text: &str) -> Result<(String, Option<f64>), String> {
+    match text.split_once('=') {
+        Some((name, value)) => Ok((name.trim().to_owned(), Some(share(value.trim())?))),
+        None => Ok((text.trim().to_owned(), None)),
+    }
+}
+
+/// `5%` or `0.05`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, by) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    match number.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 && value / by < 1.0 => Ok(value / by),
+        _ => Err(format!("'{text}' is no share above 0 and below 1, such as 0.05 or 5%")),
+    }
+}
+
 /// `compare --json`.
 #[derive(Serialize)]
 struct Compared<'a> {
+    outcome: Outcome,
     answer: String,
     figures: usize,
     worse: usize,
     better: usize,
     too_few: usize,
+    not_known: usize,
     regressions: usize,
     lost_cells: usize,
     detectable: Option<f64>,
+    base: &'a compare::Tried,
+    candidate: &'a compare::Tried,
     #[serde(flatten)]
     comparison: &'a Comparison,
 }
 
-/// Compares a run's two servers, as `experiment run --against` wants it.
-pub fn against(dir: PathBuf, between: (String, String), common: &Common) -> output::Result {
-    run(Command { dirs: vec![dir], between: Some(between), threshold: THRESHOLD }, common)
+/// Tells a comparison, and what its exit status is.
+fn tell(c: &Comparison, markdown: bool, common: &Common) -> output::Result {
+    let result = Compared {
+        outcome: c.outcome(),
+        answer: words::answer(c),
+        figures: c.findings().count(),
+        worse: c.with(Verdict::Worse),
+        better: c.with(Verdict::Better),
+        too_few: c.with(Verdict::TooFew),
+        not_known: c.gating().filter(|(_, f)| f.outcome == Outcome::NotKnown).count(),
+        regressions: c.regressions(),
+        lost_cells: c.lost(),
+        detectable: c.detectable(),
+        base: &c.a,
+        candidate: &c.b,
+        comparison: c,
+    };
+    let text = || if markdown { words::markdown(c) } else { words::comparison(c) };
+    common.tell("compare", &result, text)?;
+    Ok(match result.outcome {
+        Outcome::NoWorse | Outcome::Better => Status::Done,
+        Outcome::Worse => Status::Differs,
+        Outcome::NotKnown => Status::NotKnown,
+        Outcome::CandidateFailed => Status::CandidateFailed,
+        Outcome::CutShort => Status::CutShort,
+    })
+}
+
+/// Compares a run's base and candidate, where it was made for that, and tells it.
+pub fn of_run(dir: &Path, markdown: bool, common: &Common) -> output::Result {
+    match words::of_run(&RunDir::open(dir)?) {
+        Some(c) => tell(&c, markdown, common),
+        None => Err(Failure::usage(format!("{}: this run compares nothing", dir.display()))),
+    }
 }
 
 /// Runs the command.
 pub fn run(command: Command, common: &Common) -> output::Result {
+    if command.markdown && (common.json || common.events) {
+        return Err(Failure::usage(
+            "--markdown, --json and --events all want standard output: give one of them",
+        ));
+    }
+    if !command.build.is_empty() {
+        return builds(command, common);
+    }
     let runs = command.dirs.iter().map(|dir| RunDir::open(dir)).collect::<Result<Vec<_>, _>>()?;
     let (a, b) = (&runs[0], &runs[runs.len() - 1]);
     let same = command.dirs.iter().map(std::fs::canonicalize).collect::<Result<Vec<_>, _>>()?;
     let one = same[0] == same[same.len() - 1];
     // A run that is named twice is one run.
     let b = if one { a } else { b };
-    let between = match (command.between, one) {
-        (None, true) => Some(only_two(a)?),
+    let named = compare::named(a).filter(|_| one);
+    let between = match (command.base.zip(command.candidate).or(command.between), one) {
+        (None, true) => Some(match &named {
+            Some(named) => (named.base.clone(), named.candidate.clone()),
+            None => only_two(a)?,
+        }),
         (between, _) => between,
     };
     if let Some((label_a, label_b)) = &between {
         if one && label_a == label_b {
             return Err(Failure::usage(format!(
-                "--between {label_a},{label_b}: a server cannot differ from itself"
+                "base {label_a}, candidate {label_b}: a server cannot differ from itself"
             )));
         }
         for (run, label) in [(a, label_a), (b, label_b)] {
             if !servers(run).contains(label) {
                 let known = servers(run).join(", ");
                 let at = run.dir().display();
-                return Err(Failure::usage(format!(
-                    "--between: no server '{label}' in {at}: it has {known}"
-                )));
+                return Err(Failure::usage(format!("no server '{label}' in {at}: it has {known}")));
             }
         }
     }
+    let gates = command.deciding.gates()?.or(named.map(|named| named.gates)).unwrap_or_default();
     let (of_a, of_b) = between.as_ref().map_or((None, None), |(a, b)| (Some(a.as_str()), Some(b.as_str())));
-    let comparison = compare(Side { run: a, server: of_a }, Side { run: b, server: of_b }, command.threshold);
-    let result = Compared {
-        answer: words::answer(&comparison),
-        figures: comparison.judged().count(),
-        worse: comparison.with(Verdict::Worse),
-        better: comparison.with(Verdict::Better),
-        too_few: comparison.with(Verdict::TooFew),
-        regressions: comparison.regressions(),
-        lost_cells: comparison.lost(),
-        detectable: comparison.detectable(),
-        comparison: &comparison,
+    let comparison = compare::compare(Side::new(a, of_a), Side::new(b, of_b), &gates);
+    tell(&comparison, command.markdown, common)
+}
+
+/// Measures two builds in turn, and compares them.
+fn builds(command: Command, common: &Common) -> output::Result {
+    let [base, candidate] = &command.build[..] else {
+        return Err(Failure::usage("--build: give it twice: the base first, then the candidate"));
     };
-    common.tell("compare", &result, || words::comparison(&comparison))?;
-    let sound = result.regressions + result.lost_cells == 0 && comparison.told() > 0;
-    Ok(if sound { Status::Done } else { Status::Differs })
+    let kind = match &command.kind {
+        Some(kind) => server::Kind::from_str(kind).map_err(|m| Failure::usage(format!("--kind: {m}")))?,
+        None => kind_of(base)
+            .filter(|kind| Some(*kind) == kind_of(candidate) || candidate.is_dir())
+            .ok_or_else(|| {
+                Failure::usage(
+                    "--build: the programs' names do not say what they are: add --kind bind, nsd, knot, powerdns or yadifa",
+                )
+            })?,
+    };
+    let set = |key: &str, value: String| Set { key: key.into(), value };
+    let mut sets = Vec::new();
+    for (label, build) in [("base", base), ("candidate", candidate)] {
+        let program = server::program_in(kind, build).ok_or_else(|| {
+            Failure::usage(format!(
+                "--build {}: no program of {kind} that can be run is there",
+                build.display()
+            ))
+        })?;
+        sets.push(set(&format!("server.{label}.kind"), kind.name().into()));
+        // Quoted: a path may look like a number.
+        sets.push(set(&format!("server.{label}.program"), format!("\"{}\"", program.display())));
+    }
+    sets.extend(command.budget.map(|budget| set("comparison.budget", budget)));
+    sets.extend(command.sets);
+    let run = experiments::Run::comparing(BUILDS, sets, command.output, command.deciding);
+    experiments::execute(run, command.markdown, common)
+}
+
+/// What the name of a program says that it is.
+fn kind_of(program: &Path) -> Option<server::Kind> {
+    let name = program.file_name()?.to_str()?;
+    let all = ["bind", "nsd", "knot", "powerdns", "yadifa"];
+    let mut kinds = all.into_iter().filter_map(|kind| server::Kind::from_str(kind).ok());
+    kinds.find(|kind| name.starts_with(server::driver(*kind).program()))
 }
 
 /// The labels of a run's servers, in order of appearance.
@@ -110,20 +251,39 @@ fn servers(run: &RunDir) -> Vec<String> {
     all
 }
 
-/// The two servers of a run: the one that another was set against first, otherwise in order of appearance.
+/// The two servers of a run that does not say which is which, in order of appearance.
 fn only_two(run: &RunDir) -> Result<(String, String), Failure> {
-    let command = run.environment()["command"].as_str().unwrap_or_default();
-    let against = command
-        .split_once("--against")
-        .and_then(|(_, rest)| rest.strip_prefix('=').unwrap_or(rest).split_whitespace().next());
     match &servers(run)[..] {
-        [a, b] if against == Some(b) => Ok((b.clone(), a.clone())),
         [a, b] => Ok((a.clone(), b.clone())),
         all => Err(Failure::usage(format!(
-            "{}: one run with {} servers ({}): name another run, or two of them with --between A,B",
+            "{}: one run with {} ({}): name another run, or two of them with --base A --candidate B",
             run.dir().display(),
-            all.len(),
+            if all.len() == 1 { "1 server".to_owned() } else { format!("{} servers", all.len()) },
             all.join(", ")
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_written_in_two_ways() {
+        assert_eq!(gate("cpu=5%"), Ok(("cpu".into(), Some(0.05))));
+        assert_eq!(gate("cpu = 0.05"), Ok(("cpu ".trim().into(), Some(0.05))));
+        assert_eq!(gate("latency"), Ok(("latency".into(), None)));
+        for wrong in ["cpu=5", "cpu=0", "cpu=-1%", "cpu=x", "cpu=100%"] {
+            assert!(gate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_program_s_name_says_what_it_is() {
+        let kind = |path: &str| kind_of(Path::new(path)).map(server::Kind::name);
+        assert_eq!(kind("/opt/new/sbin/nsd"), Some("nsd"));
+        assert_eq!(kind("named-9.20"), Some("bind"));
+        assert_eq!(kind("/opt/knot/sbin/knotd"), Some("knot"));
+        assert_eq!(kind("/opt/new/server"), None);
     }
 }

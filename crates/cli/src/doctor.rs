@@ -31,8 +31,9 @@ impl Finding {
     }
 }
 
-/// Memory that the hungriest of the four servers takes for one delegation of S-6-DS100, in bytes, and what the zone
-/// file takes on disk: 8.0 and 1.3 kB at 100K (docs/findings.md), rounded up.
+/// Memory that the hungriest of the five servers takes for one delegation of the largest family, in bytes, and what the
+/// zone file takes on disk, rounded up: 8.1 kB (Knot DNS, S-6-DS100+nsec3, docs/runs/rzaia-memory-1M-nsec3) and 1.3 kB
+/// (S-6-DS100, docs/runs/rzaia-memory-1M-signed).
 const MEMORY_PER_DELEGATION: u64 = 9_000;
 const DISK_PER_DELEGATION: u64 = 1_500;
 

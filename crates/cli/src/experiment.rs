@@ -1,5 +1,6 @@
 //! `dnsrack experiment`: the catalogue, and running it.
 
+use crate::compare::Deciding;
 use crate::output::{self, Common, Failure, Status};
 use ::experiment::room::{self, Needs};
 use ::experiment::{Experiment, Happening, Options, Set};
@@ -12,40 +13,61 @@ use std::sync::atomic::AtomicBool;
 /// Experiments: plans of trials over servers, zones and rates.
 #[derive(Subcommand)]
 pub enum Command {
-    /// The catalogue: the seeds' experiments
+    /// List the built-in experiments
     List,
-    /// Print an experiment's file, as it would be executed
+    /// Print an experiment file as it would be run
     Show {
-        /// An experiment of the catalogue, or a file
+        /// Name of a built-in experiment, or an experiment file
         name: String,
         /// Change a key: zone.file=root.zone, servers=bind,nsd, size=quick (repeatable)
         #[arg(long = "set", value_name = "KEY=VALUE")]
         sets: Vec<Set>,
     },
-    /// Execute an experiment on this machine
+    /// Run an experiment on this machine
     Run(Run),
 }
 
 /// What `run` takes.
 #[derive(clap::Args)]
 pub struct Run {
-    /// An experiment of the catalogue, or a file
+    /// Name of a built-in experiment, or an experiment file
     name: String,
     /// Change a key: zone.file=root.zone, servers=bind,nsd, size=quick (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<Set>,
-    /// The run directory [default: runs/NAME-TIME]
+    /// Write the run directory here [default: runs/NAME-TIME]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Go on in a run directory that was cut off
+    /// Continue in a run directory whose run was cut off
     #[arg(long, requires = "output")]
     resume: bool,
-    /// Is the experiment's one server slower than this one? Trials of both are interleaved, and the difference is told
-    #[arg(long, value_name = "SERVER")]
-    against: Option<String>,
-    /// Of zones and traffic [default: the experiment's]
+    /// Compare with the server LABEL in interleaved trials [default: with --candidate, the experiment's one server]
+    #[arg(long, value_name = "LABEL", visible_alias = "against")]
+    base: Option<String>,
+    /// Label of the server that is compared with the base [default: with --base, the experiment's one server]
+    #[arg(long, value_name = "LABEL")]
+    candidate: Option<String>,
+    #[command(flatten)]
+    deciding: Deciding,
+    /// Seed of zones and traffic [default: the experiment's]
     #[arg(long)]
     seed: Option<u64>,
+}
+
+impl Run {
+    /// A comparison that an experiment of the catalogue makes.
+    pub fn comparing(name: &str, sets: Vec<Set>, output: Option<PathBuf>, deciding: Deciding) -> Self {
+        Self {
+            name: name.into(),
+            sets,
+            output,
+            resume: false,
+            base: None,
+            candidate: None,
+            deciding,
+            seed: None,
+        }
+    }
 }
 
 /// Runs the noun.
@@ -62,7 +84,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
             }
             Ok(Status::Done)
         }
-        Command::Run(run) => execute(run, common),
+        Command::Run(run) => execute(run, false, common),
     }
 }
 
@@ -122,14 +144,28 @@ fn list(common: &Common) -> output::Result {
     Ok(Status::Done)
 }
 
-fn execute(run: Run, common: &Common) -> output::Result {
+/// Executes an experiment; a comparison is told as Markdown where that is wanted.
+pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     let (path, text) = ::experiment::named(&run.name)?;
     let mut sets = run.sets;
     sets.extend(run.seed.map(|seed| Set { key: "seed".into(), value: seed.to_string() }));
     let mut e = ::experiment::load(&path, &text, &sets)?;
-    if let Some(against) = &run.against {
-        sets.extend(interleaved(&e, against)?);
+    if run.base.is_some() || run.candidate.is_some() {
+        let (more, said) = interleaved(&e, run.base.as_deref(), run.candidate.as_deref())?;
+        if let Some(said) = said {
+            eprintln!("{said}");
+        }
+        sets.extend(more);
         e = ::experiment::load(&path, &text, &sets)?;
+    }
+    match (&mut e.comparison, run.deciding.gates()?) {
+        (Some(comparison), Some(gates)) => comparison.gates = gates,
+        (None, Some(_)) => {
+            return Err(Failure::usage(
+                "--gate, --threshold: they are of a comparison: add --base or --candidate",
+            ));
+        }
+        (_, None) => {}
     }
     let dir =
         run.output.unwrap_or_else(|| PathBuf::from(format!("runs/{}-{}", e.name, output::time_stamp())));
@@ -156,8 +192,8 @@ fn execute(run: Run, common: &Common) -> output::Result {
     let html = dir.join("report.html");
     let page = ::report::html(std::slice::from_ref(&kept))?;
     output::write_output(&html, |out| Ok(out.write_all(page.as_bytes())?))?;
-    let between = run.against.map(|against| (against, e.servers[0].clone()));
-    if common.json && between.is_none() {
+    let compares = e.comparison.is_some();
+    if common.json && !compares {
         output::json(
             "experiment.run",
             &json!({ "directory": dir, "report": html, "valid": summary.valid,
@@ -165,50 +201,93 @@ fn execute(run: Run, common: &Common) -> output::Result {
             "undone": summary.undone }),
         )?;
     } else if !events && !common.json {
-        output::print(&::report::terminal(&kept)?)?;
-        output::print(&format!("\nreport: {}\n", html.display()))?;
+        let place = format!("report: {}", html.display());
+        if compares {
+            // The comparison has standard output to itself.
+            eprintln!("{place}");
+        } else {
+            output::print(&format!("{}\n{place}\n", ::report::terminal(&kept)?))?;
+        }
+    }
+    if summary.undone == 0 && !e.zone.keep && e.zone.file.is_none() {
+        eprintln!("zones: removed; --set zone.keep=true keeps them in {}", dir.join("zones").display());
+    }
+    if let Some(comparison) = e.comparison.as_ref().filter(|c| e.repeats < c.repeats) {
+        said_repeats(&e, comparison, &kept);
     }
     if summary.undone > 0 {
         eprintln!(
             "dnsrack: cut short: {} trials undone; go on with: dnsrack experiment run {} --resume -o {}",
             summary.undone,
-            run.name,
+            dir.join("run.toml").display(),
             dir.display()
         );
     }
-    if let Some(between) = between.filter(|_| summary.undone == 0 && !events) {
+    if compares {
         // With --json this is the one object.
-        return crate::compare::against(dir, between, common);
+        return crate::compare::of_run(&dir, markdown, common);
     }
-    let sound = summary.invalid + summary.failed + summary.undone == 0;
+    if summary.undone > 0 {
+        return Ok(Status::CutShort);
+    }
+    let sound = summary.invalid + summary.failed == 0;
     Ok(if sound { Status::Done } else { Status::Differs })
 }
 
 /// Fewer restarts of each server show a difference of a tenth by luck alone.
 const RESTARTS: u32 = 6;
 
-/// What makes an experiment a comparison of its one server with another.
-fn interleaved(e: &Experiment, against: &str) -> Result<Vec<Set>, Failure> {
-    let [server] = e.servers.as_slice() else {
-        return Err(Failure::usage(format!(
-            "--against compares two servers, and the experiment has {}: name the new one with --set servers=LABEL",
-            e.servers.len()
-        )));
+/// What makes an experiment a comparison of two servers, and what is to be said of it: without one of them it is the
+/// experiment's one server.
+fn interleaved(
+    e: &Experiment,
+    base: Option<&str>,
+    candidate: Option<&str>,
+) -> Result<(Vec<Set>, Option<String>), Failure> {
+    let only = || match e.servers.as_slice() {
+        [server] => Ok(server.clone()),
+        all => Err(Failure::usage(format!(
+            "--base and --candidate: the experiment has {} servers: name both, or one of them with --set servers=LABEL",
+            all.len()
+        ))),
     };
-    if server == against {
+    let of = |label: Option<&str>| label.map_or_else(only, |label| Ok(label.to_owned()));
+    let (base, candidate) = (of(base)?, of(candidate)?);
+    if base == candidate {
         return Err(Failure::usage(format!(
-            "--against {against}: that is the experiment's own server; to compare it with itself give it two labels \
-             (--set server.again.kind={against} --against again)"
+            "--base {base} --candidate {candidate}: they are one server; to compare it with itself give it two labels \
+             (--set server.again.kind={base} --candidate again)"
         )));
     }
+    let set = |key: &str, value: String| Set { key: key.into(), value };
     let mut sets = vec![
-        Set { key: "servers".into(), value: format!("{server},{against}") },
-        Set { key: "order".into(), value: "interleaved".into() },
+        set("servers", format!("{base},{candidate}")),
+        set("order", "interleaved".into()),
+        // Quoted: a label may look like a number.
+        set("comparison.base", format!("\"{base}\"")),
+        set("comparison.candidate", format!("\"{candidate}\"")),
     ];
+    let mut said = None;
     if e.repeats < RESTARTS {
-        sets.push(Set { key: "repeats".into(), value: RESTARTS.to_string() });
+        sets.push(set("repeats", RESTARTS.to_string()));
+        said = Some(format!(
+            "repeats: {RESTARTS} of each server instead of {}: with fewer a difference of a tenth comes by luck alone",
+            e.repeats
+        ));
     }
-    Ok(sets)
+    Ok((sets, said))
+}
+
+/// Says where there were more repeats than the least, and why.
+fn said_repeats(e: &Experiment, c: &::experiment::Comparison, kept: &results::RunDir) {
+    let most = kept.trials().iter().map(|t| t.repeat).max().unwrap_or(0);
+    if most > e.repeats {
+        eprintln!(
+            "repeats: up to {most} of each server, from {} on until each figure that decides was known (at most {}, begun \
+             within {})",
+            e.repeats, c.repeats, c.budget
+        );
+    }
 }
 
 /// One line on standard error for what happens.

@@ -15,7 +15,7 @@ mod update;
 mod zone;
 
 use clap::{Parser, Subcommand};
-use output::{Common, Status};
+use output::Common;
 use std::process::ExitCode;
 
 /// The name-server test rack: real servers, very large zones, figures that can be defended
@@ -31,42 +31,42 @@ struct Cli {
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "one a run")]
 enum Noun {
-    /// Zones: generate, sign, slice, compare, look into
+    /// Generate, sign, slice, compare and inspect zones
     #[command(subcommand)]
     Zone(zone::Command),
-    /// Traffic: query files and captures from a profile
+    /// Generate queries from a profile
     #[command(subcommand)]
     Traffic(traffic::Command),
-    /// Traces: look into captures, edit them
+    /// Inspect, compare, edit and convert captures
     #[command(subcommand)]
     Trace(trace::Command),
-    /// Load: queries at a server, answers checked and timed
+    /// Send queries, and time and check the answers
     #[command(subcommand)]
     Load(Box<load::Command>),
-    /// Updates: streams of changes to a zone, how fast a server takes them, when each server shows them
+    /// Generate and send dynamic updates, and watch when servers show them
     #[command(subcommand)]
     Update(update::Command),
-    /// Transfer a zone from a server (AXFR), or what changed in it (IXFR), and say what that took
+    /// Transfer a zone from a server (AXFR), or its changes (IXFR), and measure that
     Transfer(transfer::Command),
-    /// A lab of hosts on this machine, by hand
+    /// Set up hosts, links and paths on this machine, by hand
     #[command(subcommand)]
     Rack(rack::Command),
-    /// Experiments: plans of trials over servers, zones and rates
+    /// List, show and run experiments over servers, zones and rates
     #[command(subcommand)]
-    Experiment(experiment::Command),
-    /// The same as 'experiment run'
+    Experiment(Box<experiment::Command>),
+    /// Same as 'experiment run'
     #[command(hide = true)]
     Run(experiment::Run),
-    /// Tables and report.html of run directories
+    /// Print the tables of run directories, and write report.html
     Report(report::Command),
-    /// Whether a run is slower or worse than another, or a server than another of the same run
+    /// Tell whether a candidate is slower or worse than a base: two builds, two servers of a run, or two runs
     ///
-    /// Exit status 3: a figure is worse beyond the threshold for certain, B failed where A did not, or there are too few
-    /// valid trials to tell anything.
-    Compare(compare::Command),
-    /// What this machine can and cannot do
+    /// Exit status: 0 no worse than the threshold in every figure that decides, or better; 3 worse in one; 4 not known, as an
+    /// interval is wider than the threshold; 5 the candidate failed where the base did not; 6 cut short.
+    Compare(Box<compare::Command>),
+    /// Show what this machine can and cannot do
     Doctor,
-    /// What runs on a host other than the coordinator's
+    /// Run a role on a host (started by the coordinator)
     #[command(hide = true)]
     Role {
         /// load, update, watch, path
@@ -78,8 +78,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let events = cli.common.events;
     match run(cli) {
-        Ok(Status::Done) => ExitCode::SUCCESS,
-        Ok(Status::Differs) => ExitCode::from(3),
+        Ok(status) => ExitCode::from(status.code()),
         Err(failure) => {
             eprintln!("dnsrack: {}", failure.message);
             if events {
@@ -101,10 +100,10 @@ fn run(cli: Cli) -> output::Result {
         Noun::Update(command) => update::run(command, common),
         Noun::Transfer(command) => transfer::run(&command, common),
         Noun::Rack(command) => rack::run(command, common),
-        Noun::Experiment(command) => experiment::run(command, common),
+        Noun::Experiment(command) => experiment::run(*command, common),
         Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),
         Noun::Report(command) => report::run(command, common),
-        Noun::Compare(command) => compare::run(command, common),
+        Noun::Compare(command) => compare::run(*command, common),
         Noun::Doctor => doctor::run(common),
         Noun::Role { name } => role::run(&name),
     }

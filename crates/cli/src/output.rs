@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Common {
     /// Print exactly one JSON object on standard output
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     pub json: bool,
     /// Print JSON lines on standard output while it runs
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     pub events: bool,
 }
 
@@ -27,6 +27,25 @@ pub enum Status {
     Done,
     /// Exit status 3: finished, but invalid, different or worse.
     Differs,
+    /// Exit status 4: a comparison is finished, and does not know whether the candidate is worse.
+    NotKnown,
+    /// Exit status 5: the candidate of a comparison failed where the base did not.
+    CandidateFailed,
+    /// Exit status 6: a run was ended (Ctrl-C) before all of it was done.
+    CutShort,
+}
+
+impl Status {
+    /// The exit status.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Differs => 3,
+            Self::NotKnown => 4,
+            Self::CandidateFailed => 5,
+            Self::CutShort => 6,
+        }
+    }
 }
 
 /// Why a command could not do what it was asked.

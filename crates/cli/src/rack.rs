@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 pub enum Command {
     /// Make a rack as FILE says (TOML, see examples/rack.toml) and keep it until `rack down`
     Up {
-        /// The rack file: its hosts, their addresses and CPUs
+        /// Rack file: the hosts, their addresses and cores
         file: PathBuf,
-        /// The rack's name, instead of the one in the file
+        /// Name of the rack [default: the one in the file]
         #[arg(long)]
         name: Option<String>,
     },
     /// Run a command on a host of a rack; its exit status becomes ours
     Exec {
-        /// The rack's name; may be left out while only one is up
+        /// Name of the rack; needed only if several are up
         #[arg(long)]
         rack: Option<String>,
-        /// The host's name
+        /// Name of the host
         host: String,
-        /// The command and its arguments
+        /// Command and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
@@ -33,7 +33,7 @@ pub enum Command {
     List,
     /// Take a rack down, with every process on it
     Down {
-        /// The rack's name; may be left out while only one is up
+        /// Name of the rack; needed only if several are up
         name: Option<String>,
         /// Take all racks down
         #[arg(long, conflicts_with = "name")]
@@ -196,8 +196,18 @@ fn counts(rack: &Listed) -> String {
         return String::new();
     };
     let mut table = Table::new();
-    let header =
-        ["path", "packets", "bytes", "delivered", "lost", "queue full", "twice", "reordered", "held"];
+    let header = [
+        "path",
+        "packets",
+        "bytes",
+        "delivered",
+        "lost",
+        "queue full",
+        "twice",
+        "corrupted",
+        "reordered",
+        "held",
+    ];
     table.load_preset(presets::NOTHING).set_header(header);
     for d in &report.directions {
         let numbers = [
@@ -207,6 +217,7 @@ fn counts(rack: &Listed) -> String {
             d.lost,
             d.queue_dropped,
             d.duplicated,
+            d.corrupted,
             d.reordered,
             d.held,
         ];

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 /// Print the tables of runs and write report.html into the run directory
 #[derive(clap::Args)]
 pub struct Command {
-    /// Run directories; several share one page
+    /// Run directories; several are put on one page
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Write the page here ('-': standard output, then without tables) [default: DIR/report.html]
+    /// Write the page here ('-' is standard output, then without tables) [default: DIR/report.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -26,52 +26,52 @@ const AT: u64 = 1_238_371_200;
 /// What `dnsrack traffic` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make queries from a profile over the names of a zone, or of several lists
+    /// Generate queries from a profile, for the names of a zone or of several lists
     Generate(Generate),
 }
 
 /// The flags of `traffic generate`.
 #[derive(Debug, Args)]
 pub struct Generate {
-    /// rzaia, isc, nominet, or the path of a profile file
+    /// Profile: rzaia, isc, nominet, or a profile file
     #[arg(value_name = "PROFILE")]
     profile: String,
     #[command(flatten)]
     names: NamesFlags,
     #[command(flatten)]
     shape: Shape,
-    /// Share of queries with an OPT record, instead of the profile's
+    /// Share of queries with an OPT record [default: the profile's]
     #[arg(long, value_name = "SHARE")]
     edns: Option<f64>,
-    /// Share of queries with DO, instead of the profile's
+    /// Share of queries with the DO bit [default: the profile's]
     #[arg(long = "do", value_name = "SHARE")]
     do_bit: Option<f64>,
     /// Queries per second [default: the profile's, or 5K]
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
-    /// The intervals between queries in a capture: even, poisson, or a file of quantiles of them, one a line [default: the
+    /// How queries are spaced in a capture: even, poisson, or a file of quantiles of the gaps, one on each line [default: the
     /// profile's, or even]
     #[arg(long, value_name = "LAW")]
     arrivals: Option<String>,
-    /// How long the queries last [default: 60s]
+    /// Length of time that the queries cover [default: 60s]
     #[arg(long, value_parser = duration, conflicts_with = "count")]
     duration: Option<Nanos>,
-    /// How many queries, instead of a duration [default of query files in the zone's order: each name once]
+    /// Number of queries, instead of a duration [default for query files in the zone's order: each name once]
     #[arg(long, value_parser = count)]
     count: Option<u64>,
-    /// Where to write; - is standard output
+    /// File to write; - is standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// pcap, or queries: dnsperf's "name type" lines [default: pcap where OUT ends in .pcap]
+    /// Format: pcap, or queries (dnsperf's "name type" lines) [default: pcap if OUT ends in .pcap]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The same seed gives the same bytes
+    /// Seed; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// When the capture begins, such as 2026-08-20T04:00:00Z [default: 2009-03-30T00:00:00Z]
+    /// Time at which the capture begins, such as 2026-08-20T04:00:00Z [default: 2009-03-30T00:00:00Z]
     #[arg(long, value_name = "TIME", value_parser = zone::time::parse)]
     at: Option<u64>,
-    /// When it ends: with --at instead of --duration, or without --at so long after its beginning
+    /// Time at which the capture ends, instead of --duration
     #[arg(long, value_name = "TIME", value_parser = zone::time::parse, conflicts_with = "count")]
     end: Option<u64>,
 }

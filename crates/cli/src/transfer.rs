@@ -13,25 +13,25 @@ use wire::transfer::Kind;
 /// The flags of `transfer`.
 #[derive(Debug, Args)]
 pub struct Command {
-    /// The server: ADDR, ADDR:PORT or [V6]:PORT
+    /// Server to ask: ADDR, ADDR:PORT or [V6]:PORT
     #[arg(value_name = "TARGET", value_parser = parse_target)]
     target: SocketAddr,
-    /// The zone's name
+    /// Name of the zone
     #[arg(value_name = "ZONE")]
     zone: String,
-    /// Ask for what changed since this serial (IXFR) instead of all of the zone (AXFR)
+    /// Ask for the changes since this serial (IXFR) instead of the whole zone (AXFR)
     #[arg(long, value_name = "SERIAL")]
     ixfr: Option<u32>,
-    /// Sign with this key, as tsig-keygen writes it, and verify every answer
+    /// Sign with the key in this file, as tsig-keygen writes it, and verify every answer
     #[arg(long, value_name = "KEYFILE")]
     tsig: Option<PathBuf>,
-    /// Write the zone; of an IXFR the differences, as lines of nsupdate; '-' is standard output
+    /// Write the zone, or of an IXFR the differences in nsupdate's format; '-' is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How long it may take
+    /// Longest time that it may take
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::load::positive)]
     timeout: Nanos,
-    /// The server is not on this machine, and yours to ask
+    /// Allow a server outside this machine; ask only servers that are yours
     #[arg(long)]
     allow_external: bool,
 }

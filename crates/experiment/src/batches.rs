@@ -13,7 +13,7 @@ use crate::{Error, Experiment, Happening, Measure, changing, paths, sampling};
 use load::LoadResult;
 use measure::clock::SECOND;
 use measure::units::grouped;
-use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason, Validity};
+use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason};
 use rack::Role;
 use results::{SeriesRow, TrialRecord};
 use serde::{Deserialize, Serialize};
@@ -183,7 +183,7 @@ impl Stage<'_> {
         self.keep(&result.batches, &bytes)?;
         let mut sent = Outcome::default();
         changing::sent(&result.send, &mut sent);
-        only_tell(&mut sent.validity);
+        sent.validity.only_warn("generator_preempted");
         take(&mut record.outcome, sent);
         changing::seen(&result.watch, &mut record.outcome);
         changing::forget(&file, fleet.plan().keep_capture, record)
@@ -329,18 +329,10 @@ fn octets_of(file: &Path, primary: IpAddr, batches: &[Batch]) -> Result<Vec<(u64
 fn asked(result: LoadResult, record: &mut TrialRecord) {
     let mut outcome = result.outcome();
     outcome.validity.warnings.retain(|reason| reason.code != "cut_short");
-    only_tell(&mut outcome.validity);
+    // That others took a core now and then spoils no time of a batch, which is known as well as the watcher knows it, and no
+    // count of answers. A core that was gone for long still is a reason.
+    outcome.validity.only_warn("generator_preempted");
     take(&mut record.outcome, outcome);
-}
-
-/// That others took a core now and then spoils no time of a batch, which is known as well as the watcher knows it, and no count of
-/// answers: it is a warning. A core that was gone for long still is a reason.
-fn only_tell(validity: &mut Validity) {
-    let (told, reasons): (Vec<Reason>, Vec<Reason>) =
-        std::mem::take(&mut validity.reasons).into_iter().partition(|r| r.code == "generator_preempted");
-    validity.valid = reasons.is_empty();
-    validity.reasons = reasons;
-    validity.warnings.extend(told);
 }
 
 /// Figures over all batches.
@@ -399,17 +391,6 @@ fn figures(result: &BatchesResult, bytes: &[(u64, u64)], stream: &Stream, record
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_core_that_others_take_is_told_and_no_more() {
-        let mut validity = Validity::default();
-        validity.reject(Reason::new("generator_preempted", "a little"));
-        only_tell(&mut validity);
-        assert_eq!((validity.valid, validity.reasons.len(), validity.warnings.len()), (true, 0, 1));
-        validity.reject(Reason::new("unsent", "much"));
-        only_tell(&mut validity);
-        assert_eq!((validity.valid, validity.reasons.len(), validity.warnings.len()), (false, 1, 1));
-    }
 
     #[test]
     fn changes_are_divided_evenly_and_none_is_missing() {

@@ -32,9 +32,6 @@ const READY: Duration = Duration::from_secs(60);
 /// How long a role may take to tell its results once it was asked to.
 const RESULTS: Duration = Duration::from_secs(30);
 
-/// What an update may leave late at the 99th percentile: as well as a lag is known.
-const PACING_LIMIT: Nanos = update::watch::KNOWN_TO;
-
 /// What passes between servers: transfers, and what announces them (NOTIFY is opcode 4).
 const BETWEEN_SERVERS: &str = "tcp port 53 or (udp port 53 and udp[10] & 0x78 = 0x20)";
 
@@ -130,7 +127,7 @@ impl Stage<'_> {
                 marker: Some(MarkerSpec { name: None, every, first: 1 }),
                 duration: Some(longest),
                 // Lags count from the sending itself, and updates are few.
-                pacing_limit: PACING_LIMIT,
+                pacing_limit: measure::limits::LAG_LIMIT,
                 ..self.sending(fleet, count, pace)?
             });
         }

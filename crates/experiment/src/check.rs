@@ -94,6 +94,19 @@ impl Experiment {
             }
             self.duration("precision.budget", &p.budget)?;
         }
+        if let Some(c) = &self.comparison {
+            for (key, label) in [("base", &c.base), ("candidate", &c.candidate)] {
+                if !self.servers.contains(label) {
+                    return Err(self.refuse(format!("comparison.{key}: '{label}' is none of the servers")));
+                }
+            }
+            if c.base == c.candidate {
+                return Err(
+                    self.refuse("comparison: base and candidate are one label: give the same program two")
+                );
+            }
+            self.duration("comparison.budget", &c.budget)?;
+        }
         if !(self.load.rate.is_finite() && (1.0..=1e6).contains(&self.load.rate)) {
             return Err(self.refuse("load.rate: queries per second, from 1 to 1M"));
         }
@@ -112,6 +125,7 @@ impl Experiment {
             ("peak.duration_sum", &self.peak.duration_sum),
             ("peak.budget", &self.peak.budget),
             ("peak.deadline", &self.peak.deadline),
+            ("peak.window_load", &self.peak.window_load),
         ] {
             let zero = self.duration(key, text)? == 0;
             if zero && !matches!(key, "latency.warmup" | "throughput.warmup" | "settle") {
@@ -121,6 +135,18 @@ impl Experiment {
         let rates = self.variant.iter().filter_map(|v| v.rates.as_ref()).chain([&self.latency.rates]);
         if !rates.flatten().all(|r| r.is_finite() && *r > 0.0 && *r <= 1e8) {
             return Err(self.refuse("latency.rates: queries per second, above 0 and at most 100M"));
+        }
+        let (trial, sum) = (&self.peak.trial, &self.peak.duration_sum);
+        if self.duration("peak.duration_sum", sum)? < 2 * self.duration("peak.trial", trial)? {
+            return Err(self.refuse(format!(
+                "peak.duration_sum: {sum} are less than two trials of {trial}, and one trial alone proves nothing"
+            )));
+        }
+        if !(1..=100_000).contains(&self.peak.window) || !(1..=100).contains(&self.peak.window_loads) {
+            return Err(self.refuse("peak: window is 1 to 100,000 queries, window_loads 1 to 100"));
+        }
+        for variant in self.variant.iter().map(|v| Some(v.name.as_str())).chain([None]) {
+            self.receive_buffer_of(variant)?;
         }
         self.check_changes()?;
         self.check_durability()?;

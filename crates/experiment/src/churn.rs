@@ -122,7 +122,7 @@ impl Stage<'_> {
             // Any version fits, and none is cut into fragments.
             transport: Transport::Tcp,
             deadline: (10 * SECOND).min(every.max(4 * SECOND)),
-            pacing_limit: update::watch::KNOWN_TO,
+            pacing_limit: measure::limits::LAG_LIMIT,
             latencies: Some(fates.clone()),
             ..SendSpec::new(primary, file, pace(&made.steps, every))
         };

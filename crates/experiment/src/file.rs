@@ -5,6 +5,7 @@ use crate::batches::Batches;
 use crate::durability::{Durability, Syncs};
 use crate::sections::{Cpus, Latency, Load, Memory, Peak, Server, Throughput, Traffic, Zone};
 use crate::updating::{Distribution, Updates};
+use results::compare::Gates;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,6 +49,9 @@ pub struct Experiment {
     /// Further repeats until figures are known well enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
+    /// Which of two servers is the base of a comparison and which the candidate, and what decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<Comparison>,
     /// Of the zones and of the traffic.
     #[serde(default = "one_seed")]
     pub seed: u64,
@@ -64,6 +68,10 @@ pub struct Experiment {
     /// The cap on UDP answers that servers are given, in octets.
     #[serde(default = "default_udp_size")]
     pub udp_size: u16,
+    /// The receive buffer of each of the server's UDP sockets, in bytes: `default`, as the server makes it, or the same for every
+    /// server.
+    #[serde(default = "as_it_is")]
+    pub receive_buffer: String,
     /// Other traffic, or another cap: with any, trials with queries are done for each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variant: Vec<Variant>,
@@ -125,8 +133,20 @@ fn one_minute() -> String {
     "60s".into()
 }
 
+fn forty() -> u32 {
+    40
+}
+
+fn ten_minutes() -> String {
+    "10m".into()
+}
+
 fn one_seed() -> u64 {
     1
+}
+
+fn as_it_is() -> String {
+    "default".into()
 }
 
 fn default_udp_size() -> u16 {
@@ -249,6 +269,28 @@ impl Default for Precision {
     }
 }
 
+/// A comparison of a candidate with a base. Their repeats are pairs, and there are further ones until each figure that
+/// decides is known at its threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Comparison {
+    /// The label of the server that the other is judged against.
+    #[serde(default)]
+    pub base: String,
+    /// The label of the server that is judged.
+    #[serde(default)]
+    pub candidate: String,
+    /// The figures that decide, by name or group, each with its threshold as a share of change.
+    #[serde(default)]
+    pub gates: Gates,
+    /// No more repeats of a cell than these.
+    #[serde(default = "forty")]
+    pub repeats: u32,
+    /// No further repeat is begun after so long.
+    #[serde(default = "ten_minutes")]
+    pub budget: String,
+}
+
 /// As many generators, or addresses of a server, as a rack may have.
 pub(crate) const MANY: u32 = 32;
 
@@ -282,6 +324,9 @@ pub struct Variant {
     /// As [`Experiment::udp_size`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp_size: Option<u16>,
+    /// As [`Experiment::receive_buffer`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_buffer: Option<String>,
     /// As [`Latency::rates`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<Vec<f64>>,
@@ -425,6 +470,24 @@ impl Experiment {
             udp_size = v.udp_size.unwrap_or(udp_size);
         }
         (traffic, udp_size)
+    }
+
+    /// The receive buffer that the server's sockets are to have in a variant, in bytes; none: as the server makes them.
+    ///
+    /// # Errors
+    /// It is neither `default` nor a number.
+    pub fn receive_buffer_of(&self, variant: Option<&str>) -> Result<Option<usize>, crate::Error> {
+        let of_variant = self.variant.iter().find(|v| Some(v.name.as_str()) == variant);
+        let text = of_variant.and_then(|v| v.receive_buffer.as_ref()).unwrap_or(&self.receive_buffer);
+        if text == "default" {
+            return Ok(None);
+        }
+        let refuse = |_| {
+            self.refuse(format!(
+                "receive_buffer: '{text}' is neither 'default' nor a number of bytes such as 4M"
+            ))
+        };
+        measure::units::count(text).map(|bytes| Some(bytes as usize)).map_err(refuse)
     }
 
     /// All traffics, the experiment's own where there is no variant.

@@ -16,7 +16,9 @@ mod durability;
 mod file;
 mod fleet;
 mod loading;
+mod losses;
 mod memory;
+mod meter;
 mod paths;
 pub mod plan;
 mod queries;
@@ -35,7 +37,7 @@ mod updating;
 mod witness;
 mod zones;
 
-pub use file::{Experiment, Measure, Order, Variant};
+pub use file::{Comparison, Experiment, Measure, Order, Variant};
 pub use plan::{Trial, next_trial};
 pub use read::{CATALOGUE, Set, load, named};
 pub use run::{Happening, Options, Summary, run};

@@ -276,6 +276,7 @@ fn tell(report: &Report, asked: &[PathSpec], outcome: &mut Outcome) {
         ("path_lost", "1", sum(|c| c.lost)),
         ("path_queue_dropped", "1", sum(|c| c.queue_dropped)),
         ("path_duplicated", "1", sum(|c| c.duplicated)),
+        ("path_corrupted", "1", sum(|c| c.corrupted)),
         ("path_reordered", "1", sum(|c| c.reordered)),
         ("path_delay_error_p50", "us", late.p50),
         ("path_delay_error_p99", "us", late.p99),

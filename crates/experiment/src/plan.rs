@@ -1,11 +1,13 @@
 //! The trials of an experiment, in order: a list that depends on the file alone, and the repeats that are added to it
 //! until figures are known well enough, which depend on what is done.
 
+use crate::file::Comparison;
 use crate::updating::Timers;
 use crate::{Experiment, Measure, Order, recipe};
 use measure::Seed;
 use measure::clock::SECOND;
-use results::{TrialRecord, stats};
+use results::compare::{self, Outcome, Side};
+use results::{RunDir, TrialRecord, stats};
 use std::path::PathBuf;
 
 /// One zone of the plan.
@@ -235,10 +237,10 @@ fn goal(e: &Experiment, measure: Measure) -> Option<(&'static str, f64)> {
     Some(match measure {
         Measure::Latency => ("latency_p50", precision.latency),
         Measure::Throughput => ("answered_qps", precision.rate),
-        Measure::Peak => ("peak_qps", precision.rate),
+        Measure::Peak => ("capacity_qps", precision.rate),
         Measure::Memory => ("server_pss", precision.rate),
         Measure::Load => ("server_ready", precision.rate),
-        Measure::Update => ("acknowledged_ups", precision.rate),
+        Measure::Update => ("update_acknowledged_ups", precision.rate),
         Measure::Lag | Measure::Churn => ("lag_p50", precision.latency),
         Measure::Transfer => ("transfer_seconds", precision.rate),
         Measure::Batches => ("batches_seconds", precision.rate),
@@ -273,6 +275,80 @@ pub fn add_repeat(e: &Experiment, plan: &mut Vec<Trial>, done: &[TrialRecord]) -
     let id = plan.iter().map(|t| t.id).max().unwrap_or(0) + 1;
     plan.push(Trial { id, repeat: repeats + 1, ..cell.clone() });
     true
+}
+
+/// One more repeat, or pair of repeats, of a cell that is not known well enough, where all of the plan is done.
+pub fn go_on(e: &Experiment, plan: &mut Vec<Trial>, kept: &RunDir) -> bool {
+    match &e.comparison {
+        Some(comparison) => add_pair(e, comparison, plan, kept),
+        None => add_repeat(e, plan, kept.trials()),
+    }
+}
+
+/// How long further repeats are begun.
+///
+/// # Errors
+/// Where that is no duration.
+pub fn budget(e: &Experiment) -> Result<measure::Nanos, crate::Error> {
+    match (&e.comparison, &e.precision) {
+        (Some(c), _) => e.duration("comparison.budget", &c.budget),
+        (None, Some(p)) => e.duration("precision.budget", &p.budget),
+        (None, None) => Ok(0),
+    }
+}
+
+/// The level of intervals at which further repeats end. With it the looks on the way leave the comparison's level of 95 % about
+/// as it is (`looks_on_the_way_leave_the_level_about_as_it_is` in `results::ratio`).
+const SURE: f64 = 0.99;
+
+/// A repeat of base and candidate more, of the cell with the fewest repeats among those in which a figure that decides is not
+/// known. What a cell says is looked at after `repeats` repeats, and after each third more, and by a higher level than the
+/// comparison's own: whoever looks often sees by chance what is not there.
+fn add_pair(e: &Experiment, c: &Comparison, plan: &mut Vec<Trial>, kept: &RunDir) -> bool {
+    // Only what the plan has: a run that goes on decides as it did before it was ended.
+    let last = plan.iter().map(|t| t.id).max().unwrap_or(0);
+    let side = |label| Side { run: kept, server: Some(label), upto: Some(last) };
+    let found = compare::compare(side(&c.base), side(&c.candidate), &c.gates);
+    if found.outcome_so_far() == Outcome::CandidateFailed {
+        return false;
+    }
+    let unknown: Vec<u32> = found
+        .gating()
+        .filter(|(_, f)| f.outcome == Outcome::NotKnown || !f.is_decided(SURE))
+        .flat_map(|(cell, _)| cell.trials.iter().copied())
+        .collect();
+    let mut cells: Vec<(Trial, u32, bool)> = Vec::new();
+    for trial in plan.iter().filter(|t| t.server == c.base) {
+        let open = unknown.contains(&trial.id);
+        match cells.iter_mut().find(|(cell, ..)| cell.is_like(trial)) {
+            Some((_, repeats, known)) => (*repeats, *known) = (trial.repeat.max(*repeats), open || *known),
+            None => cells.push((trial.clone(), trial.repeat, open)),
+        }
+    }
+    let open = |(_, repeats, unknown): &&(Trial, u32, bool)| {
+        *repeats < c.repeats && (*unknown || !is_look(e.repeats, *repeats))
+    };
+    let Some((cell, repeats, _)) = cells.iter().filter(open).min_by_key(|(_, repeats, _)| *repeats) else {
+        return false;
+    };
+    let repeat = repeats + 1;
+    let mut turn = [&c.base, &c.candidate];
+    if repeat % 2 == 0 {
+        turn.reverse();
+    }
+    for (id, server) in (last + 1..).zip(turn) {
+        plan.push(Trial { id, repeat, server: server.clone(), ..cell.clone() });
+    }
+    true
+}
+
+/// Whether a cell of so many repeats is looked at: at the first `least`, and at each third more.
+fn is_look(least: u32, repeats: u32) -> bool {
+    let mut at = least;
+    while at < repeats {
+        at += (at / 3).max(1);
+    }
+    at == repeats || repeats < least
 }
 
 /// Whether the interval of a metric's median is narrow enough, by enough valid repeats to have one.
@@ -342,7 +418,7 @@ mod tests {
                 let mut record = TrialRecord { id: trial.id, ..TrialRecord::default() };
                 let noise = if trial.server == "nsd" { 0.01 } else { 0.5 };
                 let value = 1000.0 * (1.0 + noise * f64::from(trial.repeat % 3));
-                record.outcome.metrics.push(Metric::new("peak_qps", "1/s", value));
+                record.outcome.metrics.push(Metric::new("capacity_qps", "1/s", value));
                 done.push(record);
             }
             if !add_repeat(&e, &mut trials, &done) {
@@ -354,5 +430,103 @@ mod tests {
         assert_eq!((count("nsd"), count("knot")), (6, 9));
         done.iter_mut().for_each(|record| record.error = Some("no".into()));
         assert!(!add_repeat(&e, &mut trials, &done));
+    }
+
+    /// The metric that repeats are judged by is one that trials of the measure really keep: the kept runs have them.
+    #[test]
+    fn repeats_are_judged_by_a_metric_that_trials_have() {
+        let e = experiment(&["precision.rate=0.05"]);
+        let all = [
+            Measure::Latency,
+            Measure::Throughput,
+            Measure::Peak,
+            Measure::Memory,
+            Measure::Load,
+            Measure::Update,
+            Measure::Lag,
+            Measure::Churn,
+            Measure::Transfer,
+            Measure::Batches,
+            Measure::Syncs,
+        ];
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+        let mut seen = std::collections::BTreeSet::new();
+        for run in std::fs::read_dir(folder).unwrap() {
+            let run = results::RunDir::open(&run.unwrap().path()).unwrap();
+            for trial in run.trials().iter().filter(|t| t.is_valid()) {
+                let word = trial.param("measure").unwrap();
+                let Some(measure) = all.iter().find(|m| m.word() == word) else { continue };
+                let (metric, _) = goal(&e, *measure).unwrap();
+                // Runs from before the capacity was measured have the knee alone.
+                let knee = trial.outcome.metric("peak_lower").filter(|_| *measure == Measure::Peak);
+                let has = trial.outcome.metric(metric).or(knee).is_some();
+                assert!(has, "{}: no {metric}", run.dir().display());
+                seen.insert(word.to_owned());
+            }
+        }
+        assert_eq!(seen.len(), all.len(), "only {seen:?} are measured by kept runs");
+    }
+
+    /// A comparison of `nsd` with `knot` on one cell: the figures of the candidate by the repeat, from those of the base.
+    fn compared(
+        sets: &[&str],
+        candidate: impl Fn(u32) -> f64,
+    ) -> (Vec<Trial>, tempfile::TempDir, Experiment) {
+        let fixed = [
+            "servers=nsd,knot",
+            "measure=throughput",
+            "zone.families=U-4-DS0",
+            "zone.delegations=1K",
+            "order=interleaved",
+            "repeats=6",
+            "comparison.base=nsd",
+            "comparison.candidate=knot",
+        ];
+        let e = experiment(&[&fixed[..], sets].concat());
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = RunDir::create(&folder.path().join("run"), "", &serde_json::json!({})).unwrap();
+        let mut trials = plan(&e);
+        loop {
+            for trial in &trials[kept.trials().len()..] {
+                let factor = if trial.server == "nsd" { 1.0 } else { candidate(trial.repeat) };
+                let mut record = TrialRecord { id: trial.id, repeat: trial.repeat, ..TrialRecord::default() };
+                record.params =
+                    vec![("server".into(), trial.server.clone()), ("measure".into(), "throughput".into())];
+                if factor == 0.0 {
+                    record.error = Some("it ended".into());
+                }
+                record.outcome.metrics.push(Metric::new("answered_qps", "1/s", 1000.0 * factor));
+                kept.append(record).unwrap();
+            }
+            if !go_on(&e, &mut trials, &kept) {
+                return (trials, folder, e);
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_are_added_until_what_decides_is_decided() {
+        let most = |(trials, ..): &(Vec<Trial>, tempfile::TempDir, Experiment)| {
+            assert_eq!(trials.len() % 2, 0);
+            trials.iter().map(|t| t.repeat).max().unwrap()
+        };
+        let scatter = |by: f64| move |n: u32| 1.0 + by * [0.0, 1.0, -1.0, 0.6, -0.6][n as usize % 5];
+        assert_eq!(most(&compared(&[], scatter(0.01))), 6);
+        let some = compared(&[], scatter(0.1));
+        assert!([8, 10, 13, 17, 22, 29].contains(&most(&some)), "{}", most(&some));
+        // What the threshold allows needs no more; what nobody asks about is not looked at.
+        assert_eq!(most(&compared(&["comparison.gates.throughput=0.2"], scatter(0.1))), 6);
+        assert_eq!(most(&compared(&["comparison.gates.start=0.2"], scatter(0.1))), 6);
+        // It ends somewhere, and where the candidate fails.
+        assert_eq!(most(&compared(&["comparison.repeats=14"], scatter(0.5))), 14);
+        assert_eq!(most(&compared(&[], |n| if n == 4 { 0.0 } else { scatter(0.1)(n) })), 6);
+        // A turn begins with the other server than the one before.
+        let added: Vec<(&str, u32)> = some.0[12..16].iter().map(|t| (t.server.as_str(), t.repeat)).collect();
+        assert_eq!(added, [("nsd", 7), ("knot", 7), ("knot", 8), ("nsd", 8)]);
+        // A run that goes on comes to the same plan from the first trials on.
+        let kept = RunDir::open(&some.1.path().join("run")).unwrap();
+        let mut again = plan(&some.2);
+        while again.len() < kept.trials().len() && go_on(&some.2, &mut again, &kept) {}
+        assert_eq!(again, some.0);
     }
 }

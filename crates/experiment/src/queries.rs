@@ -3,15 +3,13 @@
 use crate::stage::{Driven, Stage, take};
 use crate::witness::Witness;
 use crate::{Error, Happening};
-use load::search::{Goal, Search};
+use load::search::{CapacityGoal, Goal, IDLE_LIMIT, Offered, Search};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
+use measure::units::grouped;
 use measure::{Arrivals, Metric, Pace, Reason};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
-
-/// A server whose cores had less to do is not what limits a load with a window, in percent of the time.
-const IDLE_LIMIT: f64 = 10.0;
 
 impl Stage<'_> {
     /// RZAIA 3.2: a fixed rate.
@@ -49,8 +47,10 @@ impl Stage<'_> {
         load.warmup = e.duration("throughput.warmup", &given.warmup)?;
         load.deadline = e.duration("throughput.deadline", &given.deadline)?;
         self.once(&load, None, server, record, tell)?;
-        let idle = 100.0 - crate::sampling::busy(&record.series, self.bench.server_cpus);
-        if idle > IDLE_LIMIT && e.sampling && self.spec.external.is_none() {
+        let idle = record.outcome.metric("server_idle");
+        load::search::forgive_preemption(&mut record.outcome.validity, idle.map(|percent| percent / 100.0));
+        let idle = idle.unwrap_or_default();
+        if idle > 100.0 * IDLE_LIMIT {
             record.outcome.validity.warn(Reason::new(
                 "server_not_busy",
                 format!(
@@ -71,23 +71,41 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(Happening),
     ) -> Result<(), Error> {
-        let Driven { result, each, began, series, drops } = self.drive(load, server, &mut |values| {
-            tell(Happening::Second { text: crate::sampling::sentence(values) });
-        })?;
+        let Driven { result, each, began, series, drops, machine } =
+            self.drive(load, 0.0, server, &mut |values| {
+                tell(Happening::Second { text: crate::sampling::sentence(values) });
+            })?;
         record.series = series;
         record.outcome.metrics.extend(drops);
         record.outcome.metrics.extend(each);
+        record.outcome.metrics.extend(machine.metrics());
         let sent = result.counts.sent.max(1) as f64;
+        if let Pace::Closed { .. } = load.pace {
+            let sustained = load::search::sustained_qps(&result);
+            record.outcome.metrics.push(Metric::new("sustained_qps", "1/s", sustained));
+        }
         take(&mut record.outcome, result.outcome());
+        machine.note(&mut record.outcome.validity);
         if let Some(witness) = witness {
             let from = began + load.warmup;
             witness.testify((from, from + load.duration.unwrap_or(load::LONGEST)), record)?;
         }
         let spent = crate::sampling::memory(&server.pids());
-        // From the start of the program, so loading is in it: what queries cost is in the series.
-        if self.bench.experiment.sampling && self.spec.external.is_none() {
-            let cpu = crate::sampling::server_seconds(&record.series);
-            record.outcome.metrics.push(Metric::new("server_cpu_per_query", "us", cpu * 1e6 / sent));
+        let per_query = [
+            ("server_cpu_per_query", machine.server_ran),
+            ("server_core_time_per_query", machine.server_busy),
+        ];
+        for (name, seconds) in per_query {
+            let metric = seconds.map(|seconds| Metric::new(name, "us", seconds * 1e6 / sent));
+            record.outcome.metrics.extend(metric);
+        }
+        if let Some(counted) = machine.hardware {
+            let figures = [
+                ("server_instructions_per_query", counted.instructions),
+                ("server_cycles_per_query", counted.cycles),
+            ];
+            let metric = |(name, count)| Metric::new(name, "1", count as f64 / sent);
+            record.outcome.metrics.extend(figures.map(metric));
         }
         // What watching costs, of one core.
         let own = crate::sampling::mean(&record.series, "coordinator_cpu");
@@ -96,7 +114,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// ISC 6.3.1 by RFC 9971: a search over rates.
+    /// ISC 6.3.1: the capacity with a window, and the knee by RFC 9971, a search over rates.
     pub fn peak(
         &self,
         server: &mut Server<'_>,
@@ -111,40 +129,87 @@ impl Stage<'_> {
             width: e.peak.width,
             ..Goal::default()
         };
-        let search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
+        let capacity_goal = CapacityGoal {
+            window: e.peak.window,
+            load: e.duration("peak.window_load", &e.peak.window_load)?,
+            loads: e.peak.window_loads,
+        };
         let mut load = self.load(Pace::Open(Arrivals::Fixed { rate: 1.0 }), SECOND)?;
         load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
-        let mut best: Option<LoadResult> = None;
-        let dropped = std::cell::Cell::new(0.0);
-        let mut measure = |load: &LoadSpec| -> Result<LoadResult, Error> {
-            let Driven { result, drops, .. } = self.drive(load, server, &mut |_| {})?;
-            dropped.set(drops.iter().find(|m| m.name == "server_drops").map_or(0.0, |m| m.value));
-            Ok(result)
+        // Of the load that was measured last: datagrams dropped in the server's host, and each place by itself.
+        let seen = std::cell::RefCell::new((0.0, Vec::new()));
+        let mut measure = |load: &LoadSpec| -> Result<Offered, Error> {
+            let Driven { result, drops, machine, .. } = self.drive(load, e.peak.loss, server, &mut |_| {})?;
+            let dropped = drops.iter().find(|m| m.name == "server_drops").map_or(0.0, |m| m.value);
+            *seen.borrow_mut() = (dropped, machine.losses.metrics());
+            let disturbed = machine.losses.disturbed;
+            Ok(Offered { result, server_idle: machine.server_idle, disturbed })
         };
-        let found = load::search::drive(&load, search, &mut measure, &mut |n, trial, result| {
+        let mut number = 0;
+        let row = |number: u32, metric: &str, unit: &str, value: f64| SeriesRow {
+            second: number,
+            metric: metric.into(),
+            unit: unit.into(),
+            value,
+        };
+        let mut capacity = load::search::capacity(&load, &capacity_goal, &mut measure, &mut |seen, _| {
+            number += 1;
+            let why =
+                seen.not_counted.as_ref().map_or(String::new(), |why| format!("; it does not count: {why}"));
             tell(Happening::Second {
                 text: format!(
-                    "offered {:.0}/s: answered {:.0}/s, loss {:.3} %",
-                    trial.rate,
-                    result.counts.answered_qps,
-                    trial.loss_ratio * 100.0
+                    "window of {}: answered {}/s{why}",
+                    capacity_goal.window,
+                    grouped(seen.sustained_qps.round() as u64)
                 ),
             });
+            let counts = f64::from(u8::from(seen.not_counted.is_none()));
+            record.series.push(row(number, "window_answered_qps", "1/s", seen.sustained_qps));
+            record.series.push(row(number, "window_counts", "1", counts));
+            let idle = seen.server_idle.map(|idle| row(number, "window_server_idle", "%", 100.0 * idle));
+            record.series.extend(idle);
+        })?;
+        let mut search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
+        if let Some(qps) = capacity.qps {
+            // Above the knee at first: what is answered there leads to it, and is a part of the response curve.
+            search = search.start(1.5 * qps);
+        }
+        let mut best: Option<LoadResult> = None;
+        let mut found = load::search::drive(&load, search, &mut measure, &mut |n, trial, result| {
+            let (dropped, ref losses) = *seen.borrow();
+            tell(Happening::Second {
+                text: format!(
+                    "offered {}/s: answered {}/s, loss {:.3} %{}",
+                    grouped(trial.rate.round() as u64),
+                    grouped(result.counts.answered_qps.round() as u64),
+                    trial.loss_ratio * 100.0,
+                    if trial.disturbed { ", disturbed by the machine" } else { "" }
+                ),
+            });
+            let latency = &result.latency_us;
             for (metric, unit, value) in [
                 ("search_offered_qps", "1/s", trial.rate),
+                ("search_answered_qps", "1/s", result.counts.answered_qps),
+                ("search_latency_p50", "us", latency.p50),
+                ("search_latency_p99", "us", latency.p99),
                 ("search_loss_ratio", "1", trial.loss_ratio),
                 ("search_duration", "s", trial.duration as f64 / SECOND as f64),
-                ("search_server_drops", "1", dropped.get()),
+                ("search_server_drops", "1", dropped),
                 ("search_valid", "1", f64::from(u8::from(trial.valid))),
+                ("search_disturbed", "1", f64::from(u8::from(trial.disturbed))),
             ] {
-                let (metric, unit) = (metric.into(), unit.into());
-                record.series.push(SeriesRow { second: n as u32, metric, unit, value });
+                record.series.push(row(n as u32, metric, unit, value));
             }
-            let within = trial.loss_ratio <= e.peak.loss && trial.valid;
+            for m in losses {
+                record.series.push(row(n as u32, &format!("search_{}", m.name), &m.unit, m.value));
+            }
+            let within = trial.loss_ratio <= e.peak.loss && trial.is_evidence();
             if within && best.as_ref().is_none_or(|b| result.counts.answered_qps > b.counts.answered_qps) {
                 best = Some(result.clone());
             }
         })?;
+        capacity.take_open(&found.trials);
+        found.capacity = Some(capacity);
         if let Some(best) = best {
             take(&mut record.outcome, best.outcome());
         }

@@ -33,8 +33,9 @@ macro_rules! catalogue {
 }
 
 /// The seeds' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 24] = catalogue![
+pub const CATALOGUE: [(&str, &str); 26] = catalogue![
     "demo",
+    "compare-builds",
     "rzaia-memory",
     "rzaia-load",
     "rzaia-latency",
@@ -47,6 +48,7 @@ pub const CATALOGUE: [(&str, &str); 24] = catalogue![
     "rzaia-truncation",
     "isc-platform",
     "isc-peak",
+    "receive-buffer",
     "nominet",
     "capacity",
     "isc-updates",

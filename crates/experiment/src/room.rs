@@ -10,7 +10,7 @@ use server::Kind;
 const BASE: u64 = 300_000_000;
 
 /// Bytes of memory that a server takes for a delegation: what was measured at 1M, a twentieth more, of NSD at 3M, where it takes more
-/// for each (docs/findings.md); with NSEC3, but for BIND, as much more as it was at 10K. None: the most that any takes.
+/// for each (docs/findings.md); with NSEC3 somewhat more than was measured at 1M. None: the most that any takes.
 fn per_delegation(kind: Option<Kind>, family: &str) -> u64 {
     use Kind::{Bind, Knot, Nsd, Powerdns, Yadifa};
     let [sparse, full, nsec, nsec3] = match kind {

@@ -141,18 +141,19 @@ pub fn run(
     };
     let mut zone: Option<(plan::ZonePlan, Prepared)> = None;
     let began = Instant::now();
-    let budget = e.precision.as_ref().map_or(Ok(0), |p| e.duration("precision.budget", &p.budget))?;
+    let budget = plan::budget(e)?;
     // Trials done here, and the time that they took: by these the rest is estimated.
     let mut here = 0u32;
     // A run that goes on had its added repeats too.
-    while plan.len() < kept.trials().len() && plan::add_repeat(e, &mut plan, kept.trials()) {}
+    while plan.len() < kept.trials().len() && plan::go_on(e, &mut plan, &kept) {}
+    kept.note_undone(plan.len().saturating_sub(kept.trials().len()))?;
     loop {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let in_time = began.elapsed() < Duration::from_nanos(budget);
         let Some(trial) = plan::next_trial(&plan, kept.trials()).cloned() else {
-            if in_time && plan::add_repeat(e, &mut plan, kept.trials()) {
+            if in_time && plan::go_on(e, &mut plan, &kept) {
                 continue;
             }
             break;
@@ -172,7 +173,7 @@ pub fn run(
             zone = Some((trial.zone.clone(), made.map_err(|e| lost(e.to_string()))?));
         }
         let (_, prepared) = zone.as_ref().expect("it was just prepared");
-        let todo = plan.len() - kept.trials().len();
+        let todo = plan.len().saturating_sub(kept.trials().len());
         let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
         tell(Happening::Trial { trial: trial.clone(), of: plan.len(), left });
         here += 1;
@@ -190,7 +191,8 @@ pub fn run(
         kept.append(record.clone()).map_err(|e| lost(e.to_string()))?;
         tell(Happening::Done { record: Box::new(record) });
     }
-    let undone = plan.len() - kept.trials().len();
+    let undone = plan.len().saturating_sub(kept.trials().len());
+    kept.note_undone(undone)?;
     if undone == 0 && !e.zone.keep && zones_dir.exists() {
         std::fs::remove_dir_all(&zones_dir).map_err(Error::io(&zones_dir))?;
     }
@@ -427,8 +429,7 @@ fn environment(
         .map(|label| {
             let server = e.server(label)?;
             let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m.to_string()))?;
-            let version =
-                server::installed(kind).filter(|_| server.program.is_none()).map(|found| found.version);
+            let version = server::found(kind, server.program.as_deref()).map(|found| found.version);
             Ok(serde_json::json!({ "label": label, "kind": server.kind, "version": version,
                 "program": server.program, "config": server.config, "workers": server.workers }))
         })

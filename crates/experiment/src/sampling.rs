@@ -2,18 +2,32 @@
 
 use crate::trial::Bench;
 use measure::Metric;
-use rack::Host;
-use rack::sample::{self, Core, HostCounters, Processes, Usage};
+use rack::sample::{self, Core, Counters, HostCounters, Processes, Usage};
+use rack::server_watch::Snapshot;
+use rack::sockets::{self, Socket};
+use rack::{HardwareCounters, Host};
 use results::SeriesRow;
 use serde_json::Value;
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-/// Reads /proc at each second of a trial and gives what changed.
-pub struct Sampling {
+/// What can be read of both sides while a trial goes on.
+pub struct Sources {
     server: Vec<u32>,
     generators: Vec<u32>,
     hosts: Vec<(&'static str, Vec<HostCounters>)>,
-    first: Vec<u64>,
+    /// The server's cores.
+    pub server_cpus: Vec<usize>,
+    /// The cores whose absences are watched: the server's, and the generators'.
+    pub watched: Vec<usize>,
+    /// The generators may use the server's cores.
+    shared: bool,
+}
+
+/// Reads /proc at each second of a trial and gives what changed.
+pub struct Sampling {
+    sources: std::sync::Arc<Sources>,
+    first: Vec<Vec<u64>>,
     last: Reading,
 }
 
@@ -24,9 +38,22 @@ struct Reading {
     server: Usage,
     generator: Usage,
     own: Usage,
-    /// Of each kind of host, since it is there.
-    drops: Vec<u64>,
+    /// Of each kind of host, since it is there, by [`PLACES`].
+    drops: Vec<Vec<u64>>,
+    /// Of the whole machine.
+    backlog: u64,
 }
+
+/// Where a host drops packets.
+type Place = (&'static str, fn(&Counters) -> u64);
+
+/// `drops` is all of them.
+const PLACES: [Place; 4] = [
+    ("drops", Counters::drops),
+    ("interface_drops", |c| c.received_dropped + c.sent_dropped),
+    ("socket_drops", |c| c.udp_receive_buffer_errors),
+    ("send_buffer_drops", |c| c.udp_send_buffer_errors),
+];
 
 /// A counter of processes.
 type Counter = fn(&Usage) -> u64;
@@ -39,30 +66,85 @@ const SPENT: [(&str, &str, Counter); 4] = [
     ("disk_written", "B/s", |usage| usage.disk_written),
 ];
 
-impl Sampling {
-    /// From now on. What cannot be read here gives no rows: the trial's figures do not depend on it. Nor does a server without
+impl Sources {
+    /// What cannot be read here gives no rows: the trial's figures do not depend on it. Nor does a server without
     /// processes here, an external one.
-    pub fn start(bench: &Bench, server: Vec<u32>, generators: Vec<u32>) -> Self {
+    pub fn open(bench: &Bench, server: Vec<u32>, generators: Vec<u32>) -> Self {
         let open = |hosts: &[Host]| hosts.iter().filter_map(|host| HostCounters::open(host).ok()).collect();
         let mut hosts = vec![("generator", open(bench.generators))];
+        let mut watched = bench.generator_cpus.to_vec();
         if !server.is_empty() {
             hosts.insert(0, ("server", open(std::slice::from_ref(bench.server))));
+            watched.extend(bench.server_cpus);
         }
-        let last = read(&server, &generators, &hosts);
-        Self { server, generators, hosts, first: last.drops.clone(), last }
+        let shared = bench.server_cpus.iter().any(|core| bench.generator_cpus.contains(core));
+        Self { server, generators, hosts, server_cpus: bench.server_cpus.to_vec(), watched, shared }
     }
 
-    /// Datagrams lost inside each host since the start: at its devices and at full socket buffers.
+    /// Whether the server runs on this machine, as ours.
+    pub fn server_is_here(&self) -> bool {
+        !self.server.is_empty()
+    }
+
+    /// The server's processes and cores as they are; none of an external server.
+    pub fn server(&self) -> Option<Snapshot> {
+        let mut ours = self.generators.clone();
+        ours.push(std::process::id());
+        let here = self.server_is_here().then(|| Snapshot::of(&self.server, &self.server_cpus, &ours).ok());
+        here.flatten()
+    }
+
+    /// Time of programs of ours on the server's cores: of the generators, where they share them, since they are there.
+    pub fn own(&self) -> Duration {
+        if !self.shared {
+            return Duration::ZERO;
+        }
+        Processes::now().map(|all| all.usage(&self.generators).user).unwrap_or_default()
+    }
+
+    /// The processor's counters of the server's threads, from now on, where there are any.
+    pub fn hardware_counters(&self) -> Option<HardwareCounters> {
+        self.server_is_here().then(|| HardwareCounters::begin(&self.server))?
+    }
+
+    /// Datagrams that each socket in the server's network stack dropped since it was opened; none of an external server.
+    pub fn socket_drops(&self) -> BTreeMap<Socket, u64> {
+        self.server.first().and_then(|&pid| sockets::dropped(pid).ok()).unwrap_or_default()
+    }
+
+    /// What the server's host counted since it is there.
+    pub fn server_counters(&self) -> Counters {
+        let server = self.hosts.iter().find(|(name, _)| *name == "server");
+        server.and_then(|(_, hosts)| hosts.first()?.read().ok()).unwrap_or_default()
+    }
+}
+
+impl Sampling {
+    /// From now on.
+    pub fn start(bench: &Bench, server: Vec<u32>, generators: Vec<u32>) -> Self {
+        Self::of(std::sync::Arc::new(Sources::open(bench, server, generators)))
+    }
+
+    /// From now on, of these sources.
+    pub fn of(sources: std::sync::Arc<Sources>) -> Self {
+        let last = read(&sources);
+        Self { first: last.drops.clone(), sources, last }
+    }
+
+    /// Datagrams lost inside each host since the start, by place.
     pub fn drops(&self) -> Vec<Metric> {
-        let lost = |((name, counters), first): (&(&str, Vec<HostCounters>), &u64)| {
-            Metric::new(format!("{name}_drops"), "1", dropped(counters).saturating_sub(*first) as f64)
-        };
-        self.hosts.iter().zip(&self.first).map(lost).collect()
+        let mut metrics = Vec::new();
+        for ((name, hosts), first) in self.sources.hosts.iter().zip(&self.first) {
+            for (((place, _), now), first) in PLACES.iter().zip(dropped(hosts)).zip(first) {
+                metrics.push(Metric::new(format!("{name}_{place}"), "1", now.saturating_sub(*first) as f64));
+            }
+        }
+        metrics
     }
 
     /// What happened since the last call.
     pub fn rows(&mut self, second: u32) -> Vec<SeriesRow> {
-        let now = read(&self.server, &self.generators, &self.hosts);
+        let now = read(&self.sources);
         let last = std::mem::replace(&mut self.last, now);
         let now = &self.last;
         let wall = (now.at - last.at).as_secs_f64().max(1e-3);
@@ -74,7 +156,7 @@ impl Sampling {
             |now: &Usage, last: &Usage| now.cpu().saturating_sub(last.cpu()).as_secs_f64() / wall * 100.0;
         // Ours: what this sampling costs, among little else.
         row("coordinator_cpu".into(), "%", percent(&now.own, &last.own));
-        let here = (!self.server.is_empty()).then_some(("server", &now.server, &last.server));
+        let here = self.sources.server_is_here().then_some(("server", &now.server, &last.server));
         for (name, now, last) in here.into_iter().chain([("generator", &now.generator, &last.generator)]) {
             row(format!("{name}_cpu"), "%", percent(now, last));
             row(format!("{name}_rss"), "B", now.rss as f64);
@@ -82,7 +164,13 @@ impl Sampling {
                 row(format!("{name}_{what}"), unit, of(now).saturating_sub(of(last)) as f64 / wall);
             }
         }
-        for (core, before) in now.cores.iter().zip(&last.cores) {
+        if self.sources.server_is_here() {
+            let waited = now.server.waited.saturating_sub(last.server.waited).as_secs_f64();
+            row("server_waited".into(), "%", waited / wall * 100.0);
+        }
+        // By number: a core that goes offline or comes online does not shift the others.
+        for core in &now.cores {
+            let Some(before) = last.cores.iter().find(|c| c.core == core.core) else { continue };
             let spent = core.since(before);
             for (word, part) in [
                 ("user", spent.user),
@@ -93,28 +181,33 @@ impl Sampling {
                 row(format!("{word}_core{}", core.core), "%", spent.percent(part));
             }
         }
-        for (((name, _), drops), before) in self.hosts.iter().zip(&now.drops).zip(&last.drops) {
-            row(format!("{name}_drops"), "1", drops.saturating_sub(*before) as f64);
+        for (((name, _), drops), before) in self.sources.hosts.iter().zip(&now.drops).zip(&last.drops) {
+            for (((place, _), now), before) in PLACES.iter().zip(drops).zip(before) {
+                row(format!("{name}_{place}"), "1", now.saturating_sub(*before) as f64);
+            }
         }
+        row("backlog_drops".into(), "1", now.backlog.saturating_sub(last.backlog) as f64);
         rows
     }
 }
 
-/// Datagrams lost in hosts since they are there.
-fn dropped(hosts: &[HostCounters]) -> u64 {
-    hosts.iter().filter_map(|host| Some(host.read().ok()?.drops())).sum()
+/// Datagrams lost in hosts since they are there, by [`PLACES`].
+fn dropped(hosts: &[HostCounters]) -> Vec<u64> {
+    let counters: Vec<Counters> = hosts.iter().filter_map(|host| host.read().ok()).collect();
+    PLACES.iter().map(|(_, of)| counters.iter().map(of).sum()).collect()
 }
 
-fn read(server: &[u32], generators: &[u32], hosts: &[(&'static str, Vec<HostCounters>)]) -> Reading {
+fn read(sources: &Sources) -> Reading {
     let all = Processes::now().ok();
     let usage = |roots: &[u32]| all.as_ref().map(|all| all.usage(roots)).unwrap_or_default();
     Reading {
         at: Instant::now(),
         cores: sample::cores().unwrap_or_default(),
-        server: usage(server),
-        generator: usage(generators),
+        server: usage(&sources.server),
+        generator: usage(&sources.generators),
         own: all.as_ref().map(|all| all.usage_of_one(std::process::id())).unwrap_or_default(),
-        drops: hosts.iter().map(|(_, hosts)| dropped(hosts)).collect(),
+        drops: sources.hosts.iter().map(|(_, hosts)| dropped(hosts)).collect(),
+        backlog: sample::backlog_dropped(),
     }
 }
 
@@ -132,24 +225,10 @@ pub fn memory(pids: &[u32]) -> Vec<Metric> {
     metrics
 }
 
-/// Seconds of CPU time that a server spent while a series went on.
-pub fn server_seconds(series: &[SeriesRow]) -> f64 {
-    series.iter().filter(|row| row.metric == "server_cpu").map(|row| row.value / 100.0).sum()
-}
-
 /// The mean of a metric over the seconds of a series.
 pub fn mean(series: &[SeriesRow], metric: &str) -> Option<f64> {
     let values: Vec<f64> = series.iter().filter(|row| row.metric == metric).map(|row| row.value).collect();
     results::stats::mean(&values)
-}
-
-/// How busy cores were over a series, softirq and what the hypervisor took included, in percent.
-pub fn busy(series: &[SeriesRow], cores: &[usize]) -> f64 {
-    let of_core = |core: &usize| -> f64 {
-        let parts = ["user", "system", "softirq", "steal"];
-        parts.iter().filter_map(|part| mean(series, &format!("{part}_core{core}"))).sum()
-    };
-    cores.iter().map(of_core).sum::<f64>() / cores.len().max(1) as f64
 }
 
 /// The unit of a figure, from the ending of its name.

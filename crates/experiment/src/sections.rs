@@ -100,6 +100,8 @@ pub struct Traffic {
     pub generators: u32,
     /// Addresses of the server at which they ask, in turn.
     pub addresses: u32,
+    /// How packets are sent: `auto`, `socket` or `xdp`.
+    pub backend: load::Backend,
 }
 
 impl Default for Traffic {
@@ -114,6 +116,7 @@ impl Default for Traffic {
             retry: None,
             generators: 1,
             addresses: 1,
+            backend: load::Backend::Auto,
         }
     }
 }
@@ -145,7 +148,7 @@ impl Default for Latency {
             duration: "60s".into(),
             warmup: "1s".into(),
             deadline: "4s".into(),
-            pacing: "100us".into(),
+            pacing: format!("{}us", measure::limits::PACING_LIMIT / 1_000),
             witness: false,
         }
     }
@@ -187,6 +190,12 @@ pub struct Peak {
     pub budget: String,
     /// An answer after it counts as lost.
     pub deadline: String,
+    /// Queries that wait for their answers while the capacity is measured.
+    pub window: u32,
+    /// Length of one load with a window.
+    pub window_load: String,
+    /// Loads with a window. Their median is the capacity.
+    pub window_loads: u32,
 }
 
 impl Default for Peak {
@@ -198,6 +207,9 @@ impl Default for Peak {
             width: 0.05,
             budget: "30s".into(),
             deadline: "200ms".into(),
+            window: 250,
+            window_load: "1s".into(),
+            window_loads: 6,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! One server on one zone, ready to be measured, and what a generator does to it.
 
+use crate::meter::{Machine, meter};
 use crate::run::START_DELAY;
-use crate::sampling::Sampling;
+use crate::sampling::{Sampling, Sources};
 use crate::sections::Traffic;
 use crate::trial::Bench;
 use crate::zones::Prepared;
@@ -13,7 +14,8 @@ use rack::{Host, Role};
 use results::{SeriesRow, TrialRecord};
 use server::{Server, ServerSpec};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use trace::ReplaySpec;
 use traffic::{EdnsSpec, NameList, ProfileSpec, QueriesSpec, SourceSpec};
 
@@ -38,9 +40,35 @@ pub struct Driven {
     pub series: Vec<SeriesRow>,
     /// Datagrams lost inside each host.
     pub drops: Vec<Metric>,
+    /// What the machine did meanwhile.
+    pub machine: Machine,
 }
 
 impl Stage<'_> {
+    /// Notes the receive buffers of the server's UDP sockets, and makes them as large as `wanted` (bytes) first, where that is said.
+    pub fn receive_buffers(&self, server: &Server<'_>, wanted: Option<usize>, record: &mut TrialRecord) {
+        let port = self.spec.targets(self.bench.server)[0].port();
+        let looked = rack::sample::Processes::now()
+            .map(|all| all.tree(&server.pids()))
+            .and_then(|pids| rack::UdpSockets::of(&pids, port))
+            .and_then(|sockets| {
+                wanted.map_or(Ok(()), |bytes| sockets.set_receive_buffer(bytes)).map(|()| sockets)
+            });
+        match looked {
+            Ok(sockets) => {
+                let least = sockets.receive_buffers().into_iter().min();
+                let metric = least.map(|bytes| Metric::new("server_receive_buffer", "B", bytes as f64));
+                record.outcome.metrics.extend(metric);
+            }
+            Err(error) if wanted.is_some() => record.outcome.validity.reject(Reason::new(
+                "receive_buffer_not_set",
+                format!("the server's receive buffers are as the server made them: {error}"),
+            )),
+            // To know them is not needed for any figure.
+            Err(_) => {}
+        }
+    }
+
     /// Has an independent judge validate a sample of answers.
     pub fn validate(&self, record: &mut TrialRecord) -> Result<(), Error> {
         let at = self.spec.targets(self.bench.server)[0];
@@ -109,6 +137,7 @@ impl Stage<'_> {
             cpus: bench.generator_cpus.to_vec(),
             allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
             transport: traffic.transport,
+            backend: traffic.backend,
             retry: traffic.retry,
             ..LoadSpec::new(targets, source, pace, duration)
         };
@@ -118,10 +147,11 @@ impl Stage<'_> {
         Ok(load)
     }
 
-    /// Runs the generators once, sampling both sides each second.
+    /// Runs the generators once, sampling both sides each second. Of its queries the share `allowed` (0 to 1) may be lost.
     pub fn drive(
         &self,
         load: &LoadSpec,
+        allowed: f64,
         server: &mut Server<'_>,
         tell: &mut dyn FnMut(&serde_json::Value),
     ) -> Result<Driven, Error> {
@@ -140,24 +170,38 @@ impl Stage<'_> {
             let log = self.dir.join(format!("{}.log", part.name));
             Role::start(bench.launcher, host, "load", &part.spec, &part.spec.cpus, &log)
         })?;
-        let mut sampling = Sampling::start(bench, server.pids(), generators.pids());
+        let sources = Arc::new(Sources::open(bench, server.pids(), generators.pids()));
+        let mut sampling = Sampling::of(Arc::clone(&sources));
         let began = measure::clock::wall() + START_DELAY;
+        let base = measure::clock::Wall::read().to_monotonic(began) + load.warmup;
+        let length = load.duration.unwrap_or(load::LONGEST);
         generators.start_at(began)?;
         let mut series = Vec::new();
-        while !generators.are_done() {
-            if bench.stop.load(Ordering::Relaxed) {
-                generators.stop();
-            }
-            while let Some((second, values)) = generators.second()? {
-                let second = second as u32;
-                series.extend(crate::sampling::rows(second, &values));
-                if bench.experiment.sampling {
-                    series.extend(sampling.rows(second));
+        let over = AtomicBool::new(false);
+        let (followed, metered) = std::thread::scope(|scope| {
+            let metering = scope.spawn(|| meter(&sources, base, length, &over));
+            let mut follow = || -> Result<(), Error> {
+                while !generators.are_done() {
+                    if bench.stop.load(Ordering::Relaxed) {
+                        generators.stop();
+                    }
+                    while let Some((second, values)) = generators.second()? {
+                        let second = second as u32;
+                        series.extend(crate::sampling::rows(second, &values));
+                        if bench.experiment.sampling {
+                            series.extend(sampling.rows(second));
+                        }
+                        tell(&values);
+                    }
+                    server.alive()?;
                 }
-                tell(&values);
-            }
-            server.alive()?;
-        }
+                Ok(())
+            };
+            let followed = follow();
+            over.store(true, Ordering::Relaxed);
+            (followed, metering.join().expect("reading /proc does not panic"))
+        });
+        followed?;
         let results = generators.results();
         let answered = |r: &Named<LoadResult>| {
             Metric::new(
@@ -167,7 +211,9 @@ impl Stage<'_> {
             )
         };
         let each = if results.len() > 1 { results.iter().map(answered).collect() } else { Vec::new() };
-        Ok(Driven { result: LoadResult::merge(results), each, began, series, drops: sampling.drops() })
+        let result = LoadResult::merge(results);
+        let machine = metered.judge(&sources, &result, allowed);
+        Ok(Driven { result, each, began, series, drops: sampling.drops(), machine })
     }
 }
 

@@ -188,6 +188,9 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     params.push(("traffic", file.map_or(traffic.profile.clone(), |file| file.display().to_string())));
     params.push(("transport", traffic.transport.to_string()));
     params.push(("udp_size", udp_size.to_string()));
+    if let Ok(Some(bytes)) = e.receive_buffer_of(trial.variant.as_deref()) {
+        params.push(("receive_buffer", bytes.to_string()));
+    }
     params.push(("generators", traffic.generators.to_string()));
     params.push(("addresses", traffic.addresses.to_string()));
     params.extend(trial.variant.clone().map(|variant| ("variant", variant)));
@@ -317,6 +320,9 @@ fn measure(
         (Some(fleet), Some(rate)) => Some(stage.change(fleet, rate, trial.measure == Measure::Lag)?),
         _ => None,
     };
+    if spec.external.is_none() {
+        stage.receive_buffers(&server, bench.experiment.receive_buffer_of(trial.variant.as_deref())?, record);
+    }
     let mut absence = None;
     let measured = match trial.measure {
         Measure::Latency => stage.latency(trial.rate.unwrap_or(1.0), &mut server, record, tell),

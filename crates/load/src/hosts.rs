@@ -257,6 +257,8 @@ pub fn divide(spec: &LoadSpec, members: &[Member]) -> Result<Vec<Part>, Error> {
         }
         let mut offset = 0;
         if n > 1 {
+            // Packets of the other generators would be missing in what each of them counts.
+            spec.server_pids.clear();
             offset = match &spec.pace {
                 Pace::Open(arrivals) if arrivals.is_even() => {
                     (i as f64 * SECOND as f64 / arrivals.peak()) as Nanos

@@ -9,6 +9,7 @@ pub mod check;
 mod counts;
 pub mod echo;
 mod error;
+mod findings;
 pub mod hosts;
 mod lane;
 mod merge;
@@ -27,6 +28,7 @@ mod worker;
 
 pub use counts::{Bytes, Counts};
 pub use error::Error;
+pub use findings::{Gather, Pause, Signs};
 pub use measure::limits::*;
 pub use measure::schedule::LATE_LIMIT;
 pub use measure::{Latency, PacingError};

@@ -18,6 +18,7 @@ struct Sum {
     /// Warnings and reasons, each with the generators that have it.
     warnings: Vec<(Reason, Vec<String>)>,
     reasons: Vec<(Reason, Vec<String>)>,
+    findings: Vec<(Reason, Vec<String>)>,
 }
 
 impl LoadResult {
@@ -56,6 +57,8 @@ impl Sum {
             pacing_error_us: _,
             drops,
             validity,
+            findings,
+            signs,
             duration_s,
             deadline_s,
             burst,
@@ -75,6 +78,8 @@ impl Sum {
             transport_bytes,
             cut_short,
             histograms,
+            worker_busy,
+            timeline,
         } = part;
         let all = &mut self.all;
         let lost = counts.lost;
@@ -124,11 +129,16 @@ impl Sum {
         all.histograms.latency.merge(&latency);
         all.histograms.service_latency.merge(&service_latency);
         all.histograms.pacing_error.merge(&pacing_error);
+        all.worker_busy = all.worker_busy.max(worker_busy);
+        all.timeline.merge(timeline);
         self.with_lost.merge(&latency);
         self.with_lost.record_n((deadline_s * 1e9) as Nanos, lost);
         self.durations.push((name.into(), duration_s));
         let Validity { valid: _, warnings, reasons } = validity; // valid where no reason is left
-        for (to, from) in [(&mut self.warnings, warnings), (&mut self.reasons, reasons)] {
+        all.signs.merge(signs);
+        for (to, from) in
+            [(&mut self.warnings, warnings), (&mut self.reasons, reasons), (&mut self.findings, findings)]
+        {
             for reason in from {
                 match to.iter_mut().find(|(known, _)| *known == reason) {
                     Some((_, whose)) => whose.push(name.into()),
@@ -139,7 +149,7 @@ impl Sum {
     }
 
     fn finish(self) -> LoadResult {
-        let Self { mut all, with_lost, durations, warnings, reasons } = self;
+        let Self { mut all, with_lost, durations, warnings, reasons, findings } = self;
         if durations.is_empty() {
             return LoadResult::default();
         }
@@ -158,6 +168,7 @@ impl Sum {
         };
         warnings.into_iter().map(whose).for_each(|w| all.validity.warn(w));
         reasons.into_iter().map(whose).for_each(|r| all.validity.reject(r));
+        all.findings = findings.into_iter().map(whose).collect();
         let shortest = durations.iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("one at least");
         if shortest.1 < all.duration_s * (1.0 - DURATION_LIMIT) {
             all.validity.warn(Reason::new(

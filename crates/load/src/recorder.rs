@@ -6,9 +6,10 @@
 //! question or source, or is not an answer at all), or *unexpected*. A mismatched datagram leaves its query waiting:
 //! the right answer may still come.
 
+use crate::findings::{Gather, Stray};
 use crate::second::Second;
 use crate::table::{Entry, State, Window};
-use measure::{Histogram, Nanos, Seed};
+use measure::{Histogram, Nanos, Seed, Timeline};
 use wire::header::Header;
 use wire::question;
 
@@ -73,6 +74,8 @@ pub struct Tally {
     pub service_latency: Histogram,
     /// From the intended time to the send.
     pub pacing_error: Histogram,
+    /// What the answers showed besides; of the measured class alone.
+    pub signs: Gather,
 }
 
 impl Tally {
@@ -100,6 +103,7 @@ impl Tally {
         self.latency.merge(&other.latency);
         self.service_latency.merge(&other.service_latency);
         self.pacing_error.merge(&other.pacing_error);
+        self.signs.merge(&other.signs);
     }
 
     /// Not sent, whatever the reason.
@@ -152,6 +156,8 @@ pub enum Unsent {
 /// Records what one worker sends and receives.
 pub struct Recorder {
     windows: Vec<Window>,
+    /// By flow: when the latest query was sent that was answered.
+    newest: Vec<Nanos>,
     deadline: Nanos,
     paced: bool,
     in_flight: u64,
@@ -160,6 +166,10 @@ pub struct Recorder {
     tallies: Box<[Tally; Class::COUNT]>,
     /// Of the measured traffic alone.
     second: Second,
+    /// Of the measured traffic alone, from `base` on.
+    timeline: Timeline,
+    /// When the measured part begins.
+    base: Nanos,
 }
 
 impl Recorder {
@@ -170,13 +180,21 @@ impl Recorder {
         let windows = (0..flows).map(|_| Window::new(slots, draw.bits() as u16)).collect();
         Self {
             windows,
+            newest: vec![0; flows as usize],
             deadline,
             paced,
             in_flight: 0,
             measuring: false,
             tallies: Box::default(),
             second: Second::default(),
+            timeline: Timeline::default(),
+            base: Nanos::MAX,
         }
+    }
+
+    /// The measured part begins at `base`.
+    pub fn begins_at(&mut self, base: Nanos) {
+        self.base = base;
     }
 
     /// Memory of the windows, in bytes: all that grows with rate and deadline; nothing grows with time.
@@ -203,11 +221,8 @@ impl Recorder {
             return Some(id);
         }
         // What the answered and the lost ones leave is collected only when it is needed.
-        let (tallies, second, in_flight) = (&mut self.tallies, &mut self.second, &mut self.in_flight);
-        window.advance(intended.checked_sub(self.deadline + 1), &mut |entry| {
-            *in_flight -= 1;
-            lose(entry, tallies, second);
-        });
+        self.give_up(flow as usize, intended.checked_sub(self.deadline + 1));
+        let window = &mut self.windows[flow as usize];
         window.take(intended, hash, quiet, class)
     }
 
@@ -227,6 +242,8 @@ impl Recorder {
             tally.pacing_error.record(behind);
         }
         if entry.class == Class::Measured {
+            self.timeline.sent(at.saturating_sub(self.base));
+            tally.signs.sent(at);
             self.second.sent += 1;
             if self.paced {
                 self.second.pacing.record(behind);
@@ -277,11 +294,19 @@ impl Recorder {
         tally.bytes_received += loud * r.len as u64;
         let Some(header) = Header::new(r.bytes).filter(|h| r.from_target && answers(*h, r.bytes, entry.hash))
         else {
+            if entry.class == Class::Measured {
+                tally.signs.stray(stray(&r), r.at, entry.sent, entry.quiet);
+            }
             tally.mismatched += loud;
             self.second.wrong += u64::from(measured);
             return Verdict::Mismatched;
         };
         let service = r.at.saturating_sub(entry.sent);
+        if entry.class == Class::Measured && matches!(entry.state, State::Flight | State::Lost) {
+            // That an answer is late says already that it came after others.
+            let quiet = entry.quiet || entry.state == State::Lost || service > self.deadline;
+            tally.signs.answered(r.at, entry.sent, &mut self.newest[r.flow as usize], quiet);
+        }
         match entry.state {
             State::Flight if service <= self.deadline => {
                 entry.state = State::Answered;
@@ -294,6 +319,7 @@ impl Recorder {
                     tally.latency.record(latency);
                     tally.service_latency.record(service);
                     if measured {
+                        self.timeline.answered(r.at.saturating_sub(self.base));
                         self.second.answered += 1;
                         self.second.truncated += u64::from(header.tc());
                         self.second.failed += u64::from(cannot(header.rcode()));
@@ -305,7 +331,7 @@ impl Recorder {
             State::Flight | State::Lost => {
                 if entry.state == State::Flight {
                     self.in_flight -= 1;
-                    lose(entry, &mut self.tallies, &mut self.second);
+                    lose(entry, &mut self.tallies, &mut self.second, &mut self.timeline, self.base);
                 }
                 entry.state = State::Late;
                 self.tallies[entry.class as usize].late += loud;
@@ -328,13 +354,16 @@ impl Recorder {
     /// first query that may still be answered.
     pub fn expire(&mut self, now: Nanos) {
         let Some(expired) = now.checked_sub(self.deadline + 1) else { return };
-        let (tallies, second, in_flight) = (&mut self.tallies, &mut self.second, &mut self.in_flight);
-        for window in &mut self.windows {
-            window.advance(Some(expired), &mut |entry| {
-                *in_flight -= 1;
-                lose(entry, tallies, second);
-            });
-        }
+        (0..self.windows.len()).for_each(|flow| self.give_up(flow, Some(expired)));
+    }
+
+    /// Frees the oldest ids of a flow, and gives up the queries that were sent at `expired` or before.
+    fn give_up(&mut self, flow: usize, expired: Option<Nanos>) {
+        let Self { windows, tallies, second, timeline, in_flight, base, .. } = self;
+        windows[flow].advance(expired, &mut |entry| {
+            *in_flight -= 1;
+            lose(entry, tallies, second, timeline, *base);
+        });
     }
 
     /// Takes what happened since the last call.
@@ -342,31 +371,57 @@ impl Recorder {
         std::mem::take(&mut self.second)
     }
 
-    /// Ends at `now`: what waits within its deadline is in flight, the rest lost. The tallies are by [`Class`].
-    pub fn finish(mut self, now: Nanos) -> [Tally; Class::COUNT] {
-        for entry in self.windows.iter().flat_map(Window::in_flight).filter(|e| !e.quiet) {
-            let tally = &mut self.tallies[entry.class as usize];
-            if now.saturating_sub(entry.sent) > self.deadline {
-                tally.lost += 1;
-            } else {
-                tally.in_flight += 1;
+    /// The longest time from the intended send to an answer of the measured traffic, in nanoseconds.
+    pub(crate) fn latency_max(&self) -> Nanos {
+        self.tallies[Class::Measured as usize].latency.max()
+    }
+
+    /// Ends at `now`: what waits within its deadline is in flight, the rest lost. The tallies are by [`Class`]; the timeline is of
+    /// the measured traffic.
+    pub fn finish(mut self, now: Nanos) -> ([Tally; Class::COUNT], Timeline) {
+        let Self { windows, tallies, second, timeline, base, deadline, .. } = &mut self;
+        for entry in windows.iter().flat_map(Window::in_flight) {
+            if now.saturating_sub(entry.sent) > *deadline {
+                lose(entry, tallies, second, timeline, *base);
+            } else if !entry.quiet {
+                tallies[entry.class as usize].in_flight += 1;
             }
         }
-        *self.tallies
+        self.tallies.iter_mut().for_each(|tally| tally.signs.end());
+        (*self.tallies, self.timeline)
     }
 }
 
 /// Counts a query that is given up.
-fn lose(entry: &Entry, tallies: &mut [Tally; Class::COUNT], second: &mut Second) {
-    if !entry.quiet {
-        tallies[entry.class as usize].lost += 1;
-        second.lost += u64::from(entry.class == Class::Measured);
+fn lose(
+    entry: &Entry,
+    tallies: &mut [Tally; Class::COUNT],
+    second: &mut Second,
+    timeline: &mut Timeline,
+    base: Nanos,
+) {
+    if entry.quiet {
+        return;
+    }
+    tallies[entry.class as usize].lost += 1;
+    if entry.class == Class::Measured {
+        second.lost += 1;
+        timeline.lost(entry.sent.saturating_sub(base));
     }
 }
 
 /// Whether a code says that the server has nothing to answer from: SERVFAIL (RFC 1035), REFUSED.
 fn cannot(rcode: u8) -> bool {
     matches!(rcode, 2 | 5)
+}
+
+/// How a datagram that is not its query's answer differs from it.
+fn stray(r: &Received<'_>) -> Stray {
+    match Header::new(r.bytes) {
+        Some(header) if header.qr() && !r.from_target => Stray::Address,
+        Some(header) if header.qr() && question::hash(r.bytes).is_some() => Stray::Question,
+        _ => Stray::Other,
+    }
 }
 
 /// Whether a message is an answer to the question with this hash.

@@ -1,8 +1,8 @@
 //! What a load gives: the object that `load run --json` prints, a role sends back, and an experiment keeps.
 
 use crate::check::CheckResult;
-use crate::{Counts, Tally};
-use measure::{Histogram, Latency, Metric, Named, Nanos, Outcome, PacingError, Validity};
+use crate::{Counts, Signs, Tally};
+use measure::{Histogram, Latency, Metric, Named, Nanos, Outcome, PacingError, Reason, Timeline, Validity};
 use net::transport::Connections;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -112,6 +112,12 @@ pub struct LoadResult {
     pub drops: BTreeMap<String, u64>,
     /// Whether all this may be believed.
     pub validity: Validity,
+    /// What the server, or the way to it, did: none where it answered everything rightly and in time.
+    #[serde(default)]
+    pub findings: Vec<Reason>,
+    /// What the answers showed beside their counts.
+    #[serde(default)]
+    pub signs: Signs,
     /// The measured part in seconds: of the schedule where the loop is open, otherwise until the last query was sent.
     pub duration_s: f64,
     /// The deadline in seconds.
@@ -151,6 +157,12 @@ pub struct LoadResult {
     pub cut_short: bool,
     /// The distributions.
     pub histograms: Histograms,
+    /// The share (0 to 1) of the time that the workers computed while the schedule went on. A paced one polls, and a window waits.
+    #[serde(default)]
+    pub worker_busy: f64,
+    /// When queries were sent, answered and lost.
+    #[serde(default)]
+    pub timeline: Timeline,
 }
 
 impl LoadResult {
@@ -217,6 +229,7 @@ impl LoadResult {
         metrics.extend(
             self.counts.rcodes.iter().map(|(r, n)| Metric::new(format!("rcode_{r}"), "1", *n as f64)),
         );
+        metrics.extend(self.findings.iter().map(|f| Metric::new(format!("finding_{}", f.code), "1", 1.0)));
         metrics.extend(self.drops.iter().map(|(d, n)| Metric::new(format!("drops_{d}"), "1", *n as f64)));
         let histograms = vec![
             Named::new("latency", self.histograms.latency.clone()),
@@ -262,7 +275,6 @@ impl LoadResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Reason;
     use measure::clock::SECOND;
 
     fn sample() -> LoadResult {

@@ -1,6 +1,7 @@
 //! A load from its specification to its result: prepare everything, start all workers at one instant, add up.
 
 use crate::check::{self, CheckResult};
+use crate::findings::{self, Known};
 use crate::lane::Lane;
 use crate::plan::Plan;
 use crate::recorder::{Class, Recorder, Tally};
@@ -11,12 +12,13 @@ use crate::verdict::{self, Evidence};
 use crate::worker::{Report, Stall, Worker};
 use crate::{Backend, Error, LoadResult, LoadSpec};
 use measure::clock::{self, SECOND, Wall};
-use measure::{Event, Histogram, Nanos, Pace, Seed};
+use measure::{Event, Histogram, Nanos, Pace, Seed, Timeline};
 use net::own::{Machine, Scheduling};
 use net::tcp::TcpFlows;
 use net::transport::{Transport, Troubles};
 use net::udp::{Flow, UdpFlows};
 use net::xdp::XdpFlows;
+use rack::server_watch::{Seen, ServerWatch};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -139,6 +141,7 @@ fn go(
             // On an error the starters are dropped, and with them the workers.
             ready.recv().expect("every worker says whether it is ready")?;
         }
+        let watch = watch(spec)?;
         let at = start();
         let before = Machine::read(&spec.cpus);
         for starter in &starters {
@@ -159,12 +162,23 @@ fn go(
             }
         }
         let after = Machine::read(&spec.cpus);
+        let server = watch.map(|watch| watch.seen()).transpose()?;
         tell(seconds, plan.workers, &mut told, true, events);
         let mut reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
         let checked = checked(spec, &mut reports)?;
-        let result = result(spec, &plan, base, reports, &before, &after);
-        Ok(LoadResult { backend_note: note, checked, ..result })
+        let (result, known) = result(spec, &plan, base, reports, (&before, &after), server);
+        let result = LoadResult { backend_note: note, checked, ..result };
+        Ok(LoadResult { findings: findings::name(&result, &known), ..result })
     })
+}
+
+/// The server's processes, where they are known.
+fn watch(spec: &LoadSpec) -> Result<Option<ServerWatch>, Error> {
+    if spec.server_pids.is_empty() {
+        return Ok(None);
+    }
+    let ours = if spec.cpus.is_empty() { rack::allowed_cpus() } else { spec.cpus.clone() };
+    Ok(Some(ServerWatch::begin(&spec.server_pids, &ours)?))
 }
 
 /// The lanes of one worker: its main one, and the one over TCP beside it. `note` says why AF_XDP was not used where it
@@ -217,7 +231,10 @@ fn past_the_stack(
     let wanted = match spec.backend {
         Backend::Socket => false,
         Backend::Xdp => true,
-        Backend::Auto => plan.rate > SOCKET_RATE && plan.workers == 1 && !loopback,
+        Backend::Auto => {
+            let fast = matches!(spec.pace, Pace::Open(_) | Pace::Recorded { .. }) && plan.rate > SOCKET_RATE;
+            (fast || spec.prefer_xdp) && plan.workers == 1 && !loopback
+        }
     };
     if !wanted {
         return Ok(None);
@@ -327,9 +344,9 @@ fn result(
     plan: &Plan,
     base: Nanos,
     reports: Vec<Report>,
-    before: &Machine,
-    after: &Machine,
-) -> LoadResult {
+    (before, after): (&Machine, &Machine),
+    server: Option<Seen>,
+) -> (LoadResult, Known) {
     let mut tallies: [Tally; Class::COUNT] = Default::default();
     let mut offered = [0; Class::COUNT];
     let (mut length, mut id_waits, mut checksums) = (0, 0, 0);
@@ -339,6 +356,8 @@ fn result(
     let mut scheduling = Scheduling::default();
     let (mut cut_short, mut backend) = (false, "");
     let (mut connections, mut handshakes) = (None, Histogram::default());
+    let mut timeline = Timeline::default();
+    let mut computed = 0;
     for r in reports {
         for class in 0..Class::COUNT {
             tallies[class].merge(&r.tallies[class]);
@@ -364,11 +383,14 @@ fn result(
             connections.get_or_insert_with(net::transport::Connections::default).merge(&c);
         }
         handshakes.merge(&r.handshakes);
+        timeline.merge(r.timeline);
+        computed += r.computed;
     }
     let flows = plan.flows_per_worker * plan.workers;
     // What is offered beside the measured traffic must be sent on time as well.
     let mut sent = tallies[Class::Measured as usize].clone();
     sent.merge(&tallies[Class::Background as usize]);
+    let incidents = after.incidents_since(before);
     let validity = verdict::judge(&Evidence {
         tally: &sent,
         offered: offered[Class::Measured as usize] + offered[Class::Background as usize],
@@ -380,6 +402,9 @@ fn result(
         scheduling,
         shared_cpus: spec.shared_cpus,
         worked: (spec.warmup + length) * Nanos::from(plan.workers),
+        memory_stall: incidents.memory_stall,
+        others: server.map(|seen| seen.others),
+        passed: spec.warmup + length,
         steal: after.stolen_since(before),
         clock_step,
         id_waits,
@@ -400,12 +425,24 @@ fn result(
         ("send_other", troubles.send_other),
         ("namespace_receive_buffers", receive_errors),
         ("namespace_send_buffers", send_errors),
+        ("namespace_checksums", incidents.checksum_errors),
+        ("namespace_fragments", incidents.incomplete),
     ];
+    let known = Known {
+        paced: spec.is_paced(),
+        corrupted: incidents.checksum_errors,
+        fragments: incidents.fragments,
+        incomplete: incidents.incomplete,
+        too_long: troubles.send_errno == rustix::io::Errno::MSGSIZE.raw_os_error(),
+        server,
+    };
     let [measured, background, retries] = tallies;
     let [offered, offered_background, offered_retries] = offered;
     let beside = |tally, offered| (offered > 0).then(|| Part::new(&tally, offered, length));
-    LoadResult {
+    let signs = measured.signs.signs(base, (stall.at, stall.length));
+    let result = LoadResult {
         icmp: troubles.icmp,
+        signs,
         drops: drops.into_iter().map(|(k, v)| (k.into(), v)).collect::<BTreeMap<_, _>>(),
         validity,
         transport: spec.transport.to_string(),
@@ -422,6 +459,9 @@ fn result(
         table_bytes: table_bytes as u64,
         transport_bytes: transport_bytes as u64,
         cut_short,
+        timeline,
+        worker_busy: measure::own::share(computed, (spec.warmup + length) * u64::from(plan.workers)),
         ..LoadResult::new(measured, offered, length, spec.deadline)
-    }
+    };
+    (result, known)
 }

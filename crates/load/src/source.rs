@@ -61,6 +61,17 @@ impl Source {
         }
     }
 
+    /// Returns this source for the `nth` load at one server. A profile gets another seed, because a load that repeated the queries
+    /// of the one before would find its answers in a server's packet cache. A file or a capture is unchanged.
+    #[must_use]
+    pub fn nth(&self, nth: u64) -> Self {
+        let mut source = self.clone();
+        if let Self::Traffic(SourceSpec::Profile(spec)) = &mut source {
+            spec.seed = spec.seed.nth(nth);
+        }
+        source
+    }
+
     /// The sources of all workers, in order.
     ///
     /// # Errors

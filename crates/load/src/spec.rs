@@ -55,7 +55,8 @@ impl fmt::Display for Transport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// AF_XDP for rates that sockets do not reach, where it can be had; otherwise sockets.
+    /// AF_XDP for rates that sockets do not reach, where it can be had; otherwise sockets. A flood and a window go over sockets:
+    /// the one is faster there (UDP GSO), the other is compared with dnsperf, which uses them.
     #[default]
     Auto,
     /// AF_XDP, or an error.
@@ -146,17 +147,24 @@ pub struct LoadSpec {
     /// How packets are sent.
     #[serde(default)]
     pub backend: Backend,
+    /// With [`Backend::Auto`]: AF_XDP whatever the rate, where it can be had.
+    #[serde(default)]
+    pub prefer_xdp: bool,
     /// The life of TCP connections.
     #[serde(default)]
     pub connections: Connections,
     /// Receive buffer of each flow in bytes of the kernel's accounting; the result says what was granted.
     #[serde(default = "buffer")]
     pub recv_buffer: usize,
+    /// The server's processes where they are on this machine: they and their descendants are watched, so that findings can
+    /// tell the server from the way to it, and reasons what held it up.
+    #[serde(default)]
+    pub server_pids: Vec<u32>,
     /// Checks a sample of the answers in full, after the run.
     #[serde(default)]
     pub check: Option<CheckSpec>,
-    /// A pacing error above this at the 99th percentile makes the trial invalid, in nanoseconds: 100 us, or more where
-    /// only rates and losses are judged ([`crate::search::PACING_LIMIT`]).
+    /// A pacing error above this at the 99th percentile makes the trial invalid, in nanoseconds:
+    /// [`crate::PACING_LIMIT`], or more where only rates and losses are judged ([`crate::search::PACING_LIMIT`]).
     #[serde(default = "pacing_limit")]
     pub pacing_limit: Nanos,
     /// For the ids; the queries have the seed of their source.
@@ -210,13 +218,21 @@ impl LoadSpec {
             transport: Transport::default(),
             retry: None,
             backend: Backend::default(),
+            prefer_xdp: false,
             connections: Connections::default(),
             check: None,
+            server_pids: Vec::new(),
             pacing_limit: pacing_limit(),
             seed: Seed::default(),
             allowed: Vec::new(),
             allow_external: false,
         }
+    }
+
+    /// Whether the same load may go over AF_XDP instead of sockets: it is left to us, and has not been tried.
+    pub(crate) fn can_go_past_sockets(&self) -> bool {
+        let loopback = self.targets.iter().any(|target| target.ip().is_loopback());
+        self.backend == Backend::Auto && !self.prefer_xdp && !loopback && self.transport == Transport::Udp
     }
 
     /// Whether queries are due at instants of their own.

@@ -5,12 +5,13 @@
 use crate::Tally;
 use crate::worker::Stall;
 use measure::clock::SECOND;
-use measure::limits::UNSENT_LIMIT;
+use measure::limits::{MEMORY_LIMIT, UNSENT_LIMIT};
 use measure::own::{Own, Unsent, ms, share};
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
 use net::own::Scheduling;
 use net::transport::Troubles;
+use rack::server_watch::Others;
 
 /// What is known of our own side.
 pub(crate) struct Evidence<'a> {
@@ -27,7 +28,13 @@ pub(crate) struct Evidence<'a> {
     pub shared_cpus: bool,
     /// Time that all workers together spent sending.
     pub worked: Nanos,
+    /// From the start to the end.
+    pub passed: Nanos,
     pub steal: f64,
+    /// For which some program of the machine waited for memory.
+    pub memory_stall: Nanos,
+    /// What other programs took of the server's cores, where its processes are known.
+    pub others: Option<Others>,
     pub clock_step: i64,
     pub id_waits: u64,
     /// Queries sent with another checksum than asked for.
@@ -133,6 +140,34 @@ fn running(e: &Evidence<'_>, v: &mut Validity) {
     }
     v.warn_for(OWN.stolen(e.steal));
     v.reject_for(Own::clock_stepped(e.clock_step));
+    machine(e, v);
+}
+
+/// What held up the server, or both sides, and is none of its doing.
+fn machine(e: &Evidence<'_>, v: &mut Validity) {
+    let stalled = share(e.memory_stall, e.passed);
+    if stalled > MEMORY_LIMIT {
+        v.reject(Reason::new(
+            "memory_pressure",
+            format!(
+                "programs of this machine waited for memory for {:.1} % of the time (at most {} % is valid): pages had to be \
+                 reclaimed or read again; free memory, or raise the limit of its control group",
+                stalled * 100.0,
+                MEMORY_LIMIT * 100.0
+            ),
+        ));
+    }
+    if let Some(others) = e.others.filter(Others::disturbed) {
+        v.reject(Reason::new(
+            "server_core_shared",
+            format!(
+                "other programs used {:.1} % of the server's cores, and its threads waited for them for {:.1} % of the time: what \
+                 was measured is not the server alone; give it cores that nothing else uses",
+                others.used * 100.0,
+                others.waited * 100.0
+            ),
+        ));
+    }
 }
 
 fn receiving(e: &Evidence<'_>, v: &mut Validity) {
@@ -180,7 +215,10 @@ mod tests {
             scheduling: Scheduling::default(),
             shared_cpus: false,
             worked: 10 * SECOND,
+            passed: 10 * SECOND,
             steal: 0.0,
+            memory_stall: 0,
+            others: None,
             clock_step: 0,
             id_waits: 0,
             checksums: 0,
@@ -252,6 +290,12 @@ mod tests {
                 &["generators_share_cores"],
             ),
             (Evidence { steal: 0.02, ..evidence(&fine) }, &[], &["steal"]),
+            (Evidence { memory_stall: SECOND, ..evidence(&fine) }, &["memory_pressure"], &[]),
+            (
+                Evidence { others: Some(Others { waited: 0.1, used: 0.1 }), ..evidence(&fine) },
+                &["server_core_shared"],
+                &[],
+            ),
             (Evidence { clock_step: -6_000_000, ..evidence(&fine) }, &["clock_stepped"], &[]),
             (
                 Evidence { troubles: troubles(|t| t.socket_drops = 1), ..evidence(&fine) },
@@ -283,6 +327,8 @@ mod tests {
             scheduling: Scheduling { waited: SECOND / 10, involuntary: 1000 },
             steal: 0.01,
             clock_step: 5_000_000,
+            memory_stall: SECOND / 10,
+            others: Some(Others { waited: 0.01, used: 0.9 }),
             ..evidence(&tally)
         };
         assert_eq!(judge(&e), Validity::default());

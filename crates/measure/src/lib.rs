@@ -16,6 +16,7 @@ pub mod pace;
 pub mod position;
 pub mod schedule;
 pub mod seed;
+pub mod timeline;
 pub mod units;
 pub mod validity;
 
@@ -29,4 +30,5 @@ pub use pace::{Arrivals, Pace};
 pub use position::line_column;
 pub use schedule::Schedule;
 pub use seed::{Draw, Seed};
+pub use timeline::{Burst, Timeline};
 pub use validity::{Reason, Validity};

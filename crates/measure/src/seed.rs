@@ -13,6 +13,12 @@ use serde::{Deserialize, Serialize};
 pub struct Seed(pub u64);
 
 impl Seed {
+    /// The seed of the `nth` of several things that are alike and independent; that of the first is this one.
+    #[must_use]
+    pub fn nth(self, nth: u64) -> Self {
+        if nth == 0 { self } else { Self(self.draw("nth", nth).bits()) }
+    }
+
     /// The stream of draws for item `index` of the things called `what`.
     pub fn draw(self, what: &str, index: u64) -> Draw {
         let mut key = [0u8; 32];

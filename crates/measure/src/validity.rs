@@ -66,10 +66,32 @@ impl Validity {
         reason.into_iter().for_each(|reason| self.warn(reason));
     }
 
+    /// Makes warnings of the reasons with this code. Valid where no other reason is left.
+    pub fn only_warn(&mut self, code: &str) {
+        self.warnings.extend(self.reasons.extract_if(.., |reason| reason.code == code));
+        self.valid = self.reasons.is_empty();
+    }
+
     /// Takes in what another part of the same trial found.
     pub fn merge(&mut self, other: Self) {
         self.valid &= other.valid;
         self.warnings.extend(other.warnings);
         self.reasons.extend(other.reasons);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_of_which_only_a_warning_is_made_does_not_invalidate() {
+        let mut validity = Validity::default();
+        validity.reject(Reason::new("generator_preempted", "a little"));
+        validity.only_warn("generator_preempted");
+        assert_eq!((validity.valid, validity.reasons.len(), validity.warnings.len()), (true, 0, 1));
+        validity.reject(Reason::new("unsent", "much"));
+        validity.only_warn("generator_preempted");
+        assert_eq!((validity.valid, validity.reasons.len(), validity.warnings.len()), (false, 1, 1));
     }
 }

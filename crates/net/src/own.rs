@@ -1,7 +1,6 @@
 //! Our own side: a thread that sends, and what the kernel says about it: time that it could not run, stolen time, drops.
 
 use crate::sys::check;
-use procfs::CurrentSI;
 use std::fs;
 use std::io;
 
@@ -45,6 +44,55 @@ impl Scheduling {
     }
 }
 
+/// Clock ticks that one core spent since boot: its line `cpuN` of `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreTicks {
+    /// The core's number, as the kernel gives it.
+    pub core: usize,
+    /// In programs, nice or not.
+    pub user: u64,
+    /// In the kernel, for programs.
+    pub system: u64,
+    /// Idle, or waiting for a disk.
+    pub idle: u64,
+    /// In the kernel, for interrupts and softirqs.
+    pub softirq: u64,
+    /// Taken by the hypervisor for others.
+    pub steal: u64,
+}
+
+impl CoreTicks {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.user + self.system + self.idle + self.softirq + self.steal
+    }
+}
+
+/// The cores in a text of `/proc/stat`, each with its number: a core that is offline has no line there, so the position of
+/// a line does not say which core it is.
+///
+/// # Errors
+/// The line that is not as the kernel writes it.
+pub fn core_ticks(stat: &str) -> Result<Vec<CoreTicks>, String> {
+    let mut cores = Vec::new();
+    // The lines "cpuN" come first, after the total.
+    for line in stat.lines().skip(1).map_while(|line| line.strip_prefix("cpu")) {
+        let numbers: Vec<u64> = line.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        let [core, user, nice, system, idle, iowait, irq, softirq, steal, ..] = numbers[..] else {
+            return Err(format!("unknown line 'cpu{line}'"));
+        };
+        cores.push(CoreTicks {
+            core: core as usize,
+            user: user + nice,
+            system,
+            idle: idle + iowait,
+            softirq: irq + softirq,
+            steal,
+        });
+    }
+    Ok(cores)
+}
+
 /// Counters of the machine and of our network namespace.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
@@ -55,25 +103,35 @@ pub struct Machine {
     receive_buffer_errors: u64,
     /// Datagrams that full send buffers dropped anywhere in our namespace.
     send_buffer_errors: u64,
+    /// Packets with a wrong checksum that our namespace received.
+    checksum_errors: u64,
+    /// IP fragments that it received, and datagrams that could not be put together.
+    fragments: u64,
+    incomplete: u64,
+    /// Time for which some program of the machine waited for memory, in microseconds.
+    memory_stall_us: u64,
 }
 
 impl Machine {
     /// Reads the counters; what the kernel does not tell is zero.
     pub fn read(cpus: &[usize]) -> Self {
         let mut machine = Self::default();
-        if let Ok(stat) = procfs::KernelStats::current() {
-            let all = stat.cpu_time.iter().enumerate();
-            for (_, cpu) in all.filter(|(i, _)| cpus.is_empty() || cpus.contains(i)) {
-                machine.steal += cpu.steal.unwrap_or(0);
-                machine.ticks += cpu.user + cpu.nice + cpu.system + cpu.idle;
-                machine.ticks +=
-                    [cpu.iowait, cpu.irq, cpu.softirq, cpu.steal].into_iter().flatten().sum::<u64>();
-            }
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let cores = core_ticks(&stat).unwrap_or_default();
+        for core in cores.iter().filter(|c| cpus.is_empty() || cpus.contains(&c.core)) {
+            machine.steal += core.steal;
+            machine.ticks += core.total();
         }
         let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
         let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
-        machine.receive_buffer_errors = snmp(&v4, "RcvbufErrors") + snmp6(&v6, "Udp6RcvbufErrors");
-        machine.send_buffer_errors = snmp(&v4, "SndbufErrors") + snmp6(&v6, "Udp6SndbufErrors");
+        let (udp, ip) = (|name| snmp(&v4, "Udp:", name), |name| snmp(&v4, "Ip:", name));
+        machine.receive_buffer_errors = udp("RcvbufErrors") + snmp6(&v6, "Udp6RcvbufErrors");
+        machine.send_buffer_errors = udp("SndbufErrors") + snmp6(&v6, "Udp6SndbufErrors");
+        machine.checksum_errors = udp("InCsumErrors") + snmp6(&v6, "Udp6InCsumErrors") + ip("InHdrErrors");
+        machine.fragments = ip("ReasmReqds") + snmp6(&v6, "Ip6ReasmReqds");
+        machine.incomplete = ip("ReasmFails") + snmp6(&v6, "Ip6ReasmFails");
+        machine.memory_stall_us =
+            memory_stall(&fs::read_to_string("/proc/pressure/memory").unwrap_or_default());
         machine
     }
 
@@ -89,6 +147,31 @@ impl Machine {
             self.receive_buffer_errors.saturating_sub(before.receive_buffer_errors),
             self.send_buffer_errors.saturating_sub(before.send_buffer_errors),
         )
+    }
+}
+
+/// What else the counters say of a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Incidents {
+    /// Packets with a wrong checksum that our namespace received.
+    pub checksum_errors: u64,
+    /// IP fragments that it received.
+    pub fragments: u64,
+    /// Datagrams whose fragments could not be put together.
+    pub incomplete: u64,
+    /// Nanoseconds for which some program of the machine waited for memory.
+    pub memory_stall: u64,
+}
+
+impl Machine {
+    /// What happened since `before`.
+    pub fn incidents_since(&self, before: &Self) -> Incidents {
+        Incidents {
+            checksum_errors: self.checksum_errors.saturating_sub(before.checksum_errors),
+            fragments: self.fragments.saturating_sub(before.fragments),
+            incomplete: self.incomplete.saturating_sub(before.incomplete),
+            memory_stall: self.memory_stall_us.saturating_sub(before.memory_stall_us) * 1000,
+        }
     }
 }
 
@@ -127,15 +210,27 @@ pub fn settle(cpu: Option<usize>) -> Result<(), Unpinned> {
 /// # Errors
 /// Without the privilege (root of the machine, or `RLIMIT_RTPRIO`).
 pub fn run_first() -> io::Result<()> {
-    let priority = libc::sched_param { sched_priority: 1 };
+    run_at_priority(1)
+}
+
+/// As [`run_first`], before those that did so as well: for a thread that computes for microseconds alone.
+///
+/// # Errors
+/// Without the privilege.
+pub fn run_before_all() -> io::Result<()> {
+    run_at_priority(2)
+}
+
+fn run_at_priority(sched_priority: i32) -> io::Result<()> {
+    let priority = libc::sched_param { sched_priority };
     #[allow(unsafe_code)]
     // SAFETY: 0 is the calling thread; the structure outlives the call.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) }).map(drop)
 }
 
-/// A UDP counter of `/proc/net/snmp`: a line of names, then a line of values.
-fn snmp(text: &str, name: &str) -> u64 {
-    let mut lines = text.lines().filter(|l| l.starts_with("Udp:"));
+/// A counter of `/proc/net/snmp`, of a protocol (`Udp:`): a line of names, then a line of values.
+fn snmp(text: &str, protocol: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter(|l| l.starts_with(protocol));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
     let at = names.split_whitespace().position(|n| n == name);
     at.and_then(|at| values.split_whitespace().nth(at)?.parse().ok()).unwrap_or(0)
@@ -146,6 +241,12 @@ fn snmp6(text: &str, name: &str) -> u64 {
     text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse().ok()).unwrap_or(0)
 }
 
+/// The time for which some program waited for memory, in microseconds, of `/proc/pressure/memory`; 0 without that file.
+fn memory_stall(text: &str) -> u64 {
+    let some = text.lines().find_map(|l| l.strip_prefix("some "));
+    some.and_then(|l| l.split(' ').find_map(|w| w.strip_prefix("total=")?.parse().ok())).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,22 +255,40 @@ mod tests {
     fn counters_are_found_by_name() {
         let text =
             "Tcp: A B\nTcp: 1 2\nUdp: InDatagrams RcvbufErrors SndbufErrors\nUdp: 306 62 5\nUdpLite: X\n";
-        assert_eq!((snmp(text, "RcvbufErrors"), snmp(text, "SndbufErrors"), snmp(text, "None")), (62, 5, 0));
+        let udp = |name| snmp(text, "Udp:", name);
+        assert_eq!((udp("RcvbufErrors"), udp("SndbufErrors"), udp("None")), (62, 5, 0));
         assert_eq!(snmp6("Udp6InErrors 1\nUdp6RcvbufErrors      \t 42\n", "Udp6RcvbufErrors"), 42);
-        assert_eq!((snmp("", "x"), snmp6("", "x")), (0, 0));
+        assert_eq!((snmp("", "Udp:", "x"), snmp6("", "x")), (0, 0));
+        let pressure = "some avg10=0.00 avg60=0.00 avg300=0.12 total=4711\nfull avg10=0.00 total=5\n";
+        assert_eq!((memory_stall(pressure), memory_stall("")), (4711, 0));
+    }
+
+    #[test]
+    fn a_core_that_is_offline_does_not_shift_the_others() {
+        let text = "cpu  60 6 30 600 12 3 9 15 0 0\n\
+                    cpu0 10 1 5 100 2 1 2 3 0 0\n\
+                    cpu2 20 2 10 200 4 1 3 5 0 0\n\
+                    cpu3 30 3 15 300 6 1 4 7 0 0\n\
+                    intr 567760 0 0\nctxt 1\n";
+        let cores = core_ticks(text).unwrap();
+        assert_eq!(cores.iter().map(|c| (c.core, c.steal)).collect::<Vec<_>>(), [(0, 3), (2, 5), (3, 7)]);
+        let two = cores[1];
+        assert_eq!((two.user, two.system, two.idle, two.softirq, two.total()), (22, 10, 204, 4, 245));
+        assert!(core_ticks("cpu 1\ncpu0 1 2\n").unwrap_err().contains("cpu0 1 2"));
+        assert_eq!(core_ticks(""), Ok(Vec::new()));
     }
 
     #[test]
     fn this_machine_tells() {
         let machine = Machine::read(&[]);
         assert!(machine.ticks > 0);
-        assert!(Machine::read(&[0]).ticks < machine.ticks || procfs_cores() == 1);
+        assert!(Machine::read(&[0]).ticks < machine.ticks || online() == 1);
         let before = Scheduling::read();
         std::thread::yield_now();
         assert!(Scheduling::read().since(before).waited < 60_000_000_000);
     }
 
-    fn procfs_cores() -> usize {
+    fn online() -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 }

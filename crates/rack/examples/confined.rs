@@ -146,7 +146,7 @@ fn flood() -> serde_json::Value {
             break;
         }
     }
-    let at = |cores: &[Softnet]| cores[b.cpus[0]].processed;
+    let at = |cores: &[Softnet]| cores.iter().find(|c| c.core == b.cpus[0]).unwrap().processed;
     let steered = at(&softnet().unwrap()) - at(&cores_before);
     let (from, to) = (from.read().unwrap().since(&from_before), to.read().unwrap().since(&to_before));
     json!({"offered": SENT, "sent": from.udp_sent, "not_sent": from.sent_dropped, "read": read,

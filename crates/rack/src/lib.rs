@@ -6,6 +6,7 @@
 //!   [`Instead`]: the same with another command for one program.
 //!   [`Host::loopback`] is the host without a rack.
 //! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
+//! - [`watch`]: a server's processes while a load is at them: what held it up, and what became of packets on the way.
 //! - [`Role`]: this program at work on a host, for a coordinator elsewhere.
 //! - [`path`]: what packets between hosts meet with; [`Paths`] opens and cuts them.
 //! - [`Capture`]: what a host's device, or the router's port of a host, receives and sends, in a file.
@@ -18,9 +19,11 @@
 pub mod capture;
 pub mod command;
 pub mod confine;
+pub mod core_watch;
 pub mod disk;
 pub mod environment;
 pub mod error;
+pub mod hardware_counters;
 pub mod host;
 mod instead;
 pub mod kept;
@@ -30,6 +33,8 @@ pub mod path;
 pub mod process;
 mod role;
 pub mod sample;
+pub mod server_watch;
+pub mod sockets;
 pub mod spec;
 pub mod steering;
 pub mod syncs;
@@ -38,15 +43,19 @@ pub mod up;
 pub use capture::{Capture, Captured};
 pub use command::{Cmd, Input, Output};
 pub use confine::{Confinement, confine};
+pub use core_watch::CoreWatch;
 pub use disk::Disk;
 pub use environment::{Environment, environment};
 pub use error::Error;
+pub use hardware_counters::HardwareCounters;
 pub use host::Host;
 pub use instead::Instead;
 pub use kept::Kept;
 pub use path::{PathSpec, Paths};
 pub use process::{Launcher, Local, Process, allowed_cpus};
 pub use role::Role;
+pub use server_watch::ServerWatch;
+pub use sockets::UdpSockets;
 pub use spec::{HostSpec, ROUTER, RackSpec, RouterSpec};
 pub use steering::Steering;
 pub use up::Rack;

@@ -7,7 +7,9 @@ use crate::{Error, Host};
 use procfs::process::Process;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 fn error(path: impl ToString, message: impl ToString) -> Error {
@@ -49,6 +51,15 @@ impl Core {
         }
     }
 
+    /// Adds the time of another core.
+    pub fn add(&mut self, other: &Core) {
+        self.user += other.user;
+        self.system += other.system;
+        self.softirq += other.softirq;
+        self.steal += other.steal;
+        self.idle += other.idle;
+    }
+
     /// All of it.
     pub fn total(&self) -> Duration {
         self.user + self.system + self.softirq + self.steal + self.idle
@@ -64,23 +75,16 @@ impl Core {
 /// The time of every core that is online. Resolution: 1/100 s on most kernels.
 pub fn cores() -> Result<Vec<Core>, Error> {
     let text = std::fs::read_to_string("/proc/stat").map_err(|e| error("/proc/stat", e))?;
-    let mut cores = Vec::new();
-    // The lines "cpuN" come first, after the total.
-    for line in text.lines().skip(1).map_while(|line| line.strip_prefix("cpu")) {
-        let numbers: Vec<u64> = line.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
-        let [core, user, nice, system, idle, iowait, irq, softirq, steal, ..] = numbers[..] else {
-            return Err(error("/proc/stat", format!("unknown line 'cpu{line}'")));
-        };
-        cores.push(Core {
-            core: core as usize,
-            user: ticks(user + nice),
-            system: ticks(system),
-            softirq: ticks(irq + softirq),
-            steal: ticks(steal),
-            idle: ticks(idle + iowait),
-        });
-    }
-    Ok(cores)
+    let cores = net::own::core_ticks(&text).map_err(|e| error("/proc/stat", e))?;
+    let core = |c: net::own::CoreTicks| Core {
+        core: c.core,
+        user: ticks(c.user),
+        system: ticks(c.system),
+        softirq: ticks(c.softirq),
+        steal: ticks(c.steal),
+        idle: ticks(c.idle),
+    };
+    Ok(cores.into_iter().map(core).collect())
 }
 
 /// What processes and everything they started use.
@@ -100,6 +104,10 @@ pub struct Usage {
     pub voluntary_switches: u64,
     /// Times a thread's core was taken.
     pub involuntary_switches: u64,
+    /// Time that threads computed, to the nanosecond; of threads that are there.
+    pub ran: Duration,
+    /// Time that threads were ready to run while something else had the core.
+    pub waited: Duration,
     /// Bytes that had to be read from storage.
     pub disk_read: u64,
     /// Bytes that were given to storage, or will be.
@@ -115,15 +123,46 @@ impl Usage {
     }
 }
 
+/// The flag of a thread of the kernel's own (`PF_KTHREAD`), of `/proc/PID/stat`.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
+/// The process table of the machine, and our number in it, from before a run was confined: afterwards /proc has the run's own
+/// processes alone.
+static OUTSIDE: OnceLock<(File, u32)> = OnceLock::new();
+
+/// Keeps the machine's process table, so that [`Processes::time_of_others`] works in a confined run.
+pub(crate) fn remember_processes() {
+    if let Ok(table) = File::open("/proc") {
+        let _ = OUTSIDE.set((table, std::process::id()));
+    }
+}
+
 /// All processes that can be seen (in a confined run: its own), as the base for [`Processes::usage`].
 pub struct Processes(Vec<(Process, procfs::process::Stat)>);
 
 impl Processes {
     /// Reads the process table.
     pub fn now() -> Result<Self, Error> {
-        let all = procfs::process::all_processes().map_err(|e| error("/proc", e))?;
+        Self::in_table("/proc")
+    }
+
+    fn in_table(path: &str) -> Result<Self, Error> {
+        let all = procfs::process::all_processes_with_root(path).map_err(|e| error(path, e))?;
         // A process may end while we look: then it is not one of them.
         Ok(Self(all.flatten().filter_map(|p| p.stat().ok().map(|stat| (p, stat))).collect()))
+    }
+
+    /// CPU time of all programs of the machine but the processes `roots` with their descendants, and the processes `others`
+    /// without theirs; of a confined run, but everything that belongs to the run. Children that were waited for are in it. None
+    /// where not all processes can be seen, as in a container.
+    pub fn time_of_others(&self, roots: &[u32], others: &[u32]) -> Option<Duration> {
+        match OUTSIDE.get() {
+            None => self.time_of_all_but(roots, others),
+            Some((table, run)) => {
+                let path = format!("/proc/self/fd/{}", table.as_raw_fd());
+                Self::in_table(&path).ok()?.time_of_all_but(&[*run], &[])
+            }
+        }
     }
 
     /// The processes `roots` and their descendants (those whose parent has ended belong to nobody).
@@ -151,6 +190,27 @@ impl Processes {
         sum
     }
 
+    fn time_of_all_but(&self, roots: &[u32], others: &[u32]) -> Option<Duration> {
+        // The parent of the kernel's own threads.
+        self.0.iter().find(|(_, stat)| stat.pid == 2 && stat.flags & KERNEL_THREAD != 0)?;
+        let mut left_out = self.tree(roots);
+        left_out.extend(others);
+        let counts = |stat: &procfs::process::Stat| {
+            stat.flags & KERNEL_THREAD == 0 && !left_out.contains(&(stat.pid as u32))
+        };
+        let time = |stat: &procfs::process::Stat| {
+            stat.utime + stat.stime + stat.cutime.max(0) as u64 + stat.cstime.max(0) as u64
+        };
+        Some(
+            self.0
+                .iter()
+                .map(|(_, stat)| stat)
+                .filter(|stat| counts(stat))
+                .map(|stat| ticks(time(stat)))
+                .sum(),
+        )
+    }
+
     /// What one process uses by itself.
     pub fn usage_of_one(&self, pid: u32) -> Usage {
         let mut sum = Usage::default();
@@ -171,6 +231,10 @@ impl Processes {
             sum.disk_written += io.write_bytes.saturating_sub(io.cancelled_write_bytes);
         }
         for task in process.tasks().into_iter().flatten().flatten() {
+            if let Ok(s) = task.schedstat() {
+                sum.ran += Duration::from_nanos(s.sum_exec_runtime);
+                sum.waited += Duration::from_nanos(s.run_delay);
+            }
             if let Ok(status) = task.status() {
                 sum.voluntary_switches += status.voluntary_ctxt_switches.unwrap_or(0);
                 sum.involuntary_switches += status.nonvoluntary_ctxt_switches.unwrap_or(0);
@@ -193,9 +257,16 @@ pub fn pss(pids: &[u32]) -> Result<u64, Error> {
     Ok(sum)
 }
 
+/// Packets that the machine dropped since a core's backlog was full, since boot; zero where the kernel does not tell.
+pub fn backlog_dropped() -> u64 {
+    softnet().map(|cores| cores.iter().map(|core| core.dropped).sum()).unwrap_or_default()
+}
+
 /// Per-core counters of the kernel's receive backlog, since boot, for the whole machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Softnet {
+    /// The core's number.
+    pub core: usize,
     /// Packets taken in.
     pub processed: u64,
     /// Packets dropped since the backlog (`net.core.netdev_max_backlog`) was full.
@@ -208,12 +279,20 @@ pub struct Softnet {
 pub fn softnet() -> Result<Vec<Softnet>, Error> {
     let path = "/proc/thread-self/net/softnet_stat";
     let text = std::fs::read_to_string(path).map_err(|e| error(path, e))?;
-    let line = |line: &str| {
-        let mut numbers = line.split_ascii_whitespace().map(|n| u64::from_str_radix(n, 16).ok());
-        let mut next = || numbers.next().flatten();
-        Some(Softnet { processed: next()?, dropped: next()?, squeezed: next()? })
+    backlogs(&text).map_err(|line| error(path, format!("unknown line '{line}'")))
+}
+
+/// The lines of `softnet_stat`. Only cores that are online have one; since Linux 5.10 its thirteenth number is the core's.
+fn backlogs(text: &str) -> Result<Vec<Softnet>, &str> {
+    let line = |(position, line): (usize, &str)| {
+        let numbers: Option<Vec<u64>> =
+            line.split_ascii_whitespace().map(|n| u64::from_str_radix(n, 16).ok()).collect();
+        let numbers = numbers?;
+        let [processed, dropped, squeezed, ..] = numbers[..] else { return None };
+        let core = numbers.get(12).map_or(position, |&core| core as usize);
+        Some(Softnet { core, processed, dropped, squeezed })
     };
-    text.lines().map(|l| line(l).ok_or_else(|| error(path, format!("unknown line '{l}'")))).collect()
+    text.lines().enumerate().map(|l| line(l).ok_or(l.1)).collect()
 }
 
 /// Counters of a host's network stack, since it was made. IPv4 and IPv6 together.
@@ -227,6 +306,8 @@ pub struct Counters {
     pub udp_in_errors: u64,
     /// UDP datagrams dropped since the socket's receive buffer was full.
     pub udp_receive_buffer_errors: u64,
+    /// Packets with a wrong checksum or otherwise a wrong header, of IP or UDP.
+    pub checksum_errors: u64,
     /// UDP datagrams sent.
     pub udp_sent: u64,
     /// UDP datagrams not sent since the socket's send buffer was full.
@@ -255,6 +336,7 @@ impl Counters {
             udp_receive_buffer_errors: self
                 .udp_receive_buffer_errors
                 .saturating_sub(earlier.udp_receive_buffer_errors),
+            checksum_errors: self.checksum_errors.saturating_sub(earlier.checksum_errors),
             udp_sent: self.udp_sent.saturating_sub(earlier.udp_sent),
             udp_send_buffer_errors: self
                 .udp_send_buffer_errors
@@ -291,6 +373,19 @@ impl HostCounters {
         let files = host.run_in(|| Ok((open("snmp")?, open("snmp6")?, open("dev")?)))?;
         let (snmp, snmp6, devices) = files.map_err(|e| host.error("open its counters", e))?;
         Ok(Self { host: host.name.clone(), snmp, snmp6, devices })
+    }
+
+    /// Opens the counters of the network stack that a process has: its number, or `thread-self`.
+    ///
+    /// # Errors
+    /// Where the process is gone, or another user's.
+    pub fn of(process: &str) -> Result<Self, Error> {
+        let open = |name: &str| {
+            let path = format!("/proc/{process}/net/{name}");
+            File::open(&path).map_err(|e| error(path, e))
+        };
+        let host = format!("of process {process}");
+        Ok(Self { host, snmp: open("snmp")?, snmp6: open("snmp6")?, devices: open("dev")? })
     }
 
     /// Reads them.
@@ -334,18 +429,26 @@ fn add_udp(sum: &mut Counters, name: &str, value: u64) {
         "NoPorts" => sum.udp_no_port += value,
         "InErrors" => sum.udp_in_errors += value,
         "RcvbufErrors" => sum.udp_receive_buffer_errors += value,
+        "InCsumErrors" => sum.checksum_errors += value,
         "OutDatagrams" => sum.udp_sent += value,
         "SndbufErrors" => sum.udp_send_buffer_errors += value,
         _ => (),
     }
 }
 
-/// Two lines "Udp:", names and then values.
+/// Two lines "Udp:", names and then values; and so for "Ip:".
 fn add_snmp(sum: &mut Counters, text: &str) -> Option<()> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let (names, values) = (lines.next()?, lines.next()?);
-    for (name, value) in names.split(' ').zip(values.split(' ')) {
-        add_udp(sum, name, value.parse().ok()?);
+    for protocol in ["Ip: ", "Udp: "] {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+        let (names, values) = (lines.next()?, lines.next()?);
+        for (name, value) in names.split(' ').zip(values.split(' ')) {
+            // Some of IP's settings may be negative.
+            match (protocol, name) {
+                ("Udp: ", name) => add_udp(sum, name, value.parse().ok()?),
+                (_, "InHdrErrors") => sum.checksum_errors += value.parse::<u64>().ok()?,
+                _ => {}
+            }
+        }
     }
     Some(())
 }
@@ -434,6 +537,22 @@ mod tests {
 
     #[test]
     fn the_backlog_has_a_line_for_each_core() {
-        assert!(softnet().unwrap().iter().any(|core| core.processed > 0));
+        let backlogs = softnet().unwrap();
+        assert!(backlogs.iter().any(|core| core.processed > 0));
+        let numbers = |all: Vec<usize>| all.into_iter().collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(
+            numbers(backlogs.iter().map(|c| c.core).collect()),
+            numbers(cores().unwrap().iter().map(|c| c.core).collect())
+        );
+    }
+
+    #[test]
+    fn the_backlog_of_a_core_is_found_by_its_number() {
+        let text =
+            "0000000a 1 2 0 0 0 0 0 0 0 0 0 00000000 0 0\n000012e2 3 4 0 0 0 0 0 0 0 0 0 00000002 0 0\n";
+        let cores = backlogs(text).unwrap();
+        assert_eq!(cores.iter().map(|c| (c.core, c.dropped)).collect::<Vec<_>>(), [(0, 1), (2, 3)]);
+        assert_eq!(backlogs("1 2 3\n4 5 6\n").unwrap()[1].core, 1);
+        assert_eq!(backlogs("1 2\n"), Err("1 2"));
     }
 }

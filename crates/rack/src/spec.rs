@@ -28,6 +28,7 @@
 //!                              # { like = "rzaia-5.6" }
 //! loss = 0.01                  # of packets, each by itself; or { share = 0.01, burst = 4 }: mean length in packets
 //! duplicate = 0.001            # share that arrives twice
+//! corrupt = 0.001              # share in which one bit is turned, which checksums find
 //! reorder = 0.01               # share that is not delayed, and so overtakes
 //! hold = "500ms"               # a delay is drawn anew after so long; without: for each packet
 //! jitter_reorders = false      # whether shorter delays overtake; the default

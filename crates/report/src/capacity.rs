@@ -5,8 +5,10 @@ use crate::format;
 use crate::grid::{self, Grid, Shown};
 use measure::units;
 
-/// The demands, in queries per second: RZAIA's replays, its peaks of root servers, and a large operator's today.
-const DEMANDS: [f64; 3] = [50_000.0, 500_000.0, 5_000_000.0];
+/// The demands, in queries per second, each from a paper: RZAIA's stream, as many as one server of a root sees (section 3.1);
+/// what A-root's node had in 2009, as three queries a second over TCP were 0.025 % of all (section 6.1.1); what ISC's rack of
+/// thirteen could answer (ISC-TN-2008-1, section 6.3.1).
+const DEMANDS: [f64; 3] = [5_000.0, 12_000.0, 1_000_000.0];
 
 /// The table, in runs of the experiment of that name.
 pub(crate) fn grid(run: &Run) -> Option<Grid> {
@@ -17,16 +19,21 @@ pub(crate) fn grid(run: &Run) -> Option<Grid> {
         run.dir.environment().get("server_cpus").and_then(|c| c.as_array()).map_or(1, Vec::len).max(1);
     let demands: Vec<String> = DEMANDS.iter().map(|&q| units::short(q as u64)).collect();
     let about = format!(
-        "Hosts of {cores} core{} such as this one that answer {} queries/s together, each at half of the lower bound of its \
-         peak: the other half is for the day when a host, or a site, is gone. Reckoned from peaks measured here, with the \
-         generator on the same machine.",
+        "Hosts of {cores} core{} such as this one that answer {} queries/s together, each at half of the least \
+         capacity that was measured: the other half is for the day when a host, or a site, is gone. Reckoned from what was measured \
+         here, with the generator on the same machine.",
         if cores == 1 { "" } else { "s" },
         format::list(&demands)
     );
     let show = |c: &Cell| {
-        let peak = crate::peak::bounds(c).map_or(c.metric("peak_qps")?.value, |(low, _)| low);
+        let capacity = crate::peak::Capacity::of(c);
+        let at_least = capacity.is_none_or(|c| c.at_least);
+        let peak = capacity.map(|c| c.range.0).or(crate::peak::Knee::of(c).low)?;
         let hosts = |q: f64| (q / (peak / 2.0)).ceil() as u64;
-        let text: Vec<String> = DEMANDS.iter().map(|&q| units::grouped(hosts(q))).collect();
+        // Of a capacity that is known from below alone, the hosts are known from above alone.
+        let most = if at_least { "at most " } else { "" };
+        let text: Vec<String> =
+            DEMANDS.iter().map(|&q| format!("{most}{}", units::grouped(hosts(q)))).collect();
         let details = vec![format!("{} a core", format::rate(peak / cores as f64))];
         Some(Shown { text: text.join(" / "), details, compare: None })
     };

@@ -71,7 +71,9 @@ impl Key {
         let param = |name: &str| trial.param(name).unwrap_or_default().to_owned();
         let measure = match trial.param("measure") {
             Some(measure) => measure,
-            None if trial.outcome.metric("peak_qps").is_some() => "peak",
+            None if trial.outcome.metric("peak_lower").or(trial.outcome.metric("peak_qps")).is_some() => {
+                "peak"
+            }
             None => "latency",
         };
         Self {
@@ -263,13 +265,7 @@ impl Sample {
 
     /// The latency at the share `q` of all queries sent; just above `deadline` where it is not within it.
     pub fn quantile(&self, q: f64, deadline: Nanos) -> Option<f64> {
-        let beyond = deadline as f64 + 1.0;
-        let answered = self.histogram.count() as f64;
-        let rank = q * self.sent;
-        if rank > answered || answered == 0.0 {
-            return Some(beyond);
-        }
-        Some((self.histogram.quantile(rank / answered) as f64).min(beyond))
+        results::latency_of_sent(&self.histogram, self.sent, q, Some(deadline))
     }
 
     /// The share (0 to 1) of all queries sent that was answered within `latency`.

@@ -157,7 +157,7 @@ fn kills(run: &Run) -> Option<Grid> {
                 whole(of("zones_transferred"))
             ));
             details.push(format!(
-                "versions mixed in {} of {} looks by query",
+                "versions mixed in {} of {} query checks",
                 whole(of("mixed_by_query")),
                 whole(of("pairs_asked"))
             ));

@@ -1,6 +1,7 @@
 //! The tables of a report: server × zone type down, zone size across, a cell each.
 
 use crate::cells::{self, Cell, Figure, Key, Run, State};
+use crate::peak::{Capacity, Knee};
 use crate::{answers, capacity, changes, costs, durable, format, throughput};
 use measure::units;
 use results::published::{self, Relation, Table};
@@ -189,7 +190,8 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
         all.extend(latency_grids(run, rate.as_deref().unwrap_or_default()));
     }
     all.extend(throughput::throughput_grid(run));
-    all.extend(peak_grid(run));
+    all.extend(capacity_grid(run));
+    all.extend(knee_grid(run));
     all.extend(changes::grids(run));
     all.extend(durable::grids(run));
     all.extend(answers::grids(run));
@@ -300,26 +302,67 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
     all
 }
 
-fn peak_grid(run: &Run) -> Option<Grid> {
+fn capacity_grid(run: &Run) -> Option<Grid> {
     let about = format!(
-        "{}; {}. Bounds: the highest rate found within the goal and the lowest found beyond it, over all valid trials.",
+        "Most queries answered per second with {} waiting for their answers: what a tenth of the stretches of 100 ms \
+         reached or exceeded, in {} loads of {}, as all that a machine does besides can only make a server slower. Below it are the \
+         median stretch and the range of the loads; {}.",
+        run.planned("peak.window").unwrap_or_else(|| "a window of queries".into()),
+        run.planned("peak.window_loads").unwrap_or_else(|| "some".into()),
+        run.planned("peak.window_load").unwrap_or_else(|| "equal length".into()),
+        repeats(run, "peak")
+    );
+    grid(
+        run,
+        ("capacity-qps", "Capacity".into(), about),
+        |c| c.key.is("peak"),
+        |_, _| None,
+        |c| {
+            let capacity = Capacity::of(c)?;
+            let rate = format::rate(capacity.figure.value);
+            let mut details: Vec<String> =
+                capacity.figure.interval_text(&rate, format::rate_range).into_iter().collect();
+            let (low, high) = capacity.range;
+            let median = c.metric("capacity_median").map(|m| format!("median {}", format::rate(m.value)));
+            details.extend(median);
+            details.push(format!("loads {}", format::rate_range(low, high)));
+            Some(Shown { text: capacity.text(), details, compare: None })
+        },
+    )
+}
+
+fn knee_grid(run: &Run) -> Option<Grid> {
+    let about = format!(
+        "{}; {}. The knee lies between the two: the highest rate that was proven to be within the goal, and the lowest that was \
+         proven to be beyond it, over all valid trials. A bound that is not proven is not given.",
         crate::peak::goal(run),
         repeats(run, "peak")
     );
     grid(
         run,
-        ("peak", "Peak query rate".into(), about),
+        ("peak", "Knee: highest rate within the loss goal".into(), about),
         |c| c.key.is("peak"),
         |_, _| None,
         |c| {
-            let f = c.metric("peak_qps")?;
-            let mut details: Vec<String> = Vec::new();
-            let ends = format::rate_range;
-            details.extend(f.interval_text(&format::rate(f.value), ends));
-            if let Some((low, high)) = crate::peak::bounds(c) {
-                details.push(format!("bounds {}", ends(low, high)));
-            }
-            Some(Shown { text: format::rate(f.value), details, compare: None })
+            let knee = Knee::of(c);
+            let known = knee != Knee::default() || Capacity::of(c).is_some();
+            let text = knee.text();
+            let details = why_not_proven(c).into_iter().collect();
+            known.then_some(Shown { text, details, compare: None })
         },
     )
+}
+
+/// Why a bound of a knee is missing.
+fn why_not_proven(cell: &Cell) -> Option<String> {
+    let mut warnings = cell.used().into_iter().flat_map(|t| &t.outcome.validity.warnings);
+    let word = |code: &str| match code {
+        "limited_by_generator" => Some("the generator was the limit"),
+        "limited_by_machine" => Some("the machine disturbed the loads above"),
+        "limited_by_max_load" => Some("no greater load was allowed"),
+        "search_unfinished" => Some("the time ended before the bounds were near"),
+        "no_lower_bound" => Some("no load was proven within the time"),
+        _ => None,
+    };
+    warnings.find_map(|w| word(&w.code)).map(str::to_owned)
 }

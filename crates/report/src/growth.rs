@@ -125,15 +125,15 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
     }
     let peak = Quantity {
         id: "peak".into(),
-        title: "Peak query rate".into(),
+        title: "Capacity".into(),
         unit: "1/s",
         scale: 1.0,
         tick: plots::rate_tick,
         remark: "",
         table: Box::new(|_, _| None),
     };
-    let (keep, value) = of("peak", "peak_qps");
-    all.extend(group(run, &peak, keep, value));
+    let proven = |c: &Cell| crate::peak::proven(c).map(|(figure, _)| figure);
+    all.extend(group(run, &peak, |c| c.key.is("peak"), proven));
     all
 }
 

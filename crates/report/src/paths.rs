@@ -141,9 +141,11 @@ fn measured(run: &Run) -> Option<Grid> {
                 format!("{:.0} packets", of("path_packets")),
                 format!("late by {}", format::latency(of("path_delay_error_p99") * 1e3)),
             ];
-            for (name, word) in
-                [("path_duplicated", "twice"), ("path_queue_dropped", "dropped at a full queue")]
-            {
+            for (name, word) in [
+                ("path_duplicated", "twice"),
+                ("path_corrupted", "corrupted"),
+                ("path_queue_dropped", "dropped at a full queue"),
+            ] {
                 details.extend(
                     c.metric(name).filter(|f| f.value > 0.0).map(|f| format!("{:.0} {word}", f.value)),
                 );

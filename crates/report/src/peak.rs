@@ -1,6 +1,6 @@
-//! Peak searches: goal, bounds, ranking.
+//! How many queries a second: the capacity, the knee, and the loads that a search tried.
 
-use crate::cells::{Cell, Run};
+use crate::cells::{Cell, Figure, Run};
 use crate::format;
 
 /// The search's goal in words, from the plan.
@@ -25,12 +25,94 @@ pub(crate) fn goal(run: &Run) -> String {
     text
 }
 
-/// The lowest lower and the highest upper bound of a cell's trials, in queries per second.
-pub(crate) fn bounds(cell: &Cell) -> Option<(f64, f64)> {
-    let all = |name: &str| cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect::<Vec<_>>();
-    let low = all("peak_lower").into_iter().min_by(f64::total_cmp)?;
-    let high = all("peak_upper").into_iter().max_by(f64::total_cmp)?;
-    Some((low, high))
+/// The capacity of a cell, in answered queries per second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capacity {
+    /// Over the repeats.
+    pub figure: Figure,
+    /// The generator was the limit in at least one repeat: the server may answer more.
+    pub at_least: bool,
+    /// The least and the most of all loads.
+    pub range: (f64, f64),
+}
+
+impl Capacity {
+    /// None where no trial measured it: before it was measured, runs had the knee alone.
+    pub fn of(cell: &Cell) -> Option<Self> {
+        let figure = cell.metric("capacity_qps")?;
+        let all = |name: &str| cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect::<Vec<_>>();
+        let low = all("capacity_low").into_iter().fold(figure.value, f64::min);
+        let high = all("capacity_high").into_iter().fold(figure.value, f64::max);
+        Some(Self { figure, at_least: !all("capacity_at_least").is_empty(), range: (low, high) })
+    }
+
+    /// `45,600/s` or `at least 45,600/s`.
+    pub fn text(&self) -> String {
+        let rate = format::rate(self.figure.value);
+        if self.at_least { format!("at least {rate}") } else { rate }
+    }
+}
+
+/// What is proven of a cell's knee: the highest offered rate within the loss goal lies between these, in queries per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Knee {
+    /// The least lower bound over the repeats.
+    pub low: Option<f64>,
+    /// The greatest upper bound over the repeats; none where a repeat has none of the server's own.
+    pub high: Option<f64>,
+}
+
+/// Warnings of a search whose upper bound is not the server's.
+const NOT_THE_SERVERS: [&str; 3] = ["limited_by_generator", "limited_by_machine", "limited_by_max_load"];
+
+impl Knee {
+    pub fn of(cell: &Cell) -> Self {
+        let used = cell.used();
+        let all = |name: &str| used.iter().map(|t| t.outcome.metric(name)).collect::<Vec<_>>();
+        let mut warnings = used.iter().flat_map(|t| &t.outcome.validity.warnings);
+        let limited = warnings.any(|w| NOT_THE_SERVERS.contains(&w.code.as_str()));
+        let low = all("peak_lower").into_iter().collect::<Option<Vec<_>>>();
+        let high = all("peak_upper").into_iter().collect::<Option<Vec<_>>>();
+        Self {
+            low: low.and_then(|all| all.into_iter().min_by(f64::total_cmp)),
+            high: high.filter(|_| !limited).and_then(|all| all.into_iter().max_by(f64::total_cmp)),
+        }
+    }
+
+    /// Both bounds, where both are proven.
+    pub fn bounds(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+
+    /// `30,100 to 41,000/s`, `at least 30,100/s`, `below 41,000/s` or `not known`.
+    pub fn text(&self) -> String {
+        match (self.low, self.high) {
+            (Some(low), Some(high)) => format::rate_range(low, high),
+            (Some(low), None) => format!("at least {}", format::rate(low)),
+            (None, Some(high)) => format!("below {}", format::rate(high)),
+            (None, None) => "not known".into(),
+        }
+    }
+}
+
+/// The figure by which servers are ranked and drawn: the capacity; in a run without one the search's peak, where both of its
+/// bounds are proven. None where neither is proven.
+pub(crate) fn proven(cell: &Cell) -> Option<(Figure, (f64, f64))> {
+    match Capacity::of(cell) {
+        Some(capacity) => (!capacity.at_least).then_some((capacity.figure, capacity.range)),
+        None => cell.metric("peak_qps").zip(Knee::of(cell).bounds()),
+    }
+}
+
+/// The same figure of each repeat.
+pub(crate) fn each(cell: &Cell) -> Vec<f64> {
+    let name = if Capacity::of(cell).is_some() { "capacity_qps" } else { "peak_qps" };
+    cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect()
+}
+
+/// What is known of a cell's rate in words: of the capacity, or of the knee where that was not measured.
+pub(crate) fn words(cell: &Cell) -> String {
+    Capacity::of(cell).map_or_else(|| Knee::of(cell).text(), |capacity| capacity.text())
 }
 
 /// A load that a search tried.
@@ -40,7 +122,9 @@ pub(crate) struct Tried {
     pub offered: f64,
     /// Loss ratio, 0 to 1.
     pub loss: f64,
-    /// Whether the generator could offer it.
+    /// Answered queries per second, where the run has them.
+    pub answered: Option<f64>,
+    /// Whether it is evidence about the server: the generator offered it, and the machine did not disturb it.
     pub valid: bool,
 }
 
@@ -49,10 +133,13 @@ pub(crate) fn tried(cell: &Cell) -> Vec<Tried> {
     let mut all = Vec::new();
     for trial in cell.used() {
         let (loss, valid) = (trial.series("search_loss_ratio"), trial.series("search_valid"));
+        let (answered, disturbed) = (trial.series("search_answered_qps"), trial.series("search_disturbed"));
         let at = |of: &[(u32, f64)], n: u32| of.iter().find(|(m, _)| *m == n).map(|(_, v)| *v);
         for (n, offered) in trial.series("search_offered_qps") {
             if let Some(loss) = at(&loss, n) {
-                all.push(Tried { offered, loss, valid: at(&valid, n).is_none_or(|v| v != 0.0) });
+                let undisturbed = at(&disturbed, n).is_none_or(|v| v == 0.0);
+                let valid = at(&valid, n).is_none_or(|v| v != 0.0) && undisturbed;
+                all.push(Tried { offered, loss, answered: at(&answered, n), valid });
             }
         }
     }

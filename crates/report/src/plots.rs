@@ -258,20 +258,23 @@ pub(crate) fn rate_tick(v: f64) -> String {
     }
 }
 
-/// Bars of the peaks on one zone, with the bounds of the searches; below them the seed's, where `with_past` asks for it.
+/// Bars of the capacities on one zone, with the span of their loads; of runs that have none, of the searches' peaks. What is not
+/// proven has no bar. Below them the published ones, where `with_past` asks for it.
 pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str, with_past: bool) -> Option<Figure> {
+    let capacity = cells.iter().any(|c| peak::Capacity::of(c).is_some());
     let mut bars: Vec<Bar> = cells
         .iter()
         .filter_map(|cell| {
-            let value = cell.metric("peak_qps")?.value;
+            let (figure, range) = peak::proven(cell)?;
+            let value = figure.value;
             let invalid = cell.state() == State::Invalid;
-            let points: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric("peak_qps")).collect();
+            let points = peak::each(cell);
             Some(Bar {
                 name: cell.key.server.clone(),
                 style: run.style(&cell.key.server),
                 value,
                 text: format!("{}{}", format::significant(value), if invalid { " invalid" } else { "" }),
-                bounds: peak::bounds(cell),
+                bounds: Some(range),
                 points: if points.len() > 1 { points } else { Vec::new() },
                 class: if invalid { "invalid" } else { "" },
             })
@@ -290,11 +293,26 @@ pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str, with_past:
         .map(|b| format!("{}: {} queries per second", b.name, b.text))
         .collect::<Vec<_>>()
         .join("; ");
-    let svg = svg::bars(&axis, &bars, &format!("Peak query rate, {what}"), &about);
+    let title = if capacity { "Capacity" } else { "Highest rate within the loss goal" };
+    let svg = svg::bars(&axis, &bars, &format!("{title}, {what}"), &about);
     let trials = cells.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
     let dots = if bars.iter().any(|b| !b.points.is_empty()) { "; dots: single trials" } else { "" };
-    let mut caption =
-        format!("Peak query rate, {what}. Whiskers: the searches’ lower and upper bounds{dots}.");
+    let whiskers = if capacity {
+        "the least and the most of the loads"
+    } else {
+        "the searches’ lower and upper bounds"
+    };
+    let unknown: Vec<String> = cells
+        .iter()
+        .filter(|c| peak::proven(c).is_none())
+        .map(|c| format!("{} {}", c.key.server, peak::words(c)))
+        .collect();
+    let unknown = if unknown.is_empty() {
+        String::new()
+    } else {
+        format!(" Not proven, and so without a bar: {}.", unknown.join("; "))
+    };
+    let mut caption = format!("{title}, {what}. Whiskers: {whiskers}{dots}.{unknown}");
     for table in tables {
         let software = table.software.split([',', ';']).next().unwrap_or_default();
         let dots = match table.column_title.to_lowercase() {
@@ -306,6 +324,53 @@ pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str, with_past:
             &format!(" Hollow: {source}, {} ({software}), by {by}{dots}.", summary::table_name(&table.place));
     }
     Some(Figure { id: format!("{id}-peak"), caption, svg, legend: Vec::new(), trials })
+}
+
+/// The response curve: answered against offered rate, for every load that the searches tried.
+pub(crate) fn response(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<Figure> {
+    /// Offered and answered queries per second, and whether the load is evidence.
+    type Load = (f64, f64, bool);
+    let all: Vec<(&&Cell, Vec<Load>)> = cells
+        .iter()
+        .map(|c| {
+            let tried = peak::tried(c).into_iter();
+            let mut points: Vec<_> = tried.filter_map(|t| Some((t.offered, t.answered?, t.valid))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            (c, points)
+        })
+        .filter(|(_, points)| !points.is_empty())
+        .collect();
+    let points = || all.iter().flat_map(|(_, points)| points);
+    let (_, high) = ends(points().map(|p| p.0))?;
+    let (_, most) = ends(points().map(|p| p.1))?;
+    let (x, y) = (
+        Axis::linear("offered queries/s", high, rate_tick),
+        Axis::linear("answered queries/s", most, rate_tick),
+    );
+    let end = x.high.min(y.high);
+    let mut plot = Plot::new(x, y);
+    plot.line(&[(0.0, 0.0), (end, end)], 6, "second");
+    for (cell, points) in &all {
+        let style = run.style(&cell.key.server);
+        let line: Vec<_> = points.iter().filter(|p| p.2).map(|p| (p.0, p.1)).collect();
+        plot.line(&line, style, "plain");
+        points.iter().for_each(|p| plot.point(p.0, p.1, style, !p.2));
+    }
+    let faint = if points().any(|p| !p.2) { " Faint: not sound, or disturbed by the machine." } else { "" };
+    let mut legend = vec![Entry { swatch: svg::swatch(6, "second"), text: "all answered".into() }];
+    legend.extend(all.iter().map(|(c, _)| Entry {
+        swatch: svg::swatch(run.style(&c.key.server), ""),
+        text: c.key.server.clone(),
+    }));
+    let about = format!("{} loads: answered by offered rate.", points().count());
+    let svg = plot.finish(&format!("Response curve, {what}"), &about);
+    Some(Figure {
+        id: format!("{id}-response"),
+        caption: format!("Response curve, {what}: answered against offered rate.{faint}"),
+        svg,
+        legend,
+        trials: all.iter().flat_map(|(c, _)| c.used().into_iter().map(|t| t.id)).collect(),
+    })
 }
 
 /// Offered rate against loss for every load that the searches tried.
@@ -326,7 +391,11 @@ pub(crate) fn searches(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Opti
         points.iter().for_each(|p| plot.point(p.offered, p.loss.max(FLOOR), style, !p.valid));
     }
     let unsound = all.iter().any(|(_, p)| p.iter().any(|p| !p.valid));
-    let faint = if unsound { " Faint: the generator could not offer it soundly." } else { "" };
+    let faint = if unsound {
+        " Faint: the generator was not able to offer it soundly, or the machine disturbed it."
+    } else {
+        ""
+    };
     let shown: Vec<&&Cell> = all.iter().filter(|(_, p)| !p.is_empty()).map(|(c, _)| *c).collect();
     let legend = shown
         .iter()

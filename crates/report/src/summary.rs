@@ -1,4 +1,4 @@
-//! What a run did, and how its figures lie to the published ones, in sentences.
+//! Sentences about a run: what it did, and how its results compare with the published ones.
 
 use crate::cells::{Run, State};
 use crate::format;
@@ -47,12 +47,12 @@ fn machine(run: &Run) -> Option<String> {
     }
 }
 
-/// How the measured figures lie to the published ones, by factor, grid by grid.
+/// How the results compare with the published ones, as factors, grid by grid.
 pub(crate) fn against_published(grids: &[Grid]) -> Option<String> {
     let parts: Vec<String> = grids.iter().filter_map(factors).collect();
     (!parts.is_empty()).then(|| {
         format!(
-            "Measured over published, on other hardware and with other versions than the seeds had: {}.",
+            "Measured over published (the papers had other hardware and other versions): {}.",
             parts.join("; ")
         )
     })

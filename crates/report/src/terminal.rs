@@ -19,6 +19,9 @@ pub fn terminal(dir: &RunDir) -> Result<String, Error> {
     let name = run.planned("name").unwrap_or_else(|| dir.dir().display().to_string());
     let title = run.planned("title").map_or_else(String::new, |t| format!(": {t}"));
     let mut out = format!("{name}{title}\n");
+    if let Some(c) = crate::compare::of_run(dir) {
+        let _ = writeln!(out, "\n{}: {}", crate::compare::outcome(&c), crate::compare::comparison(&c));
+    }
     for sentence in summary::sentences(&run) {
         let _ = writeln!(out, "{sentence}");
     }

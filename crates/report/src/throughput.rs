@@ -55,6 +55,8 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
             {
                 details.push(format!("{} generators, each {}", each.len(), format::rate_range(least, most)));
             }
+            let sustained = c.metric("sustained_qps");
+            details.extend(sustained.map(|s| format!("sustained {}", format::rate(s.value))));
             Some(Shown { text: format::rate(f.value), details, compare: Some(f.value) })
         },
     )

@@ -19,6 +19,8 @@ pub(crate) struct Chapter {
     pub title: String,
     pub about: String,
     pub folder: String,
+    /// Where the run was made to compare two servers.
+    pub comparison: Option<crate::compare::View>,
     pub summary: Vec<String>,
     pub questions: Vec<Question>,
     pub counts: [usize; 3],
@@ -130,6 +132,7 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
             .unwrap_or_default(),
         // Its name alone: where the run lay is nobody's business who gets the page.
         folder: run.dir.dir().file_name().unwrap_or(run.dir.dir().as_os_str()).to_string_lossy().into_owned(),
+        comparison: crate::compare::of_run(run.dir).as_ref().map(crate::compare::View::of),
         summary: summary::sentences(run),
         questions: questions::all(run, &grids),
         counts: [valid, invalid, failed],
@@ -260,6 +263,7 @@ fn groups(run: &Run) -> Vec<Group> {
                 seconds.extend(timeline::figures(run, &of_rate, &format!("{id}-{i}"), &what));
             }
             let peaks: Vec<&Cell> = cells.iter().filter(|c| c.key.is("peak")).copied().collect();
+            main.extend(plots::response(run, &peaks, &id, &title));
             main.extend(plots::searches(run, &peaks, &id, &title));
             // What the seed has is of no zone of ours: once is enough.
             main.extend(plots::peaks(run, &peaks, &id, &title, n == 0));

@@ -17,6 +17,6 @@ pub mod stats;
 mod tables;
 
 pub use error::Error;
-pub use record::{SeriesRow, TrialRecord};
+pub use record::{SeriesRow, TrialRecord, latency_of_sent};
 pub use rundir::RunDir;
 pub use tables::fuzz_tables;

@@ -76,15 +76,28 @@ impl Ratio {
         }
     }
 
+    /// How many repeats of each side would put the whole interval at `level` on one side of the share `limit`, about, from `repeats`
+    /// that scatter so; none where no number up to 10,000 does.
+    pub fn repeats_for(&self, repeats: usize, limit: f64, level: f64) -> Option<usize> {
+        let away = (self.log - limit.ln_1p()).abs();
+        let of_one = self.error * (repeats as f64).sqrt();
+        // Degrees of freedom grow with the repeats, one or two for each.
+        let free = |n: f64| (self.freedom * n / repeats as f64).max(1.0);
+        let enough = |n: &usize| of_one / (*n as f64).sqrt() * quantile(level, free(*n as f64)) <= away;
+        (repeats + 1..repeats + 20)
+            .chain((1..).map(|step| repeats + 20 + step * (repeats / 4 + 5)).take_while(|n| *n <= 10_000))
+            .find(enough)
+    }
+
     /// The least true difference, as a share, that is shown at `level` four times in five.
     pub fn detectable(&self, level: f64) -> f64 {
         (self.error * (quantile(level, self.freedom) + quantile(0.6, self.freedom))).exp_m1()
     }
 }
 
-/// What each probability of many comparisons is, the others being looked at too (Benjamini and Hochberg): of those that
-/// come out at `x` or below, a share of at most `x` is chance; and where nothing differs at all, one comes out there in at
-/// most a share `x` of all such comparisons.
+/// The probabilities of many comparisons, adjusted for their number (Benjamini and Hochberg). This controls the false
+/// discovery rate: of those that come out at `x` or below, on average a share of at most `x` is chance. It does not
+/// control the chance of any false one among them, but where nothing differs at all the two are the same.
 pub fn adjusted(by_chance: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..by_chance.len()).collect();
     order.sort_by(|a, b| by_chance[*b].total_cmp(&by_chance[*a]));
@@ -325,6 +338,50 @@ mod tests {
             shown.iter().all(|n| *n >= 370) && certain.iter().all(|n| *n >= 350),
             "{shown:?} {certain:?}"
         );
+    }
+
+    /// Repeats end at the first of these looks at which the interval at 99 % is on one side of the threshold; the claim is made at
+    /// 95 %. Where the truth is the threshold itself, each of the two claims is false, and may come in 2.5 % without looks.
+    #[test]
+    fn looks_on_the_way_leave_the_level_about_as_it_is() {
+        let (rounds, limit) = (2000, -0.05f64);
+        let (mut no_worse, mut worse) = (0, 0);
+        for round in 0..rounds {
+            let mut draw = Seed(9).draw("looks", round);
+            let noise: Noise = ("normal, 5 %", |d| 0.05 * normal(d));
+            let all: Vec<(f64, f64)> =
+                sample(38, limit.ln_1p(), noise, &mut draw).into_iter().map(|b| (5e4, b)).collect();
+            let mut last = None;
+            for n in [6, 8, 10, 13, 17, 22, 29, 38] {
+                let ratio = Ratio::of_pairs(&all[..n], 0.0).unwrap();
+                let (low, high) = ratio.interval(0.99);
+                last = Some(ratio);
+                if low > limit || high < limit {
+                    break;
+                }
+            }
+            let (low, high) = last.unwrap().interval(LEVEL);
+            no_worse += u32::from(low > limit);
+            worse += u32::from(high < limit);
+        }
+        let [no_worse, worse] = [no_worse, worse].map(|n| f64::from(n) / rounds as f64);
+        assert!(no_worse < 0.055 && worse < 0.055, "{no_worse} {worse}");
+        // A look at 95 % each would be false in about one of ten.
+        assert!(no_worse > 0.015 && worse > 0.015, "{no_worse} {worse}");
+    }
+
+    #[test]
+    fn the_repeats_needed_are_about_those_that_decide() {
+        // ln(b/a) with standard deviation 0.1 around 0.02 below, and a threshold of 5 % less.
+        let logs = [0.1f64, -0.1, 0.1, -0.1, 0.1, -0.1].map(|x| x * (5.0f64 / 6.0).sqrt() - 0.02);
+        let pairs: Vec<(f64, f64)> = logs.iter().map(|x| (1.0, x.exp())).collect();
+        let ratio = Ratio::of_pairs(&pairs, 0.0).unwrap();
+        let needed = ratio.repeats_for(6, -0.05, LEVEL).unwrap();
+        // (1.96 · 0.1 / 0.0313)² is 39; Student's t asks for some more.
+        assert!((38..48).contains(&needed), "{needed}");
+        // What lies at the threshold is never decided.
+        let at = Ratio::of_pairs(&[(1.0, 0.94), (1.0, 0.95), (1.0, 0.9601)], 0.0).unwrap();
+        assert_eq!(at.repeats_for(3, at.difference(), LEVEL), None);
     }
 
     #[test]

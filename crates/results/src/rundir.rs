@@ -11,6 +11,8 @@ const ENVIRONMENT: &str = "environment.json";
 const TRIALS: &str = "trials.parquet";
 const LATENCY: &str = "latency.parquet";
 const SERIES: &str = "series.parquet";
+/// How many trials are not done; there only while that is so.
+const UNDONE: &str = "undone";
 
 /// How the names of files begin that are not yet in their place.
 const ASIDE: &str = ".dnsrack-";
@@ -127,6 +129,25 @@ impl RunDir {
         self.write_tables().inspect_err(|_| {
             self.trials.pop();
         })
+    }
+
+    /// Notes how many trials of the plan are not done yet, so that a run that is ended before says so.
+    ///
+    /// # Errors
+    /// Where that cannot be written.
+    pub fn note_undone(&self, trials: usize) -> Result<(), Error> {
+        let path = self.dir.join(UNDONE);
+        match trials {
+            0 if path.exists() => fs::remove_file(&path).map_err(Error::io(&path)),
+            0 => Ok(()),
+            n => self.write_aside(UNDONE, |out| writeln!(out, "{n}").map_err(|e| e.to_string())),
+        }
+    }
+
+    /// How many trials were not done when the run was ended; 0 where all were, and of runs that do not say.
+    pub fn undone(&self) -> usize {
+        let text = fs::read_to_string(self.dir.join(UNDONE)).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
     }
 
     fn write_tables(&self) -> Result<(), Error> {

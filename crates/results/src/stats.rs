@@ -110,6 +110,12 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     sorted(values).map(|v| v.iter().sum::<f64>() / v.len() as f64)
 }
 
+/// The geometric mean; none where there are no values, or one is not finite and above zero.
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
+    mean(&logs).map(f64::exp)
+}
+
 /// The standard deviation of a sample (n − 1); none for fewer than two values or one not finite.
 pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;

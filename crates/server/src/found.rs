@@ -20,11 +20,32 @@ pub struct Found {
 /// The server of this kind that would be started where no program is named; `None`: there is none, or it cannot even
 /// tell its version. Always `None` for [`Kind::External`].
 pub fn installed(kind: Kind) -> Option<Found> {
-    let path = on_path(driver(kind).program())?;
+    found(kind, None)
+}
+
+/// The same of a program: a path, or a name that is looked for on PATH; none: the usual one of its kind.
+pub fn found(kind: Kind, program: Option<&Path>) -> Option<Found> {
+    let path = match program {
+        Some(path) if path.components().count() > 1 => {
+            std::path::absolute(path).ok().filter(|path| runs(path))?
+        }
+        Some(name) => on_path(name)?,
+        None => on_path(driver(kind).program())?,
+    };
     let home = Host::loopback();
     let tools = Tools { launcher: &Local, host: &home, label: kind.name(), stop: None };
     let version = version(tools, driver(kind), &path).ok()?;
     Some(Found { path, version })
+}
+
+/// The program of a build: the file named, or in the folder that it is installed under or was built in; none where nothing
+/// there can be run.
+pub fn program_in(kind: Kind, build: &Path) -> Option<PathBuf> {
+    let build = std::path::absolute(build).ok()?;
+    let name = driver(kind).program();
+    let places =
+        [build.clone(), build.join("sbin").join(name), build.join("bin").join(name), build.join(name)];
+    places.into_iter().find(|path| runs(path))
 }
 
 /// The packages of Debian that hold a server and its tools, as `apt-get install` takes them.

@@ -63,7 +63,7 @@ pub use counted::Counted;
 pub use distribution::{Distribution, Timers, TsigKey};
 pub use driver::{Capabilities, Control, NameServer, Prepared, Site, driver};
 pub use error::{Cause, Error, Problem};
-pub use found::{Found, installed, package};
+pub use found::{Found, found, installed, package, program_in};
 pub use log::Line;
 pub use ready::fuzz_answer;
 pub use spec::{DEFAULT_UDP_SIZE, Kind, ServerSpec, ZoneRef};

@@ -131,7 +131,6 @@ fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
          \tlogfile: \"{dir}/nsd.log\"\n\
          \txfrdfile: \"{dir}/xfrd.state\"\n\
          \txfrdir: \"{dir}\"\n\
-         \txfrdir: \"{dir}\"\n\
          \tzonelistfile: \"{dir}/zone.list\"\n\
          \tcookie-secret-file: \"{dir}/cookiesecrets\"\n\
          {timers}\

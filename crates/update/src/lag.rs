@@ -1,7 +1,8 @@
 //! Markers joined with where they were seen: the lag of each change at each server.
 
 use crate::send::Marker;
-use crate::watch::{KNOWN_TO, WatchResult};
+use crate::watch::WatchResult;
+use measure::limits::LAG_LIMIT;
 use measure::{Histogram, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +72,7 @@ pub fn lags(markers: &[Marker], since: fn(&Marker) -> Option<Nanos>, watch: &Wat
                         (of.least, of.greatest) = (of.least.min(lag), of.greatest.max(lag));
                         of.seen += 1;
                         of.coalesced += u64::from(marker.number < seen.last);
-                        of.uncertain += u64::from(error > KNOWN_TO);
+                        of.uncertain += u64::from(error > LAG_LIMIT);
                         of.error_max = of.error_max.max(error);
                         of.before += u64::from(seen.seen_at < at);
                     }

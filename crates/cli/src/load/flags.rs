@@ -17,21 +17,27 @@ pub const DURATION: Nanos = 10 * SECOND;
 /// Where queries come from, and how they are sent: common to `run` and `search`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// A file of "name type" lines, as dnsperf's
-    #[arg(long, value_name = "FILE", required_unless_present = "profile", conflicts_with = "profile")]
+    /// Send the queries of this file in dnsperf's format: a name and a type on each line
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "profile",
+        conflicts_with = "profile",
+        help_heading = "Queries"
+    )]
     queries: Option<PathBuf>,
-    /// rzaia, isc, nominet, or the path of a profile file: queries over the names of --zone or --names
-    #[arg(long, value_name = "P")]
+    /// Make queries by a profile, for the names of --zone or --names: rzaia, isc, nominet, or a profile file
+    #[arg(long, value_name = "P", help_heading = "Queries")]
     profile: Option<String>,
     #[command(flatten)]
     names: NamesFlags,
     #[command(flatten)]
     shape: Shape,
-    /// Put an OPT record with this UDP size into the queries of --queries
-    #[arg(long, value_name = "SIZE", requires = "queries")]
+    /// Add an OPT record with this UDP size to the queries of --queries
+    #[arg(long, value_name = "SIZE", requires = "queries", help_heading = "Queries", hide_short_help = true)]
     edns: Option<u16>,
-    /// Set DO in that OPT record
-    #[arg(long = "do", requires = "edns")]
+    /// Set the DO bit in that OPT record
+    #[arg(long = "do", requires = "edns", help_heading = "Queries", hide_short_help = true)]
     do_bit: bool,
     #[command(flatten)]
     sending: Sending,
@@ -40,72 +46,119 @@ pub struct Flags {
 /// Where queries go, and how: common to all verbs that send.
 #[derive(Debug, Args)]
 pub struct Sending {
-    /// ADDR, ADDR:PORT or [V6]:PORT
+    /// Servers to send to: ADDR, ADDR:PORT or [V6]:PORT
     #[arg(required = true, value_name = "TARGET", value_parser = parse_target)]
     targets: Vec<SocketAddr>,
-    /// An answer later than this after its query is lost
-    #[arg(long, default_value = "4s", value_parser = positive)]
+    /// Count a query as lost when its answer takes longer than this
+    #[arg(long, default_value = "4s", value_parser = positive, help_heading = "Checks", hide_short_help = true)]
     deadline: Nanos,
-    /// Source ports [default: as many as the ids in flight need, at least 16]
-    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    /// Number of source ports [default: as many as the ids in flight need, at least 16]
+    #[arg(
+        long,
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "Clients",
+        hide_short_help = true
+    )]
     flows: u32,
-    /// Send from these local addresses, and all of such networks, in turn
-    #[arg(long, value_name = "ADDR|NET", value_delimiter = ',')]
+    /// Send from these local addresses, or all addresses of these networks, in turn
+    #[arg(
+        long,
+        value_name = "ADDR|NET",
+        value_delimiter = ',',
+        help_heading = "Clients",
+        hide_short_help = true
+    )]
     source: Vec<Prefix>,
-    /// The most queries sent at once by a worker [default: what is due in a millisecond, 1 to 32; flood: 512]
-    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    /// Send at most this many queries in one system call [default: those due within a millisecond, 1 to 32; flood: 512]
+    #[arg(
+        long,
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "Pace",
+        hide_short_help = true
+    )]
     burst: u32,
-    /// So many queries are due together, at the same rate
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Send queries in groups of N; the mean rate is unchanged
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Pace", hide_short_help = true)]
     group: u32,
-    /// Poll for so long before each deadline, and sleep until then; with less the core is free for others, and queries leave
-    /// as late as the machine wakes a thread [default: 250us, replay: 50ms]
-    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    /// Busy-wait this long before each query is due; shorter frees the core but sends later [default: 250us, replay: 50ms]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Pace", hide_short_help = true)]
     spin: Option<Nanos>,
-    /// Sending threads [default: one for each of --cpus, or one]
-    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    /// Number of sending threads [default: one for each core of --cpus, or one]
+    #[arg(
+        long,
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "Generator",
+        hide_short_help = true
+    )]
     workers: u32,
     /// Pin the workers to these cores, such as 1 or 2,3 or 4-7
-    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    #[arg(long, value_name = "LIST", value_parser = cpu_list, help_heading = "Generator", hide_short_help = true)]
     cpus: Option<Cpus>,
-    /// Receive buffer of each flow, in bytes
-    #[arg(long, value_name = "BYTES", default_value = "4194304", value_parser = units::count)]
+    /// Receive buffer of each source port's socket, in bytes
+    #[arg(long, value_name = "BYTES", default_value = "4194304", value_parser = units::count, help_heading = "Generator", hide_short_help = true)]
     recv_buffer: u64,
-    /// Check a sample of the answers in full against this zone file, as the server has it
-    #[arg(long, value_name = "ZONE")]
+    /// Verify a sample of the answers in full against this zone file, which the server must have
+    #[arg(long, value_name = "ZONE", help_heading = "Checks")]
     check_against: Option<PathBuf>,
-    /// How many answers to check at most
-    #[arg(long, value_name = "N", default_value = "10K", value_parser = units::count, requires = "check_against")]
+    /// Watch these processes of a server on this machine, to tell losses in the server from losses on the way to it
+    #[arg(long, value_name = "PID", value_delimiter = ',', help_heading = "Checks")]
+    server_pid: Vec<u32>,
+    /// Verify at most this many answers
+    #[arg(long, value_name = "N", default_value = "10K", value_parser = units::count, requires = "check_against", help_heading = "Checks", hide_short_help = true)]
     check_sample: u64,
-    /// The same seed gives the same queries and ids
-    #[arg(long, default_value_t = 1)]
+    /// Seed of the queries and ids; the same seed gives the same
+    #[arg(long, default_value_t = 1, help_heading = "Generator", hide_short_help = true)]
     seed: u64,
-    /// The targets are not on this machine, and yours to load
-    #[arg(long)]
+    /// Allow targets outside this machine; load only servers that are yours
+    #[arg(long, help_heading = "Generator", hide_short_help = true)]
     allow_external: bool,
-    /// How queries travel
-    #[arg(long, value_enum, default_value_t = Transport::Udp)]
+    /// Protocol of the queries
+    #[arg(long, value_enum, default_value_t = Transport::Udp, help_heading = "Transport")]
     transport: Transport,
-    /// The share of truncated answers that is asked again over TCP, with udp+tcp [default: the profile's, or 1]
-    #[arg(long, value_name = "SHARE")]
+    /// Share of truncated answers that is asked again over TCP, with udp+tcp [default: the profile's, or 1]
+    #[arg(long, value_name = "SHARE", help_heading = "Transport", hide_short_help = true)]
     retry: Option<f64>,
-    /// How packets are sent: auto takes AF_XDP for rates that sockets do not reach, where it can
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    /// Way to send packets; auto uses AF_XDP for rates that sockets do not reach, where possible
+    #[arg(long, value_enum, default_value_t = Backend::Auto, help_heading = "Generator", hide_short_help = true)]
     backend: Backend,
-    /// The most TCP connections of a worker [default: 64]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Open at most this many TCP connections for each worker [default: 64]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "Transport",
+        hide_short_help = true
+    )]
     connections: u32,
-    /// Close a TCP connection after so many queries [default: no limit]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Close a TCP connection after this many queries [default: no limit]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "Transport",
+        hide_short_help = true
+    )]
     queries_per_connection: u32,
-    /// The most unanswered queries on a TCP connection [default: no limit]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Leave at most this many queries unanswered on a TCP connection [default: no limit]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "Transport",
+        hide_short_help = true
+    )]
     pipeline: u32,
-    /// Close TCP connections with RST, so that no port waits in TIME_WAIT
-    #[arg(long)]
+    /// Close TCP connections with RST, so that no port stays in TIME_WAIT
+    #[arg(long, help_heading = "Transport", hide_short_help = true)]
     tcp_reset: bool,
-    /// Close a TCP connection that was idle for so long; 0: never
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
+    /// Close a TCP connection that was idle for this long; 0: never
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration, help_heading = "Transport", hide_short_help = true)]
     idle: Nanos,
 }
 
@@ -113,7 +166,7 @@ pub struct Sending {
 pub enum Transport {
     Udp,
     Tcp,
-    /// UDP, and truncated answers again over TCP
+    /// UDP; truncated answers are asked again over TCP
     #[value(name = "udp+tcp")]
     UdpTcp,
 }
@@ -231,6 +284,7 @@ impl Sending {
                 seed: Seed(self.seed),
                 ..CheckSpec::new(zone)
             }),
+            server_pids: self.server_pid.clone(),
             transport: self.transport.into(),
             retry: self.retry,
             backend: self.backend.into(),

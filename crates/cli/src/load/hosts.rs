@@ -12,11 +12,11 @@ use std::sync::atomic::AtomicBool;
 /// The flags that say where from.
 #[derive(Debug, Args)]
 pub struct Hosts {
-    /// Send from this host of a rack that is up; several send together, each an equal part
-    #[arg(long = "host", value_name = "HOST")]
+    /// Send from this host of a rack that is up; several hosts send an equal part each
+    #[arg(long = "host", value_name = "HOST", help_heading = "Clients", hide_short_help = true)]
     hosts: Vec<String>,
-    /// The rack of these hosts; may be left out while only one is up
-    #[arg(long, value_name = "NAME", requires = "hosts")]
+    /// Name of that rack; needed only if several are up
+    #[arg(long, value_name = "NAME", requires = "hosts", help_heading = "Clients", hide_short_help = true)]
     rack: Option<String>,
 }
 

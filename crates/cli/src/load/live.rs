@@ -18,11 +18,11 @@ use std::time::Duration;
 /// The flags of what is shown while a load runs.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// A live view on standard error instead of lines: auto is where that is a terminal
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
+    /// Show a live view on standard error instead of lines; auto does if it is a terminal
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto, help_heading = "Output", hide_short_help = true)]
     live: When,
-    /// Serve the figures for Prometheus at http://ADDR:PORT/metrics while it runs; only on loopback
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// Serve the figures for Prometheus at http://ADDR:PORT/metrics meanwhile; ADDR must be on loopback
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Output", hide_short_help = true)]
     prometheus: Option<SocketAddr>,
 }
 
@@ -140,11 +140,16 @@ impl Teller {
         }
     }
 
-    /// Tells of a trial of a search, and its bounds after it.
-    pub fn trial(&mut self, line: &str, trial: &Trial, bounds: (Option<f64>, Option<f64>)) {
+    /// Writes a line where lines are written.
+    pub fn line(&self, line: &str) {
         if self.lines {
             eprintln!("{line}");
         }
+    }
+
+    /// Tells of a trial of a search, and its bounds after it.
+    pub fn trial(&mut self, line: &str, trial: &Trial, bounds: (Option<f64>, Option<f64>)) {
+        self.line(line);
         self.change(|live| live.trial(trial, bounds));
     }
 

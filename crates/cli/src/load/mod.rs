@@ -23,11 +23,11 @@ use std::sync::atomic::AtomicBool;
 /// What `dnsrack load` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Offer queries at a rate (or by a window, or as a flood) and time every answer
+    /// Send queries at a rate, by a window or as a flood, and time every answer
     Run(Box<run::Run>),
-    /// Send the queries of a capture again at their times, or so many times as fast
+    /// Send the queries of a capture, at their own times or faster
     Replay(Box<replay::Replay>),
-    /// Find the peak query rate by RFC 9971
+    /// Find the capacity and the knee of a server (RFC 9971)
     Search(Box<search::Search>),
     /// What this machine can claim: send and echo rates, clock, jitter, drops
     Calibrate(calibrate::Calibrate),

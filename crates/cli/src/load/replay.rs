@@ -22,26 +22,38 @@ pub struct Replay {
     sending: Sending,
     #[command(flatten)]
     show: Show,
-    /// A capture: pcap or pcapng, plain or compressed with gzip, zstd, xz or lz4; several are one trace, by time
-    #[arg(long, value_name = "CAPTURE", required = true)]
+    /// Send the queries of this capture: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4). Several are merged by time
+    #[arg(long, value_name = "CAPTURE", required = true, help_heading = "Queries")]
     trace: Vec<PathBuf>,
-    /// So many times as fast as captured, such as 2 or 0.1
-    #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
+    /// Replay this many times as fast as captured, such as 2 or 0.1
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed, help_heading = "Pace")]
     speed: f64,
-    /// Only queries that were sent to these addresses [default: any]
-    #[arg(long, value_name = "ADDR", value_delimiter = ',')]
+    /// Replay only queries that were sent to these addresses [default: any]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        value_delimiter = ',',
+        help_heading = "Queries",
+        hide_short_help = true
+    )]
     to: Vec<IpAddr>,
-    /// Only queries that were sent to these ports [default: 53]
-    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    /// Replay only queries that were sent to these ports [default: 53]
+    #[arg(
+        long,
+        value_name = "PORT",
+        value_delimiter = ',',
+        help_heading = "Queries",
+        hide_short_help = true
+    )]
     ports: Vec<u16>,
-    /// Stop after so long [default: at the end of the trace]
-    #[arg(long, value_parser = positive)]
+    /// Stop after this time [default: at the end of the trace]
+    #[arg(long, value_parser = positive, help_heading = "Pace")]
     duration: Option<Nanos>,
-    /// Stop after so many queries
-    #[arg(long, value_name = "N", value_parser = units::count)]
+    /// Stop after this many queries
+    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Pace", hide_short_help = true)]
     count: Option<u64>,
-    /// Send so much of it before queries count
-    #[arg(long, default_value = "0", value_parser = units::duration)]
+    /// Send this much of it before queries count
+    #[arg(long, default_value = "0", value_parser = units::duration, help_heading = "Pace", hide_short_help = true)]
     warmup: Nanos,
 }
 

@@ -19,33 +19,40 @@ pub struct Run {
     hosts: Hosts,
     #[command(flatten)]
     show: Show,
-    /// Queries per second, whatever the answers
-    #[arg(long, value_parser = rate)]
+    /// Send at this rate, in queries per second, whatever the server answers (open loop)
+    #[arg(long, value_parser = rate, help_heading = "Pace")]
     rate: Option<f64>,
-    /// From one rate to another evenly, over the duration
-    #[arg(long, value_name = "FROM:TO", value_parser = ramp)]
+    /// Raise the rate evenly from one to the other over the duration
+    #[arg(long, value_name = "FROM:TO", value_parser = ramp, help_heading = "Pace", hide_short_help = true)]
     ramp: Option<(f64, f64)>,
-    /// One rate after the other, each for an equal part of the duration
-    #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = rate)]
+    /// Send at one rate after the other, each for an equal part of the duration
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', value_parser = rate, help_heading = "Pace", hide_short_help = true)]
     steps: Vec<f64>,
-    /// With --rate: even, poisson, profile (as the profile's [arrivals] say), or a file of quantiles of the gaps between
-    /// queries, one a line
-    #[arg(long, value_name = "LAW", default_value = "even", requires = "rate")]
+    /// With --rate, how queries are spaced: even, poisson, profile (the profile's [arrivals]), or a file of quantiles of the gaps,
+    /// one on each line
+    #[arg(
+        long,
+        value_name = "LAW",
+        default_value = "even",
+        requires = "rate",
+        help_heading = "Pace",
+        hide_short_help = true
+    )]
     arrivals: String,
-    /// So many queries in flight: a closed loop, only to compare with dnsperf
-    #[arg(long, value_name = "W")]
+    /// Keep this many queries waiting for their answers (closed loop), as dnsperf does
+    #[arg(long, value_name = "W", help_heading = "Pace")]
     window: Option<u32>,
-    /// As fast as this machine can, whatever the answers
-    #[arg(long)]
+    /// Send as fast as this machine can
+    #[arg(long, help_heading = "Pace")]
     flood: bool,
-    /// For how long [default: 10s, or until --count]
-    #[arg(long, value_parser = positive)]
+    /// Send for this long [default: 10s, or until --count]
+    #[arg(long, value_parser = positive, help_heading = "Pace")]
     duration: Option<Nanos>,
-    /// At most this many queries
-    #[arg(long, value_name = "N", value_parser = units::count)]
+    /// Send at most this many queries
+    #[arg(long, value_name = "N", value_parser = units::count, help_heading = "Pace", hide_short_help = true)]
     count: Option<u64>,
-    /// Offer queries for so long before they count
-    #[arg(long, default_value = "0", value_parser = units::duration)]
+    /// Send for this long before queries count
+    #[arg(long, default_value = "0", value_parser = units::duration, help_heading = "Pace", hide_short_help = true)]
     warmup: Nanos,
 }
 

@@ -5,7 +5,9 @@ use super::hosts::Hosts;
 use super::live::{self, Show, Teller};
 use super::{show, stop_flag};
 use crate::output::{self, Common, Failure, Status};
-use ::load::search::{self, Fractions, Goal, LatencyAt, SearchResult, Trial, drive, latency_at};
+use ::load::search::{
+    self, CapacityGoal, Fractions, Goal, LatencyAt, Offered, SearchResult, Trial, capacity, drive, latency_at,
+};
 use ::load::{LoadResult, LoadSpec};
 use ::report::live::About;
 use clap::Args;
@@ -25,50 +27,59 @@ pub struct Search {
     hosts: Hosts,
     #[command(flatten)]
     show: Show,
-    /// A trial that loses more than this share of its queries is a high-loss trial
-    #[arg(long, default_value_t = 0.001)]
+    /// Loss goal: the largest share of queries that may be lost at the knee
+    #[arg(long, default_value_t = 0.001, help_heading = "Search")]
     loss: f64,
-    /// The most time for trials
-    #[arg(long, default_value = "60s", value_parser = positive)]
+    /// Spend at most this time on trials
+    #[arg(long, default_value = "60s", value_parser = positive, help_heading = "Search")]
     budget: Nanos,
     /// Length of a full trial
-    #[arg(long, default_value = "2s", value_parser = positive)]
+    #[arg(long, default_value = "2s", value_parser = positive, help_heading = "Search", hide_short_help = true)]
     trial: Nanos,
-    /// Length of a first look at a load
-    #[arg(long, default_value = "500ms", value_parser = positive)]
+    /// Length of the first, short trial at a rate
+    #[arg(long, default_value = "500ms", value_parser = positive, help_heading = "Search", hide_short_help = true)]
     initial: Nanos,
-    /// Enough time at one load
-    #[arg(long, default_value = "4s", value_parser = positive)]
+    /// Time of trials that decides about a rate (goal duration sum of RFC 9971)
+    #[arg(long, default_value = "4s", value_parser = positive, help_heading = "Search", hide_short_help = true)]
     duration_sum: Nanos,
-    /// The share of high-loss time that a lower bound may have
-    #[arg(long, default_value_t = 0.5)]
+    /// Share of a rate's trials, by time, that may exceed the loss goal (exceed ratio of RFC 9971)
+    #[arg(long, default_value_t = 0.5, help_heading = "Search", hide_short_help = true)]
     exceed: f64,
-    /// Done when the bounds are this near, relative to the upper one
-    #[arg(long, default_value_t = 0.02)]
+    /// Stop when the bounds are this close, relative to the upper one
+    #[arg(long, default_value_t = 0.02, help_heading = "Search")]
     width: f64,
-    /// The smallest load
-    #[arg(long, default_value = "100", value_parser = rate)]
+    /// Lowest rate to try
+    #[arg(long, default_value = "100", value_parser = rate, help_heading = "Search", hide_short_help = true)]
     min: f64,
-    /// The greatest load: what the generator can offer, by 'load calibrate'
-    #[arg(long, default_value = "10M", value_parser = rate)]
+    /// Highest rate to try; 'load calibrate' says what the generator can offer
+    #[arg(long, default_value = "10M", value_parser = rate, help_heading = "Search", hide_short_help = true)]
     max: f64,
-    /// The first load
-    #[arg(long, default_value = "20K", value_parser = rate)]
-    start: f64,
-    /// Then measure latency at these percents of the peak [bare: 10,20,30,40,50,60,70,80,90]
+    /// First rate of the search [default: 1.5 times the capacity, or 20K]
+    #[arg(long, value_parser = rate, help_heading = "Search", hide_short_help = true)]
+    start: Option<f64>,
+    /// Measure the capacity first, with this many queries waiting; 0: do not
+    #[arg(long, default_value_t = 250, help_heading = "Search")]
+    window: u32,
+    /// Length of each of the six loads that measure the capacity
+    #[arg(long, default_value = "1s", value_parser = positive, help_heading = "Search", hide_short_help = true)]
+    window_load: Nanos,
+    /// Then measure latency at these percentages of the knee [bare: 10,20,30,40,50,60,70,80,90]
     #[arg(long, value_name = "PERCENTS", value_parser = percents, num_args = 0..=1,
-          default_missing_value = "10,20,30,40,50,60,70,80,90")]
+          default_missing_value = "10,20,30,40,50,60,70,80,90", help_heading = "Search")]
     latency_at: Option<Percents>,
     /// Length of each of these latency trials
-    #[arg(long, default_value = "5s", value_parser = positive, requires = "latency_at")]
+    #[arg(long, default_value = "5s", value_parser = positive, requires = "latency_at", help_heading = "Search", hide_short_help = true)]
     latency_trial: Nanos,
-    /// Offer queries for so long before each of them
-    #[arg(long, default_value = "1s", value_parser = units::duration, requires = "latency_at")]
+    /// Send for this long before each of them
+    #[arg(long, default_value = "1s", value_parser = units::duration, requires = "latency_at", help_heading = "Search", hide_short_help = true)]
     latency_warmup: Nanos,
-    /// Draw latency and answered rate by offered rate: FILE.svg, or FILE.html with tables
+    /// Draw latency and answered rate against offered rate: FILE.svg, or FILE.html with tables
     #[arg(long, value_name = "FILE", value_parser = picture)]
     plot: Option<PathBuf>,
 }
+
+/// The first load where nothing is known of the server, in queries per second.
+const START: f64 = 20_000.0;
 
 /// Tells of one trial, on standard error and as an event; a latency trial is at a fraction of the peak. `found` is what is
 /// known after it.
@@ -202,12 +213,12 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
     if args.min > args.max {
         return Err(Failure::usage(format!("--min {} is above --max {}", args.min, args.max)));
     }
-    let spec = args.common.spec(Pace::Open(Arrivals::Fixed { rate: args.start }))?;
+    let spec = args.common.spec(Pace::Open(Arrivals::Fixed { rate: args.start.unwrap_or(START) }))?;
     let stop = stop_flag()?;
-    let plan = search::Search::new(goal, args.budget).range(args.min, args.max).start(args.start);
     let place = args.hosts.place()?;
     let mut measure =
         |load: &LoadSpec| -> Result<LoadResult, Failure> { place.run(load, &stop, &mut |_| ()) };
+    let mut offer = |load: &LoadSpec| -> Result<Offered, Failure> { measure(load).map(Offered::from) };
     let goal_words = format!("at most {} % lost", args.loss * 100.0);
     let about = About {
         search: true,
@@ -216,13 +227,32 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
         ..live::about("load search", &spec)
     };
     let mut teller = args.show.start(about, common)?;
+    let found = if args.window == 0 {
+        None
+    } else {
+        let goal = CapacityGoal { window: args.window, load: args.window_load, ..CapacityGoal::default() };
+        let mut number = 0;
+        Some(capacity(&spec, &goal, &mut offer, &mut |seen, _| {
+            number += 1;
+            teller.line(&show::window_load(number, args.window, seen));
+        })?)
+    };
+    let mut known_capacity = found;
+    let after_capacity = known_capacity.as_ref().and_then(|c| c.qps).map(|qps| 1.5 * qps);
+    let start = args.start.or(after_capacity).unwrap_or(START);
+    let plan = search::Search::new(goal, args.budget).range(args.min, args.max).start(start);
     // Learns the same as the search, and so knows its bounds.
     let mut known = plan.clone();
-    let mut found = drive(&spec, plan, &mut measure, &mut |number, trial, result| {
+    let mut found = drive(&spec, plan, &mut offer, &mut |number, trial, result| {
         known.record(*trial);
         tell(common, &mut teller, (number, trial, result), None, &known.result());
     })?;
-    if let (Some(at), Some(peak)) = (&args.latency_at, found.peak_qps) {
+    if let Some(capacity) = &mut known_capacity {
+        capacity.take_open(&found.trials);
+    }
+    found.capacity = known_capacity;
+    // Below the knee; where that is not proven, below what is.
+    if let (Some(at), Some(peak)) = (&args.latency_at, found.peak_qps.or(found.lower)) {
         let at =
             Fractions { fractions: at.0.clone(), duration: args.latency_trial, warmup: args.latency_warmup };
         let mut number = found.trials.len();

@@ -1,7 +1,7 @@
 //! Results of loads as text: what an engineer must see at three in the morning, most important last.
 
 use ::load::calibrate::{CalibrateSpec, Calibration, Delay};
-use ::load::search::{Class, SearchResult};
+use ::load::search::{Class, SearchResult, WindowLoad};
 use ::load::{Counts, Latency, LoadResult, LoadSpec};
 use measure::clock::SECOND;
 use measure::units::grouped;
@@ -150,6 +150,9 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
         grouped(r.transport_bytes),
         if drops.is_empty() { "none".into() } else { drops.join(", ") },
     );
+    for finding in &r.findings {
+        let _ = writeln!(out, "finding: {finding}");
+    }
     verdict(&mut out, &r.validity);
     out
 }
@@ -256,6 +259,7 @@ pub fn search(r: &SearchResult) -> String {
             Class::Upper => "upper bound",
             Class::Undecided => "undecided",
             Class::Unusable => "the generator cannot offer it",
+            Class::Disturbed => "disturbed by the machine each time",
         };
         let _ = writeln!(
             out,
@@ -269,12 +273,29 @@ pub fn search(r: &SearchResult) -> String {
     let _ = writeln!(out, "\n{}", goal(r));
     let _ = writeln!(
         out,
-        "peak {}/s answered; lower bound {}/s, upper bound {}/s{}",
-        rate(r.peak_qps),
-        rate(r.lower),
-        rate(r.upper),
-        if r.upper_is_ours { " (the generator's)" } else { "" }
+        "knee: {}",
+        match (r.lower, r.proven_upper()) {
+            (Some(low), Some(high)) => format!("between {}/s and {}/s", rate(Some(low)), rate(Some(high))),
+            (Some(low), None) => format!("at least {}/s", rate(Some(low))),
+            (None, Some(high)) => format!("below {}/s", rate(Some(high))),
+            (None, None) => "not known".into(),
+        }
     );
+    if let Some((qps, (low, high), c)) = r.capacity.as_ref().and_then(|c| Some((c.qps?, c.range?, c))) {
+        let _ = writeln!(
+            out,
+            "capacity: {}{}/s answered (loads {} to {}), {}",
+            if c.at_least { "at least " } else { "" },
+            rate(Some(qps)),
+            rate(Some(low)),
+            rate(Some(high)),
+            if c.from_open_loads {
+                "in open loads above the knee".into()
+            } else {
+                format!("with a window of {}", c.window)
+            }
+        );
+    }
     let validity = r.validity();
     for (word, reasons) in [("warning", &validity.warnings), ("INVALID", &validity.reasons)] {
         for reason in reasons {
@@ -282,6 +303,16 @@ pub fn search(r: &SearchResult) -> String {
         }
     }
     out
+}
+
+/// One line for a load with a window, while a search goes on.
+pub fn window_load(number: usize, window: u32, seen: &WindowLoad) -> String {
+    let why = seen.not_counted.as_ref().map_or(String::new(), |why| format!("; it does not count: {why}"));
+    format!(
+        "load {number}: window of {window}, answered {}/s over {}{why}",
+        grouped(seen.sustained_qps.round() as u64),
+        seen.backend
+    )
 }
 
 /// The result of `load calibrate`.

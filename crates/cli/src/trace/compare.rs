@@ -13,31 +13,31 @@ use trace::facts::{self, Facts};
 /// The flags of `trace compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// A capture
+    /// Capture that the other is compared with
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// The capture that is compared with it
+    /// Capture that is compared
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// From which distance on a difference counts, as a share (0 to 1): exit status 3 where one is above it for certain
+    /// Smallest distance that counts as a difference, as a share (0 to 1); exit status 3 if one is certainly larger
     #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = share)]
     threshold: f64,
     /// Show both distributions, not only their distance
     #[arg(long)]
     full: bool,
-    /// The length of the windows that rates are counted in
+    /// Length of the windows in which rates are counted
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     window: Nanos,
-    /// The servers' port; several are possible
+    /// Port of the servers; several are possible
     #[arg(long = "port", value_name = "PORT", default_value = "53")]
     ports: Vec<u16>,
-    /// Intervals are resampled: the same seed gives the same
+    /// Seed of the resampling that gives the intervals
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 /// A share, for flags.
-pub fn share(text: &str) -> Result<f64, String> {
+fn share(text: &str) -> Result<f64, String> {
     let share = units::number(text)?;
     if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("give a share from 0 to 1".into()) }
 }

@@ -20,21 +20,20 @@ use wire::ranges::Range;
 /// `trace edit`.
 #[derive(Debug, Args)]
 pub struct EditFlags {
-    /// Captures: pcap or pcapng, plain or compressed with gzip, zstd, xz or lz4; several are one trace, by time; '-' is
-    /// standard input
+    /// Captures: pcap or pcapng, plain or compressed (gzip, zstd, xz, lz4). Several are merged by time; '-' is standard input
     #[arg(value_name = "CAPTURE", required = true)]
     captures: Vec<PathBuf>,
-    /// Where to write; '-' is standard output; with --slot a folder
+    /// File to write; '-' is standard output. With --slot, a folder
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// pcap, pcapng, or queries: dnsperf's "name type" lines [default: pcapng where OUT ends so, otherwise pcap]
+    /// Format: pcap, pcapng, or queries (dnsperf's "name type" lines) [default: pcapng if OUT ends so, otherwise pcap]
     #[arg(long, value_enum)]
     format: Option<Format>,
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
     setters: Setters,
-    /// The servers' port; several are possible
+    /// Port of the servers; several are possible
     #[arg(long = "port", value_name = "PORT", default_value = "53")]
     ports: Vec<u16>,
 }
@@ -44,41 +43,41 @@ pub struct EditFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Keep only")]
 struct Filters {
-    /// Queries (with --if-response: messages of both kinds, but no other packets)
+    /// Keep queries (with --if-response: messages of both kinds, but no other packets)
     #[arg(long)]
     if_query: bool,
-    /// Responses
+    /// Keep responses
     #[arg(long)]
     if_response: bool,
-    /// Messages about names at or below this one
+    /// Keep messages about names at or below this one
     #[arg(long, value_name = "NAME", value_parser = name)]
     if_under: Option<Name>,
-    /// Messages about names whose label directly below --if-under's (or the root) is in a range, as 'zone slice --ranges'
-    /// has them: g-n,s or google..mango
+    /// Keep messages about names whose label directly below --if-under's name (or the root) is in a range, as in 'zone slice
+    /// --ranges': g-n,s or google..mango
     #[arg(long, value_name = "RANGES", value_delimiter = ',')]
     if_names: Vec<Range>,
-    /// Queries with this EDNS size, and their responses
+    /// Keep queries with this EDNS size, and their responses
     #[arg(long, value_name = "N")]
     if_edns_size: Option<u16>,
-    /// Queries with DO, and their responses
+    /// Keep queries with the DO bit, and their responses
     #[arg(long)]
     if_do: bool,
-    /// Packets of clients in this block; may be repeated
+    /// Keep packets of clients in this block; may be repeated
     #[arg(long, value_name = "CIDR")]
     if_client: Vec<Net>,
-    /// Packets of clients outside of this block; may be repeated
+    /// Keep packets of clients outside this block; may be repeated
     #[arg(long, value_name = "CIDR")]
     not_client: Vec<Net>,
-    /// From this time on: 2009-03-31T00:00:00.5Z, or +30s after the first packet
+    /// Keep packets from this time on: 2009-03-31T00:00:00.5Z, or +30s after the first packet
     #[arg(long, value_name = "TIME", value_parser = when)]
     from: Option<When>,
-    /// Before this time
+    /// Keep packets before this time
     #[arg(long, value_name = "TIME", value_parser = when)]
     to: Option<When>,
-    /// The first of every N queries that all other filters keep, and their responses
+    /// Keep every Nth of the queries that all other filters keep, and their responses
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     every: Option<u64>,
-    /// Everything, but one output for each slot of time (UTC multiples), named by when it begins
+    /// Write one file for each slot of time (UTC multiples), named by its beginning
     #[arg(long, value_name = "DURATION", value_parser = slot)]
     slot: Option<Nanos>,
 }
@@ -87,26 +86,27 @@ struct Filters {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Change")]
 struct Setters {
-    /// The servers' address, one for all; once per family, and packets of a family without are left out
+    /// Set the servers' address, at most one per family; packets of a family without one are left out
     #[arg(long, value_name = "IP")]
     set_dst: Vec<IpAddr>,
-    /// Clients get addresses of this block, one client one address, in the order of their first packets; once per family,
-    /// and packets of a family without are left out. Memory: 10 to 20 octets an IPv4 client, 25 to 50 an IPv6 client
+    /// Give clients addresses of this block, one each, in the order of their first packets; at most one block per family;
+    /// packets of a family without one are left out. Needs 10 to 20 octets of memory for an IPv4 client, 25 to 50 for an IPv6
+    /// client
     #[arg(long, value_name = "CIDR")]
     set_src_net: Vec<Net>,
-    /// MAC addresses of client and server, swapped for responses; packets without an Ethernet header get one
+    /// Set the MAC addresses of client and server; packets without an Ethernet header get one
     #[arg(long, value_name = "SRC,DST", value_parser = macs)]
     set_mac: Option<([u8; 6], [u8; 6])>,
-    /// The EDNS size of queries that have one
+    /// Set the EDNS size of queries that have one
     #[arg(long, value_name = "N")]
     set_edns_size: Option<u16>,
-    /// Anonymise all addresses (IP, quoted by ICMP, client subnets in EDNS) with the key in this file, prefixes preserved
-    /// (Crypto-PAn); MAC addresses become fixed ones. The file has 64 hexadecimal digits, and is made where it is not
-    /// there. Names in questions and records are kept, and so are addresses in them. Packets whose content cannot be read
-    /// (other ports' and protocols') are left out
+    /// Anonymise all addresses (IP, quoted by ICMP, client subnets in EDNS) with the key in this file, keeping prefixes
+    /// (Crypto-PAn). MAC addresses are replaced by fixed ones. The file has 64 hexadecimal digits, and is made if it does not
+    /// exist. Names in questions and records are kept, and so are addresses in records. Packets whose content cannot be read
+    /// (other ports and protocols) are left out
     #[arg(long, value_name = "KEYFILE")]
     anonymize: Option<PathBuf>,
-    /// Wrong checksums stay wrong; without it those of whole packets are made right. Absent ones stay absent either way
+    /// Leave wrong checksums wrong; otherwise those of whole packets are corrected. Absent checksums stay absent either way
     #[arg(long)]
     keep_checksums: bool,
 }

@@ -12,16 +12,16 @@ use traffic::{Names, Want};
 /// The flags of `trace fit`.
 #[derive(Debug, Args)]
 pub struct Fit {
-    /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), read as one trace in the order of their times; - is standard input
+    /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), merged by time; - is standard input
     #[arg(value_name = "CAPTURE", required = true)]
     captures: Vec<PathBuf>,
     /// Profile to write (TOML); - is standard output
     #[arg(short, long, value_name = "PROFILE")]
     output: PathBuf,
-    /// Judge by this zone, not by the answers, whether names exist
+    /// Let this zone decide whether names exist, instead of the answers
     #[arg(long, value_name = "ZONE")]
     zone: Option<PathBuf>,
-    /// The servers' port; several are possible
+    /// Port of the servers; several are possible
     #[arg(long = "port", value_name = "PORT", default_value = "53")]
     ports: Vec<u16>,
 }

@@ -11,19 +11,19 @@ use trace::import::{self, Spec, Summary};
 /// The flags of `trace import`.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), read as one trace in the order of their times; - is standard input
+    /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), merged by time; - is standard input
     #[arg(value_name = "CAPTURE", required = true)]
     captures: Vec<PathBuf>,
-    /// The folder of the Parquet files, part-00000.parquet and on; it must not exist, or be empty
+    /// Folder for the Parquet files, part-00000.parquet and so on; it must be new or empty
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Rows of a file at most, in whole row groups of 131,072; more begin another
+    /// Most rows of a file, in whole row groups of 131,072
     #[arg(long, value_name = "N", default_value = "10M", value_parser = rows)]
     rows_per_file: u64,
-    /// The servers' port; several are possible
+    /// Port of the servers; several are possible
     #[arg(long = "port", value_name = "PORT", default_value = "53")]
     ports: Vec<u16>,
-    /// Threads that encode, beside the one that reads [default: as many as there are cores]
+    /// Number of encoding threads, beside the one that reads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: Option<u32>,
 }

@@ -16,28 +16,28 @@ use trace::transfers::collect_with_facts;
 /// The flags of `trace info`.
 #[derive(Debug, Args)]
 pub struct Info {
-    /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), read as one trace in the order of their times; - is standard input
+    /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), merged by time; - is standard input
     #[arg(value_name = "CAPTURE", required = true)]
     captures: Vec<PathBuf>,
-    /// Also draw it: SVG files, an index.html of them and the series as CSV go into this folder, which must be new or empty
+    /// Also draw it: SVG files with an index.html, and the series as CSV, in this folder, which must be new or empty
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
-    /// Print RSSAC002's metrics of each UTC day as YAML, and nothing else
+    /// Print the RSSAC002 metrics of each UTC day as YAML, and nothing else
     #[arg(long, conflicts_with_all = ["plot", "window"])]
     rssac002: bool,
-    /// The service that the YAML is about
+    /// Name of the service in the YAML
     #[arg(long, value_name = "NAME", default_value = "unnamed", requires = "rssac002")]
     service: String,
-    /// Also find the zone transfers, with what each took, the NOTIFYs and the queries for a SOA
+    /// Also find zone transfers, NOTIFYs and SOA queries
     #[arg(long, conflicts_with = "rssac002")]
     transfers: bool,
-    /// The length of the windows that rates are counted in
+    /// Length of the windows in which rates are counted
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = window)]
     window: Nanos,
-    /// The servers' port; several are possible
+    /// Port of the servers; several are possible
     #[arg(long = "port", value_name = "PORT", default_value = "53")]
     ports: Vec<u16>,
-    /// Threads that read at once [default: as many as there are cores]
+    /// Number of reading threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: Option<u32>,
 }

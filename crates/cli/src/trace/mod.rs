@@ -6,19 +6,17 @@ mod fit;
 mod import;
 mod info;
 
-pub use compare::share;
-
 use crate::output::{self, Common};
 use clap::Subcommand;
 
 /// What `dnsrack trace` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// What a trace is like: rates, types, failures, EDNS, TCP, truncation, sizes, latency, clients
+    /// Show what is in captures: rates, types, failures, EDNS, TCP, truncation, sizes, latency, clients
     Info(info::Info),
-    /// Write chosen packets or messages of captures, rewritten: cut, filter, re-address, anonymise
+    /// Filter, cut, rewrite or anonymise captures
     Edit(Box<edit::EditFlags>),
-    /// How much two traces differ, characteristic by characteristic
+    /// Show how much two captures differ, characteristic by characteristic
     Compare(compare::Compare),
     /// A profile of the queries, to generate others like them
     ///
@@ -27,7 +25,7 @@ pub enum Command {
     /// Clients' addresses are not in the profile, but the names that were asked for most are: look through them before
     /// you give it away.
     Fit(fit::Fit),
-    /// Make Parquet files of a trace: a row for each query with its answer, for DuckDB, Spark and others
+    /// Convert captures to Parquet, with a row for each query and its answer, for DuckDB, Spark and others
     Import(import::Import),
 }
 

@@ -10,12 +10,23 @@ use traffic::{Changes, Law, NameList, Order, Profile, Types, Under};
 /// Which names a profile asks for: common to `traffic generate`, `load run` and `load search`.
 #[derive(Debug, Args)]
 pub struct NamesFlags {
-    /// Ask for names of this zone file
-    #[arg(long, value_name = "ZONE", requires = "profile", conflicts_with = "names")]
+    /// Ask for the names of this zone file
+    #[arg(
+        long,
+        value_name = "ZONE",
+        requires = "profile",
+        conflicts_with = "names",
+        help_heading = "Queries"
+    )]
     zone: Option<PathBuf>,
-    /// Ask for the names of this file, one a line (or of this zone). Repeatable: each list as often as its weight says
-    /// [default: the profile's lists]
-    #[arg(long, value_name = "FILE[=WEIGHT]", requires = "profile")]
+    /// Ask for the names of this file: one on each line, or a zone file. Repeatable, with weights [default: the profile's lists]
+    #[arg(
+        long,
+        value_name = "FILE[=WEIGHT]",
+        requires = "profile",
+        help_heading = "Queries",
+        hide_short_help = true
+    )]
     names: Vec<NameList>,
 }
 
@@ -43,40 +54,42 @@ impl NamesFlags {
 /// What is otherwise than in the profile: common to `traffic generate` and `load run`.
 #[derive(Debug, Args)]
 pub struct Shape {
-    /// Queries for names that do not exist, instead of the profile's: their share, or EXISTENT:NONEXISTENT such
-    /// as 10:1 (RZAIA chapter 3)
-    #[arg(long, value_name = "SHARE|A:B", value_parser = traffic::nonexistent)]
+    /// Share of queries for names that do not exist, or EXISTENT:NONEXISTENT such as 10:1 (RZAIA chapter 3) [default: the profile's]
+    #[arg(long, value_name = "SHARE|A:B", value_parser = traffic::nonexistent, help_heading = "Queries", hide_short_help = true)]
     nonexistent: Option<f64>,
-    /// Types with their weights, such as A=5,AAAA=2, instead of the profile's; or 'zone': records of the zone,
-    /// each name with its type
-    #[arg(long, value_name = "TYPE=W,...|zone")]
+    /// Query types with their weights, such as A=5,AAAA=2; or 'zone', to ask for the records of the zone [default: the profile's]
+    #[arg(long, value_name = "TYPE=W,...|zone", help_heading = "Queries", hide_short_help = true)]
     types: Option<Types>,
-    /// Weights of 0, 1, 2, ... labels below a delegation, instead of the profile's
-    #[arg(long, value_name = "W,W,...", value_parser = weights)]
+    /// Weights of queries with 0, 1, 2, ... labels below a delegation [default: the profile's]
+    #[arg(long, value_name = "W,W,...", value_parser = weights, help_heading = "Queries", hide_short_help = true)]
     below: Option<Weights>,
-    /// Names in which order, instead of the profile's: uniform (each as likely) or sequential (as in the zone)
-    #[arg(long, value_name = "ORDER")]
+    /// Order of names: uniform (each is equally likely) or sequential (as in the zone) [default: the profile's]
+    #[arg(long, value_name = "ORDER", help_heading = "Queries", hide_short_help = true)]
     order: Option<Order>,
-    /// This many clients, each with an address and a port of its own; client n sends as often as 1/n to the power
-    /// ZIPF (0: all alike) [default: the profile's]
-    #[arg(long, value_name = "COUNT[:ZIPF]")]
+    /// Number of clients, each with its own address and port; client n sends in proportion to 1/n^ZIPF (0: all alike)
+    /// [default: the profile's]
+    #[arg(long, value_name = "COUNT[:ZIPF]", help_heading = "Clients", hide_short_help = true)]
     clients: Option<Crowd>,
-    /// Clients with the addresses of this file, ADDRESS WEIGHT a line (a weight is 1 where none is given), instead of
-    /// the profile's
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["clients", "ipv6"])]
+    /// Clients from this file: an address and, if it is not 1, a weight on each line [default: the profile's]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["clients", "ipv6"], help_heading = "Clients", hide_short_help = true)]
     clients_file: Option<PathBuf>,
-    /// Clients with random ports, a port of their own, or this port, with their weights, such as
-    /// random=7,own=2,53=1. Those with random ports send from any flow
-    #[arg(long, value_name = "KIND=W,...")]
+    /// Weights of clients with random ports, with one port of their own, or with this port, such as random=7,own=2,53=1
+    #[arg(long, value_name = "KIND=W,...", help_heading = "Clients", hide_short_help = true)]
     ports: Option<Ports>,
-    /// Share of queries over IPv6, instead of the profile's
-    #[arg(long, value_name = "SHARE")]
+    /// Share of queries over IPv6 [default: the profile's]
+    #[arg(long, value_name = "SHARE", help_heading = "Clients", hide_short_help = true)]
     ipv6: Option<f64>,
-    /// A flood of random labels among the queries, counted apart: its share of all, or GOOD:FLOOD such as 1:10
-    #[arg(long, value_name = "SHARE|A:B", value_parser = traffic::nonexistent)]
+    /// Mix in a flood of random labels, which is counted separately: its share, or GOOD:FLOOD such as 1:10
+    #[arg(long, value_name = "SHARE|A:B", value_parser = traffic::nonexistent, help_heading = "Queries", hide_short_help = true)]
     background: Option<f64>,
-    /// The flood's labels go before: apex (the zone's name), names (any that exists), or this name
-    #[arg(long, value_name = "NAME", requires = "background")]
+    /// Put the flood's labels below: apex (the zone's name), names (any name that exists), or this name
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "background",
+        help_heading = "Queries",
+        hide_short_help = true
+    )]
     background_under: Option<Under>,
 }
 

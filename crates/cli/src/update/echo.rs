@@ -15,16 +15,16 @@ use std::path::PathBuf;
 /// The flags of `update echo`.
 #[derive(Debug, Args)]
 pub struct Echo {
-    /// Where to answer, over UDP and TCP: ADDR, ADDR:PORT or [V6]:PORT
+    /// Address to answer at, over UDP and TCP: ADDR, ADDR:PORT or [V6]:PORT
     #[arg(value_name = "ADDR", value_parser = parse_target)]
     addr: SocketAddr,
     /// Sign the answers to signed updates with the key in this file
     #[arg(long, value_name = "KEYFILE")]
     tsig: Option<PathBuf>,
-    /// For how long [default: 1h]
+    /// Stop after this time [default: 1h]
     #[arg(long, value_parser = positive)]
     duration: Option<Nanos>,
-    /// Pin it to this core
+    /// Run on this core
     #[arg(long)]
     cpu: Option<usize>,
 }

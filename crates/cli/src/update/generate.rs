@@ -14,37 +14,37 @@ pub struct Generate {
     /// Zone file that the updates are for
     #[arg(value_name = "ZONE")]
     zone: PathBuf,
-    /// What changes: isc (a third each of added and deleted delegations and NS changes), rzaia (10 % added, 10 % deleted, 80 %
-    /// modified), or parts ADD:DELETE:MODIFY such as 1:1:8
+    /// Mix of changes: isc (a third each of added and deleted delegations and NS changes), rzaia (10 % added, 10 % deleted, 80
+    /// % modified), or ADD:DELETE:MODIFY such as 1:1:8
     #[arg(long, value_name = "MIX", required_unless_present = "to", conflicts_with = "to")]
     mix: Option<Mix>,
-    /// Changes; K and M are powers of ten
+    /// Number of changes; K and M are powers of ten
     #[arg(long, value_name = "N", value_parser = units::count, required_unless_present = "to", conflicts_with = "to")]
     count: Option<u64>,
-    /// Instead of a mix: the changes that turn ZONE into this version of it, and that into the next where there are several; SOA and
-    /// DNSSEC records are left to the server
+    /// Instead of a mix: the changes that turn ZONE into this version of it, and that into the next. SOA and DNSSEC records are
+    /// left to the server
     #[arg(long, value_name = "NEW", num_args = 1..)]
     to: Vec<PathBuf>,
-    /// With --to: each version is one transaction, its SOA with it
+    /// With --to: make each version one transaction, with its SOA
     #[arg(long, requires = "to", conflicts_with = "batch")]
     whole: bool,
-    /// With --to: DNSSEC records too, as the versions have them, for a primary that does not sign; versions are whole then
+    /// With --to: include the DNSSEC records of the versions, for a primary that does not sign; implies --whole
     #[arg(long, requires = "to", conflicts_with = "batch")]
     dnssec: bool,
     /// File to write; '-' is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Changes in each transaction [default: 1; rzaia: 10]
+    /// Number of changes in each transaction [default: 1; rzaia: 10]
     #[arg(long, value_name = "K", default_value_t = 0, hide_default_value = true)]
     batch: u32,
-    /// Seed of all draws
+    /// Seed; the same seed gives the same updates
     #[arg(long, value_name = "S", default_value_t = 1, conflicts_with = "to")]
     seed: u64,
-    /// Of a zone that is signed with NSEC: signatures and denials are among the changes, made with the keys in this folder (BIND's
-    /// K*.key and K*.private), for a server that does not sign; valid for 30 days from an hour ago
+    /// For a zone signed with NSEC: put signatures and denials among the changes, made with the keys in this folder (BIND's
+    /// K*.key and K*.private), for a server that does not sign. They are valid for 30 days from an hour ago
     #[arg(long, value_name = "KEYS", conflicts_with = "to")]
     sign: Option<PathBuf>,
-    /// Each transaction says what must hold: added names do not exist, deleted and modified RRsets do
+    /// Add prerequisites to each transaction: added names must not exist, deleted and modified RRsets must
     #[arg(long)]
     prerequisites: bool,
 }

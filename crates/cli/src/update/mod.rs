@@ -12,13 +12,13 @@ use clap::Subcommand;
 /// What `dnsrack update` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a stream of updates made in the context of a zone, in nsupdate's format
+    /// Generate a stream of updates that fits a zone, in nsupdate's format
     Generate(generate::Generate),
     /// Send updates (RFC 2136) at a rate, by a window or as a flood, and time every answer
     Send(Box<send::Send>),
-    /// Acknowledge every update and do nothing else, as the other end of a calibration
+    /// Acknowledge every update without doing anything, to measure the sender
     Echo(echo::Echo),
-    /// See when each server shows each marker, a counter in a TXT record, and which serial it has
+    /// Watch when each server shows each marker (a counter in a TXT record), and which serial it has
     Watch(watch::Watch),
 }
 

@@ -19,67 +19,67 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("pace").required(true).args(["rate", "window", "flood"]))]
 pub struct Send {
-    /// The server: ADDR, ADDR:PORT or [V6]:PORT
+    /// Server to send to: ADDR, ADDR:PORT or [V6]:PORT
     #[arg(value_name = "TARGET", value_parser = parse_target)]
     target: SocketAddr,
-    /// The updates, in nsupdate's format
+    /// File of updates, in nsupdate's format
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Messages per second, whatever the answers
+    /// Send at this rate, in messages per second, whatever the server answers (open loop)
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
-    /// So many messages in flight: as fast as the server takes them
+    /// Keep this many messages waiting for their answers (closed loop)
     #[arg(long, value_name = "W")]
     window: Option<u32>,
-    /// As fast as this machine can, whatever the answers
+    /// Send as fast as this machine can
     #[arg(long)]
     flood: bool,
-    /// Sign with the key in this file, as tsig-keygen writes it, or with a line ALGORITHM:NAME:SECRET
+    /// Sign with the key in this file: as tsig-keygen writes it, or a line ALGORITHM:NAME:SECRET
     #[arg(long, value_name = "KEYFILE")]
     tsig: Option<PathBuf>,
-    /// How messages travel
+    /// Protocol of the messages
     #[arg(long, value_enum, default_value_t = Transport::Udp)]
     transport: Transport,
-    /// Sockets, or connections; names are dealt to them [default: 1, or as many as the ids in flight need]
+    /// Number of sockets or connections, over which names are distributed [default: 1, or as many as the ids in flight need]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     clients: u32,
-    /// Send from these local addresses, and all of such networks, in turn
+    /// Send from these local addresses, or all addresses of these networks, in turn
     #[arg(long, value_name = "ADDR|NET", value_delimiter = ',')]
     source: Vec<Prefix>,
-    /// Merge so many transactions of the file into each message [default: 1]
+    /// Merge this many transactions of the file into each message [default: 1]
     #[arg(long, value_name = "K", default_value_t = 1, hide_default_value = true)]
     per_transaction: u32,
-    /// An answer later than this after its message is lost
+    /// Count a message as lost when its answer takes longer than this
     #[arg(long, default_value = "4s", value_parser = positive)]
     deadline: Nanos,
-    /// Send a message without an answer again so often within its deadline, where twice does what once does
+    /// Retry a message without an answer up to this many times within its deadline; idempotent messages only
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
-    /// For how long [default: until the end of the file]
+    /// Send for this long [default: until the end of the file]
     #[arg(long, value_parser = positive)]
     duration: Option<Nanos>,
-    /// At most this many messages
+    /// Send at most this many messages
     #[arg(long, value_name = "N", value_parser = units::count)]
     count: Option<u64>,
-    /// The most messages sent at once [default: what is due in a millisecond, 1 to 32; flood: 512]
+    /// Send at most this many messages at once [default: those due within a millisecond, 1 to 32; flood: 512]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     burst: u32,
-    /// With --window or --flood: end where nothing is heard for so long while messages wait
+    /// With --window or --flood: stop if nothing is heard for this long while messages wait
     #[arg(long, default_value = "60s", value_parser = positive)]
     patience: Nanos,
-    /// Between the updates replace the TXT record of this name by a number that goes up; '+': _dnsrack below the zone
+    /// Between the updates, replace the TXT record of this name by a number that goes up; '+' is _dnsrack below the zone
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "+")]
     marker: Option<String>,
-    /// The time between two markers
+    /// Time between two markers
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive)]
     marker_every: Nanos,
     /// Write a line for each message: when it was due, its latency, its rcode
     #[arg(long, value_name = "FILE")]
     latencies: Option<PathBuf>,
-    /// Pin it to this core
+    /// Run on this core
     #[arg(long)]
     cpu: Option<usize>,
-    /// The target is not on this machine, and yours to change
+    /// Allow a target outside this machine; change only zones that are yours
     #[arg(long)]
     allow_external: bool,
 }
@@ -171,7 +171,7 @@ fn unlucky(spec: &SendSpec, r: &SendResult) -> String {
             "the file of --latencies has which"
         };
         let again = match (spec.retries, r.applied_twice_possible) {
-            (0, _) => "--retries sends again where twice does what once does".to_owned(),
+            (0, _) => "--retries repeats idempotent messages only".to_owned(),
             (_, again) => format!("{} sent again, of all", counted(again, "message")),
         };
         let _ = writeln!(

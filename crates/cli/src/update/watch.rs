@@ -15,31 +15,31 @@ use update::{WatchResult, WatchSpec};
 /// The flags of `update watch`.
 #[derive(Debug, Args)]
 pub struct Watch {
-    /// The servers: ADDR, ADDR:PORT or [V6]:PORT
+    /// Servers to ask: ADDR, ADDR:PORT or [V6]:PORT
     #[arg(value_name = "TARGET", required = true, value_parser = parse_target)]
     targets: Vec<SocketAddr>,
-    /// The zone's name
+    /// Name of the zone
     #[arg(value_name = "ZONE")]
     zone: String,
-    /// The name of the TXT record whose counter is watched, in the zone where it has no dot at its end [default: _dnsrack]
+    /// Name of the TXT record with the counter, below the zone unless it ends in a dot [default: _dnsrack]
     #[arg(long, value_name = "NAME")]
     marker: Option<String>,
-    /// Ask each server once in so long
+    /// Time between two questions to a server
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = positive)]
     interval: Nanos,
-    /// Ask for the SOA after so many questions; 0: never
+    /// Ask for the SOA after this many questions; 0: never
     #[arg(long, value_name = "N", default_value_t = 10)]
     serial_every: u32,
-    /// An answer later than this is lost
+    /// Count a question as lost when its answer takes longer than this
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = positive)]
     deadline: Nanos,
-    /// For how long; Ctrl-C ends it too
+    /// Watch for this long; Ctrl-C ends it too
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = positive)]
     duration: Nanos,
     /// Run on this core
     #[arg(long)]
     cpu: Option<usize>,
-    /// The servers are not on this machine, and yours to ask
+    /// Allow servers outside this machine; ask only servers that are yours
     #[arg(long)]
     allow_external: bool,
 }

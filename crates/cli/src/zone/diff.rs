@@ -15,13 +15,13 @@ use zone::diff::{Changes, Churn, Ixfr, Mix, Records, churn, days_between};
 #[derive(Args)]
 #[command(after_help = "Zones that differ are no failure: the exit status is 0.")]
 pub struct Diff {
-    /// Versions of one zone, oldest first, in any order within; '-' is standard input
+    /// Versions of one zone, oldest first; each may be in any order; '-' is standard input
     #[arg(required = true, num_args = 2.., value_name = "OLD NEW")]
     versions: Vec<PathBuf>,
-    /// Time from version to version [default: from the dates of the serials, YYYYMMDDnn]
+    /// Time between versions [default: from the dates in the serials, YYYYMMDDnn]
     #[arg(long, value_name = "DURATION", value_parser = units::duration)]
     interval: Option<u64>,
-    /// Plot the steps as SVG
+    /// Draw the differences as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }

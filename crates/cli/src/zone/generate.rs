@@ -12,25 +12,25 @@ use zone::{Family, Profile, Shape, sign};
 /// `zone generate`.
 #[derive(Args)]
 pub struct Generate {
-    /// Zone of the seeds: U-4-DS0, U-6-DS0, S-6-DS10, S-6-DS50 or S-6-DS100 (RZAIA), COM, PT, ROOT, NOMINET
+    /// Kind of zone in the papers: U-4-DS0, U-6-DS0, S-6-DS10, S-6-DS50 or S-6-DS100 (RZAIA), COM, PT, ROOT, NOMINET
     #[arg(long, value_name = "FAMILY", required_unless_present = "profile", conflicts_with = "profile")]
     family: Option<Family>,
-    /// Zone profile: a TOML file such as 'zone fit' writes, or COM, PT, ROOT
+    /// Zone profile: a TOML file, such as 'zone fit' writes, or COM, PT, ROOT
     #[arg(long, value_name = "FILE|NAME")]
     profile: Option<String>,
-    /// Delegations (in NOMINET, A records); K, M, G are powers of ten [default: what the family or profile says;
-    /// RZAIA's, which are the 280 TLDs of 2009 and new ones, have none]
+    /// Number of delegations (in NOMINET, of A records); K, M, G are powers of ten [default: that of the family or profile;
+    /// RZAIA's families have none]
     #[arg(long, value_name = "N", value_parser = units::count)]
     delegations: Option<u64>,
     /// Zone file to write; '-' is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Sign too, in the same pass: 'rzaia' or an algorithm such as ECDSAP256SHA256
+    /// Sign the zone in the same pass: 'rzaia', or an algorithm such as ECDSAP256SHA256
     #[arg(long, value_name = "ALGORITHM|rzaia", num_args = 0..=1, default_missing_value = "rzaia")]
     sign: Option<String>,
     #[command(flatten)]
     signing: Signing,
-    /// Seed of all draws
+    /// Seed; the same seed gives the same zone
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 }

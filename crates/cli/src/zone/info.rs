@@ -15,8 +15,8 @@ pub struct Info {
     /// Zone file (RFC 1035); '-' is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Judge it against a row of RZAIA's table 1.1 (rzaia:U-4-DS0:100K), or a zone profile: a built-in name
-    /// (COM, PT, ROOT) or a file; exit status 3 where it is out of bounds
+    /// Judge it by a row of RZAIA's table 1.1 (rzaia:U-4-DS0:100K) or by a zone profile (COM, PT, ROOT or a file); exit status
+    /// 3 if it is out of bounds
     #[arg(long, value_name = "rzaia:FAMILY:SIZE|PROFILE")]
     against: Option<String>,
 }

@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 /// What can be done with zones.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Write a zone of any size, the same for the same seed
+    /// Generate a zone of any size
     Generate(generate::Generate),
     /// Sign a zone file
     Sign(sign::Sign),
-    /// Say what is in a zone file, and judge it against a published row or a profile
+    /// Show what is in a zone file, and judge it by a published row or a profile
     Info(info::Info),
-    /// Say what changed between versions of a zone, and what an IXFR would carry
+    /// Show what changed between versions of a zone, and what an IXFR would carry
     Diff(diff::Diff),
-    /// Cut a zone into zones of parts of its names, glue kept with its users
+    /// Cut a zone into several by its names; glue stays with the names that need it
     Slice(slice::Slice),
     /// Derive a zone profile from a zone file
     Fit(fit::Fit),

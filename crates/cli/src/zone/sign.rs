@@ -12,16 +12,16 @@ use zone::{Error, Scanner, sort};
 /// `zone sign`.
 #[derive(Args)]
 pub struct Sign {
-    /// Zone file in any order (one in canonical order streams; others are sorted in TMPDIR); '-' is standard input
+    /// Zone file; one that is not in canonical order is sorted in TMPDIR; '-' is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// Zone file to write; '-' is standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// ECDSAP256SHA256 (the default), ECDSAP384SHA384, ED25519, RSASHA256 or RSASHA512
+    /// Algorithm: ECDSAP256SHA256 (the default), ECDSAP384SHA384, ED25519, RSASHA256 or RSASHA512
     #[arg(long, value_name = "ALGORITHM", conflicts_with = "preset")]
     algorithm: Option<Algorithm>,
-    /// rzaia: RSASHA256, KSK of 2048 and ZSK of 1024 bits, NSEC, seven days
+    /// Preset: rzaia is RSASHA256, a KSK of 2048 and a ZSK of 1024 bits, NSEC, seven days
     #[arg(long, value_name = "PRESET", value_parser = ["rzaia"])]
     preset: Option<String>,
     #[command(flatten)]
@@ -31,37 +31,37 @@ pub struct Sign {
 /// What both ways of signing take.
 #[derive(Args)]
 pub struct Signing {
-    /// Bits of an RSA key-signing key (1024 to 4096)
+    /// Bits of an RSA KSK (1024 to 4096)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1024..=4096))]
     ksk_bits: Option<u32>,
-    /// Bits of an RSA zone-signing key (1024 to 4096)
+    /// Bits of an RSA ZSK (1024 to 4096)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1024..=4096))]
     zsk_bits: Option<u32>,
-    /// Deny existence with NSEC3 rather than NSEC; its records come at the end of the zone
+    /// Use NSEC3 instead of NSEC; its records come at the end of the zone
     #[arg(long)]
     nsec3: bool,
-    /// Pass over unsigned delegations in the NSEC3 chain
+    /// Leave unsigned delegations out of the NSEC3 chain (opt-out)
     #[arg(long, requires = "nsec3")]
     opt_out: bool,
-    /// Additional NSEC3 iterations [default: 0, as RFC 9276 wants it]
+    /// Additional NSEC3 iterations [default: 0, as in RFC 9276]
     #[arg(long, value_name = "N", requires = "nsec3")]
     iterations: Option<u16>,
-    /// NSEC3 salt in hexadecimal digits [default: none, as RFC 9276 wants it]
+    /// NSEC3 salt in hexadecimal digits [default: none, as in RFC 9276]
     #[arg(long, value_name = "HEX", requires = "nsec3", value_parser = salt)]
     salt: Option<Salt>,
-    /// Add a digest of the zone (ZONEMD, RFC 8976: SIMPLE, SHA-384); it comes last
+    /// Add a digest of the zone at its end (ZONEMD, RFC 8976: SIMPLE, SHA-384)
     #[arg(long)]
     zonemd: bool,
-    /// How long signatures are valid [default: 7d]
+    /// Validity of the signatures [default: 7d]
     #[arg(long, value_name = "DURATION", value_parser = validity)]
     validity: Option<u32>,
     /// Start of the validity: 2026-08-20T04:00:00Z, 20260820040000 or seconds since 1970 [default: an hour ago]
     #[arg(long, value_name = "TIME", value_parser = zone::time::parse)]
     at: Option<u64>,
-    /// Folder of BIND's K*.key and K*.private files: read where it has the zone's, otherwise written
+    /// Folder of BIND's K*.key and K*.private files: keys are read from it if it has some for the zone, and written otherwise
     #[arg(long, value_name = "DIR")]
     keys: Option<PathBuf>,
-    /// Write the key-signing key as a trust-anchors statement (delv -a, named.conf)
+    /// Write the KSK as a trust-anchors statement (for delv -a or named.conf)
     #[arg(long, value_name = "FILE")]
     trust_anchor: Option<PathBuf>,
 }

@@ -21,25 +21,25 @@ use zone::slice::{Cut, Plan};
 #[derive(Args)]
 #[command(group = ArgGroup::new("cut").required(true))]
 pub struct Slice {
-    /// Zone file in any order; '-' is standard input
+    /// Zone file, in any order; '-' is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Cut into so many parts, equal by records; files are called 1-of-N.zone and so on
+    /// Cut into this many parts with equally many records; the files are called 1-of-N.zone and so on
     #[arg(long, value_name = "N", group = "cut", value_parser = clap::value_parser!(u32).range(1..=256))]
     parts: Option<u32>,
-    /// Cut by the label below the apex: a-f,g-n,o-z (whole prefixes; digits go with a) or ..google,google..mango,mango..
+    /// Cut by the label below the apex: a-f,g-n,o-z (first letters; digits go with a) or ..google,google..mango,mango..
     #[arg(long, value_name = "LIST", group = "cut")]
     ranges: Option<Partition>,
-    /// Folder to write the slices to; made where it is not there
+    /// Write the slices to this folder, which is made if necessary
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Cut a file of queries ("name type" lines) by the same ranges, to SLICE.queries beside SLICE.zone
+    /// Also cut a file of queries ("name type" lines) by the same ranges, to SLICE.queries beside SLICE.zone
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
-    /// Leave the DNSSEC records of a signed zone out
+    /// Leave out the DNSSEC records of a signed zone
     #[arg(long, conflicts_with = "sign")]
     unsigned: bool,
-    /// Sign each slice, anew where the zone is signed: 'rzaia' or an algorithm such as ECDSAP256SHA256
+    /// Sign each slice: 'rzaia', or an algorithm such as ECDSAP256SHA256; old signatures are replaced
     #[arg(long, value_name = "ALGORITHM|rzaia", num_args = 0..=1, default_missing_value = "rzaia")]
     sign: Option<String>,
     #[command(flatten)]

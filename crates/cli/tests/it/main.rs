@@ -8,6 +8,7 @@ mod contract;
 mod durable;
 mod edit;
 mod facts;
+mod faults;
 mod help;
 mod hosts;
 mod import;

@@ -28,7 +28,8 @@ fn four_servers_answer_and_are_reported() {
         "zone.families=U-4-DS0,S-6-DS100",
         "zone.sign=ECDSAP256SHA256",
         "peak.trial=200ms",
-        "peak.duration_sum=200ms",
+        "peak.duration_sum=400ms",
+        "peak.window_load=200ms",
         "peak.budget=8s",
         "peak.width=0.5",
     ];
@@ -54,7 +55,14 @@ fn four_servers_answer_and_are_reported() {
                 assert_eq!(metric("answers_validated"), Some(12.0));
             }
         } else {
-            assert!(metric("peak_qps").is_some(), "{:?}", trial.outcome);
+            // On a busy machine nothing may be known, and then a warning or a reason says so.
+            let said = |code: &str| {
+                let v = &trial.outcome.validity;
+                v.warnings.iter().chain(&v.reasons).any(|r| r.code == code)
+            };
+            assert!(metric("capacity_qps").is_some() != said("capacity_not_known"), "{:?}", trial.outcome);
+            assert!(metric("peak_lower").is_some() != said("no_lower_bound"), "{:?}", trial.outcome);
+            assert!(metric("server_receive_buffer").is_some_and(|b| b > 1e5), "{:?}", trial.outcome.metrics);
         }
     }
     for server in ["bind", "nsd", "knot", "powerdns"] {

@@ -247,25 +247,26 @@ impl Way<'_> {
             Goal { initial_trial: trial / 4, final_trial: trial, duration_sum: 2 * trial, ..Goal::default() };
         let (allowed, mut best) = (goal.loss_ratio, LoadResult::default());
         let search = Search::new(goal, self.spec.budget).start(100_000.0);
-        let found = search::drive(&load, search, &mut |load| self.run(load), &mut |_, trial, r| {
-            progress(&format!(
-                "echo at {:.0}/s: {:.0}/s answered, {}",
-                trial.rate,
-                r.counts.answered_qps,
-                r.validity.reasons.first().map_or("valid", |r| &r.code)
-            ));
-            let better = r.counts.answered_qps > best.counts.answered_qps;
-            if better && trial.valid && trial.loss_ratio <= allowed {
-                best = r.clone();
-            }
-        })?;
+        let found =
+            search::drive(&load, search, &mut |load| self.run(load).map(Into::into), &mut |_, trial, r| {
+                progress(&format!(
+                    "echo at {:.0}/s: {:.0}/s answered, {}",
+                    trial.rate,
+                    r.counts.answered_qps,
+                    r.validity.reasons.first().map_or("valid", |r| &r.code)
+                ));
+                let better = r.counts.answered_qps > best.counts.answered_qps;
+                if better && trial.valid && trial.loss_ratio <= allowed {
+                    best = r.clone();
+                }
+            })?;
         Ok((found, best, steady))
     }
 }
 
 /// The rate that the search proved; where its budget ended before, that of its best valid trial.
 fn proven_or_best(found: &SearchResult, best: &LoadResult) -> Option<f64> {
-    found.peak_qps.or_else(|| Some(best.counts.answered_qps).filter(|qps| *qps > 0.0))
+    found.peak_qps.or(found.lower).or_else(|| Some(best.counts.answered_qps).filter(|qps| *qps > 0.0))
 }
 
 /// Nanoseconds of one reading.

@@ -76,6 +76,9 @@ pub struct Trial {
     pub loss_ratio: f64,
     /// The generator offered what it claims; otherwise the trial says nothing about the server.
     pub valid: bool,
+    /// The machine disturbed it, so that its losses say nothing about the server.
+    #[serde(default)]
+    pub disturbed: bool,
     /// What else was seen; no class depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
@@ -89,6 +92,9 @@ pub struct Seen {
     pub answered_qps: f64,
     /// From the intended time to the answer, answered queries only.
     pub latency_us: Latency,
+    /// Answered queries per second, as sustained over its stretches ([`super::sustained_qps`]).
+    #[serde(default)]
+    pub sustained_qps: f64,
 }
 
 impl Trial {
@@ -101,8 +107,18 @@ impl Trial {
         let expected = result.counts.offered.max(1);
         let loss_ratio = expected.saturating_sub(result.counts.answered) as f64 / expected as f64;
         let ours = loss_ratio > goal.loss_ratio && result.loss_ratio() <= goal.loss_ratio;
-        let seen = Seen { answered_qps: result.counts.answered_qps, latency_us: result.latency_us };
-        Self { rate, duration, loss_ratio, valid: result.validity.valid && !ours, seen: Some(seen) }
+        let seen = Seen {
+            answered_qps: result.counts.answered_qps,
+            latency_us: result.latency_us,
+            sustained_qps: super::sustained_qps(result),
+        };
+        let valid = result.validity.valid && !ours;
+        Self { rate, duration, loss_ratio, valid, disturbed: false, seen: Some(seen) }
+    }
+
+    /// Whether it says anything about the server: the generator offered it, and the machine did not disturb it.
+    pub fn is_evidence(&self) -> bool {
+        self.valid && !self.disturbed
     }
 }
 
@@ -118,6 +134,8 @@ pub enum Class {
     Undecided,
     /// The generator cannot offer it: nothing is known of the server.
     Unusable,
+    /// The machine disturbed it each time: nothing is known of the server.
+    Disturbed,
 }
 
 /// The sums of appendix A, in nanoseconds.
@@ -131,7 +149,9 @@ struct Sums {
 fn sums(goal: &Goal, trials: &[Trial]) -> Sums {
     let sum = |full: bool, high: bool| {
         let fits = |t: &&Trial| {
-            t.valid && (t.duration >= goal.final_trial) == full && (t.loss_ratio > goal.loss_ratio) == high
+            t.is_evidence()
+                && (t.duration >= goal.final_trial) == full
+                && (t.loss_ratio > goal.loss_ratio) == high
         };
         trials.iter().filter(fits).map(|t| t.duration as f64).sum()
     };
@@ -147,14 +167,23 @@ fn sums(goal: &Goal, trials: &[Trial]) -> Sums {
 /// must not end a search.
 pub const INVALID_TRIALS: usize = 3;
 
-/// Classifies a load by its trials: appendix A over the valid ones. A load at which most of the time, and at least
-/// [`INVALID_TRIALS`] trials, were invalid is unusable.
+/// Trials at one load that the machine may disturb before the search leaves it: more than the above, as such a load can be
+/// measured in a quieter moment.
+pub const DISTURBED_TRIALS: usize = 5;
+
+/// Classifies a load by its trials: appendix A over those that are evidence. A load at which most of the time, and at least
+/// [`INVALID_TRIALS`] trials, were invalid is unusable; likewise [`DISTURBED_TRIALS`] that were disturbed.
 pub fn classify(goal: &Goal, trials: &[Trial]) -> Class {
-    let invalid = trials.iter().filter(|t| !t.valid);
-    let invalid_time: Nanos = invalid.clone().map(|t| t.duration).sum();
-    let valid_time: Nanos = trials.iter().filter(|t| t.valid).map(|t| t.duration).sum();
-    if invalid.count() >= INVALID_TRIALS && invalid_time > valid_time {
+    let time =
+        |of: &dyn Fn(&Trial) -> bool| -> Nanos { trials.iter().filter(|t| of(t)).map(|t| t.duration).sum() };
+    let evidence = time(&Trial::is_evidence);
+    let count = |of: &dyn Fn(&Trial) -> bool| trials.iter().filter(|t| of(t)).count();
+    if count(&|t| !t.valid) >= INVALID_TRIALS && time(&|t| !t.valid) > evidence {
         return Class::Unusable;
+    }
+    let disturbed = |t: &Trial| t.valid && t.disturbed;
+    if count(&disturbed) >= DISTURBED_TRIALS && time(&disturbed) > evidence {
+        return Class::Disturbed;
     }
     let s = sums(goal, trials);
     let balance = s.short_low * goal.exceed_ratio / (1.0 - goal.exceed_ratio);
@@ -174,7 +203,8 @@ pub fn classify(goal: &Goal, trials: &[Trial]) -> Class {
 /// The conditional throughput of a lower bound (appendix B): its load less the loss ratio that the goal's share of its
 /// full-length time stays within. In queries per second.
 pub fn conditional_throughput(goal: &Goal, trials: &[Trial]) -> f64 {
-    let mut full: Vec<_> = trials.iter().filter(|t| t.valid && t.duration >= goal.final_trial).collect();
+    let mut full: Vec<_> =
+        trials.iter().filter(|t| t.is_evidence() && t.duration >= goal.final_trial).collect();
     full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
     let s = sums(goal, trials);
     let mut rest = (s.full_low + s.full_high).max(goal.duration_sum as f64) * (1.0 - goal.exceed_ratio);
@@ -208,7 +238,8 @@ mod tests {
     }
 
     fn add(trials: &mut Vec<Trial>, count: usize, seconds: u64, loss_ratio: f64) {
-        let trial = Trial { rate: 1e6, duration: seconds * S, loss_ratio, valid: true, seen: None };
+        let trial =
+            Trial { rate: 1e6, duration: seconds * S, loss_ratio, valid: true, disturbed: false, seen: None };
         trials.extend(std::iter::repeat_n(trial, count));
     }
 
@@ -246,7 +277,8 @@ mod tests {
     #[test]
     fn invalid_trials_say_nothing_of_the_server() {
         let g = goal(1, 2, 0.001, 0.5);
-        let bad = Trial { rate: 1e5, duration: S, loss_ratio: 0.9, valid: false, seen: None };
+        let bad =
+            Trial { rate: 1e5, duration: S, loss_ratio: 0.9, valid: false, disturbed: false, seen: None };
         assert_eq!(classify(&g, &[bad]), Class::Undecided);
         assert_eq!(classify(&g, &[bad, bad]), Class::Undecided);
         assert_eq!(classify(&g, &[bad, bad, bad]), Class::Unusable);

@@ -8,17 +8,26 @@
 //!
 //! [`Search`] is pure: it says what to measure next and is told what came of it.
 
+mod capacity;
 mod drive;
 pub mod goal;
 mod latency;
+mod offered;
 mod result;
 #[cfg(test)]
 mod tests;
 
+pub use capacity::{
+    Capacity, CapacityGoal, IDLE_LIMIT, STRETCH, WindowLoad, capacity, forgive_preemption, sustained_qps,
+};
 pub use drive::drive;
-pub use goal::{Class, Goal, INVALID_TRIALS, Seen, Trial, classify, conditional_throughput};
+pub use goal::{
+    Class, DISTURBED_TRIALS, Goal, INVALID_TRIALS, Seen, Trial, classify, conditional_throughput,
+};
 pub use latency::{Fractions, LatencyAt, latency_at};
-pub use result::{End, SearchResult};
+pub use measure::limits::SEARCH_PACING_LIMIT as PACING_LIMIT;
+pub use offered::Offered;
+pub use result::{End, SearchResult, UpperBound};
 
 use measure::Nanos;
 use measure::clock::SECOND;
@@ -29,10 +38,6 @@ const MOST_PROBES: usize = 24;
 
 /// No search measures more often than this.
 const MOST_TRIALS: usize = 300;
-
-/// The pacing error that a trial of a search may have at the 99th percentile, in nanoseconds. A search judges losses
-/// over a second or more, not latencies: what counts is that all was sent, in bursts of the stated size.
-pub const PACING_LIMIT: Nanos = 1_000_000;
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,6 +72,8 @@ pub struct Search {
     /// How far to step where a bound is missing, relative.
     step: f64,
     ended: End,
+    /// Trials that the machine disturbed, by number from 1, and how.
+    disturbances: Vec<(usize, String)>,
 }
 
 impl Search {
@@ -87,6 +94,7 @@ impl Search {
             focus: None,
             step,
             ended: End::Unfinished,
+            disturbances: Vec::new(),
         }
     }
 
@@ -138,7 +146,11 @@ impl Search {
     /// Takes a probe's hint, and ends probing where it knows enough.
     fn probed(&mut self, load: u64, trial: Trial) {
         let edge = self.hint.0 == Some(self.max) || self.hint.1 == Some(self.min);
-        if !trial.valid && self.tries(load) < INVALID_TRIALS && self.trials.len() < MOST_PROBES && !edge {
+        if !trial.is_evidence()
+            && self.tries(load) < INVALID_TRIALS
+            && self.trials.len() < MOST_PROBES
+            && !edge
+        {
             return;
         }
         let (low, high) = &mut self.hint;
@@ -166,7 +178,7 @@ impl Search {
     /// forwarded; in between by halving.
     fn probe(&self) -> u64 {
         let last = self.trials.last();
-        let disturbed = last.filter(|t| !t.valid).map(|t| t.rate.round() as u64);
+        let disturbed = last.filter(|t| !t.is_evidence()).map(|t| t.rate.round() as u64);
         if let Some(load) = disturbed.filter(|&load| self.tries(load) < INVALID_TRIALS) {
             return load;
         }
@@ -177,11 +189,11 @@ impl Search {
                 let floor = low.unwrap_or(self.min / 2);
                 // What an overloaded server answers is often less than its peak: take a little more. An invalid trial
                 // has no forwarded rate to speak of.
-                let forwarded = last.filter(|t| t.valid && t.rate.round() as u64 == high);
+                let forwarded = last.filter(|t| t.is_evidence() && t.rate.round() as u64 == high);
                 let hint = forwarded.map_or(0.0, |t| t.rate * (1.0 - t.loss_ratio) * (1.0 + self.goal.width));
                 let mut middle = (floor as f64 * high as f64).sqrt();
-                if low.is_none() && disturbed.is_some() {
-                    // Ours: a load a little smaller may do, and nothing says how much.
+                if low.is_none() {
+                    // A load a little smaller may do, and nothing says how much.
                     middle = high as f64 / 2.0;
                 }
                 let load =
@@ -195,19 +207,20 @@ impl Search {
         self.by_load.get(&load).map_or(Class::Undecided, |t| classify(&self.goal, t))
     }
 
-    /// The relevant bounds, and whether the upper one is ours.
-    fn bounds(&self) -> (Option<u64>, Option<(u64, bool)>) {
-        let (mut lower, mut ours) = (None, None);
+    /// The relevant bounds, and whose the upper one is.
+    fn bounds(&self) -> (Option<u64>, Option<(u64, UpperBound)>) {
+        let (mut lower, mut unknown) = (None, None);
         for &load in self.by_load.keys() {
             match self.class(load) {
                 // What was offered above it shows that an unusable load was only disturbed.
-                Class::Lower => (lower, ours) = (Some(load), None),
-                Class::Upper => return (lower, ours.or(Some((load, false)))),
-                Class::Unusable => ours = ours.or(Some((load, true))),
+                Class::Lower => (lower, unknown) = (Some(load), None),
+                Class::Upper => return (lower, unknown.or(Some((load, UpperBound::Server)))),
+                Class::Unusable => unknown = unknown.or(Some((load, UpperBound::Generator))),
+                Class::Disturbed => unknown = unknown.or(Some((load, UpperBound::Machine))),
                 Class::Undecided => {}
             }
         }
-        (lower, ours)
+        (lower, unknown)
     }
 
     /// The next load and duration; none where the search has ended.
@@ -278,12 +291,15 @@ impl Search {
     /// What is found so far.
     pub fn result(&self) -> SearchResult {
         let (lower, upper) = self.bounds();
-        let peak = lower.and_then(|l| self.by_load.get(&l)).map(|t| conditional_throughput(&self.goal, t));
+        // Without both bounds, and near each other, nothing is proven that could be written as one number.
+        let proven = self.ended == End::Width && upper.is_some_and(|(_, by)| by == UpperBound::Server);
+        let peak = lower.filter(|_| proven).and_then(|l| self.by_load.get(&l));
         SearchResult {
-            peak_qps: peak,
+            peak_qps: peak.map(|t| conditional_throughput(&self.goal, t)),
             lower: lower.map(|l| l as f64),
             upper: upper.map(|(u, _)| u as f64),
-            upper_is_ours: upper.is_some_and(|(_, ours)| ours),
+            upper_is_ours: upper.is_some_and(|(_, by)| by == UpperBound::Generator),
+            upper_by: upper.map(|(_, by)| by),
             ended: self.ended,
             goal: self.goal.clone(),
             budget_s: self.budget as f64 / SECOND as f64,
@@ -292,6 +308,8 @@ impl Search {
             trials: self.trials.clone(),
             loads: self.by_load.keys().map(|&l| (l as f64, self.class(l))).collect(),
             latency_at: Vec::new(),
+            capacity: None,
+            disturbances: self.disturbances.clone(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a search found, and whether it may be believed.
 
-use super::{Class, Goal, LatencyAt, Trial};
+use super::{Capacity, Class, DISTURBED_TRIALS, Goal, LatencyAt, Trial};
 use measure::{Metric, Reason, Validity};
 use serde::{Deserialize, Serialize};
 
@@ -22,10 +22,23 @@ pub enum End {
     Trials,
 }
 
+/// Whose limit the upper bound is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpperBound {
+    /// The server lost more than the goal allows.
+    Server,
+    /// The generator was not able to offer the load: nothing is known of the server there.
+    Generator,
+    /// The machine disturbed each trial at the load: nothing is known of the server there.
+    Machine,
+}
+
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {
-    /// The conditional throughput of the lower bound, in answered queries per second; none without a lower bound.
+    /// The knee: the conditional throughput of the lower bound, in answered queries per second. None where it is not proven:
+    /// the search ended before its bounds were within the goal's width, or the upper bound is not the server's.
     pub peak_qps: Option<f64>,
     /// The relevant lower bound: offered queries per second that the server can do.
     pub lower: Option<f64>,
@@ -33,6 +46,9 @@ pub struct SearchResult {
     pub upper: Option<f64>,
     /// The upper bound is the generator's: the server's peak is above `lower`, how far is not known.
     pub upper_is_ours: bool,
+    /// Whose limit the upper bound is.
+    #[serde(default)]
+    pub upper_by: Option<UpperBound>,
     /// Why the search ended.
     pub ended: End,
     /// The goal, in full.
@@ -50,49 +66,105 @@ pub struct SearchResult {
     /// Latency trials at fractions of the peak, where they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latency_at: Vec<LatencyAt>,
+    /// The capacity, where it was measured.
+    #[serde(default)]
+    pub capacity: Option<Capacity>,
+    /// Trials that the machine disturbed, by number from 1, and how.
+    #[serde(default)]
+    pub disturbances: Vec<(usize, String)>,
 }
 
 impl SearchResult {
-    /// The metrics `peak_qps`, `peak_lower`, `peak_upper`, those that exist.
+    /// The server's own upper bound, in queries per second: none where the generator or the machine was the limit.
+    pub fn proven_upper(&self) -> Option<f64> {
+        let ours = self.upper_is_ours || self.upper_by.is_some_and(|by| by != UpperBound::Server);
+        self.upper.filter(|_| !ours)
+    }
+
+    /// The metrics that exist: `peak_qps`, `peak_lower`, `peak_upper` of the knee, proven bounds alone; `capacity_qps` with
+    /// `capacity_low` and `capacity_high`, the least and the most of its loads, and `capacity_at_least` (1: the generator was
+    /// the limit).
     pub fn metrics(&self) -> Vec<Metric> {
-        [("peak_qps", self.peak_qps), ("peak_lower", self.lower), ("peak_upper", self.upper)]
+        let capacity = self.capacity.as_ref();
+        let range = capacity.and_then(|c| c.range);
+        let rates = [
+            ("peak_qps", self.peak_qps),
+            ("peak_lower", self.lower),
+            ("peak_upper", self.proven_upper()),
+            ("capacity_qps", capacity.and_then(|c| c.qps)),
+            ("capacity_median", capacity.and_then(|c| c.median_qps)),
+            ("capacity_low", range.map(|r| r.0)),
+            ("capacity_high", range.map(|r| r.1)),
+        ];
+        let limited = capacity.filter(|c| c.at_least).map(|_| Metric::new("capacity_at_least", "1", 1.0));
+        rates
             .into_iter()
             .filter_map(|(name, value)| value.map(|v| Metric::new(name, "1/s", v)))
+            .chain(limited)
             .collect()
     }
 
-    /// Whether the result may be believed: a search without a lower bound has found nothing; one whose upper bound is
-    /// ours, or that ended before its width, or with a latency trial that is not valid, says so.
+    /// Whether the result may be believed: a search without a lower bound and without a capacity has found nothing; one whose
+    /// upper bound is not the server's, or that ended before its width, or with a latency trial that is not valid, says so.
     pub fn validity(&self) -> Validity {
         let mut v = Validity::default();
         let rate = |r: Option<f64>| r.map_or("none".into(), |r| format!("{r:.0}/s"));
+        let capacity = self.capacity.as_ref();
+        v.warn_for(capacity.and_then(Capacity::warning));
         if self.lower.is_none() {
-            let text = match (self.ended, self.upper, self.upper_is_ours) {
-                (_, Some(u), true) => {
-                    format!("no peak: the generator cannot offer even {u:.0}/s; give it a core of its own")
+            let text = match (self.ended, self.upper, self.upper_by) {
+                (_, Some(u), Some(UpperBound::Generator)) => {
+                    format!("no knee: the generator cannot offer even {u:.0}/s; give it a core of its own")
+                }
+                (_, Some(u), Some(UpperBound::Machine)) => {
+                    format!("no knee: the machine disturbed each of {DISTURBED_TRIALS} loads at {u:.0}/s")
                 }
                 (End::MinLoad, ..) => format!(
-                    "no peak: more than {} % is lost even at the smallest load allowed, {:.0}/s",
+                    "no knee: more than {} % is lost even at the smallest load allowed, {:.0}/s",
                     self.goal.loss_ratio * 100.0,
                     self.range.0
                 ),
                 _ => format!(
-                    "no peak: no load was proven within the budget of {} s (upper bound {}); give a larger budget",
+                    "no knee: no load was proven within the budget of {} s (upper bound {}); give a larger budget",
                     self.budget_s,
-                    rate(self.upper)
+                    rate(self.proven_upper())
                 ),
             };
-            v.reject(Reason::new("no_lower_bound", text));
+            let reason = Reason::new("no_lower_bound", text);
+            match capacity.and_then(|c| c.qps) {
+                Some(_) => v.warn(reason),
+                None => v.reject(reason),
+            }
             return v;
         }
-        if self.upper_is_ours {
-            v.warn(Reason::new(
+        match self.upper_by {
+            Some(UpperBound::Generator) => v.warn(Reason::new(
                 "limited_by_generator",
                 format!(
-                    "limited by the generator: it cannot offer {}, so the server's peak is at least {} and may be higher; \
+                    "limited by the generator: it cannot offer {}, so the server's knee is at least {} and may be higher; \
                      give it more cores",
                     rate(self.upper),
                     rate(self.lower)
+                ),
+            )),
+            Some(UpperBound::Machine) => v.warn(Reason::new(
+                "limited_by_machine",
+                format!(
+                    "the machine disturbed each of {DISTURBED_TRIALS} loads at {}, so the server's knee is at least {} and may be \
+                     higher; run it again on a quieter machine",
+                    rate(self.upper),
+                    rate(self.lower)
+                ),
+            )),
+            Some(UpperBound::Server) | None => {}
+        }
+        if let Some((_, first)) = self.disturbances.first() {
+            v.warn(Reason::new(
+                "loads_disturbed",
+                format!(
+                    "the machine disturbed {} of {} loads of the search, which were done again; the first: {first}",
+                    self.disturbances.len(),
+                    self.trials.len()
                 ),
             ));
         }
@@ -100,7 +172,7 @@ impl SearchResult {
             End::MaxLoad => v.warn(Reason::new(
                 "limited_by_max_load",
                 format!(
-                    "the server can do the greatest load allowed, {:.0}/s: its peak may be higher",
+                    "the server can do the greatest load allowed, {:.0}/s: its knee may be higher",
                     self.range.1
                 ),
             )),

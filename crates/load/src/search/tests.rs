@@ -43,7 +43,7 @@ impl Simulated {
         let mut n = 0;
         while let Next::Measure { rate, duration } = search.next() {
             let (loss, valid) = self.trial(rate);
-            search.record(Trial { rate, duration, loss_ratio: loss, valid, seen: None });
+            search.record(Trial { rate, duration, loss_ratio: loss, valid, disturbed: false, seen: None });
             n += 1;
             assert!(n <= MOST_TRIALS, "it never ends");
         }
@@ -180,7 +180,7 @@ fn a_search_drives_loads_and_then_measures_below_the_peak() {
             assert_eq!((load.pacing_limit, load.count), (PACING_LIMIT, None));
             assert_eq!(load.warmup, load.duration.unwrap() / 10);
             let (loss, valid) = sim.trial(rate_of(load));
-            Ok::<_, ()>(result(rate_of(load), loss, valid))
+            Ok::<_, ()>(result(rate_of(load), loss, valid).into())
         },
         &mut |n, trial, r| {
             assert_eq!(trial.seen.unwrap().answered_qps, r.counts.answered_qps);
@@ -216,7 +216,7 @@ fn a_trial_that_was_cut_short_ends_it_and_does_not_count() {
     let mut left = 3;
     let mut measure = |load: &crate::LoadSpec| {
         left -= 1;
-        Ok::<_, ()>(crate::LoadResult { cut_short: left == 0, ..result(rate_of(load), 0.0, true) })
+        Ok::<_, ()>(crate::LoadResult { cut_short: left == 0, ..result(rate_of(load), 0.0, true) }.into())
     };
     let found = drive(&spec(), Search::new(goal(), HOUR), &mut measure, &mut |_, _, _| ()).unwrap();
     assert_eq!((found.trials.len(), found.ended), (2, End::Unfinished));

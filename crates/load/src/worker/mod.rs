@@ -16,7 +16,7 @@ use crate::second::Second;
 use crate::{Error, LoadSpec};
 use measure::clock::{self, Wall};
 use measure::schedule::{Schedule, Span};
-use measure::{Histogram, Nanos, Pace};
+use measure::{Histogram, Nanos, Pace, Timeline};
 use net::own::Scheduling;
 use net::transport::{Connections, Troubles};
 use std::sync::Mutex;
@@ -39,6 +39,8 @@ pub(crate) struct Report {
     /// By [`Class`]; retries are offered by the answers.
     pub offered: [u64; Class::COUNT],
     pub scheduling: Scheduling,
+    /// Processor time of the thread while the schedule went on, in nanoseconds.
+    pub computed: Nanos,
     pub stall: Stall,
     /// The greatest step of the wall clock between two readings, in nanoseconds.
     pub clock_step: i64,
@@ -57,6 +59,8 @@ pub(crate) struct Report {
     pub table_bytes: usize,
     pub transport_bytes: usize,
     pub samples: Option<Sampler>,
+    /// Of the measured traffic.
+    pub timeline: Timeline,
 }
 
 /// All that a worker works with.
@@ -104,6 +108,8 @@ struct Work<'a> {
     /// What the transports kept when the last query had been sent.
     transport_bytes: usize,
     cut_short: bool,
+    /// Where the schedule has ended: how long it was. Only answers are waited for then.
+    ended: Option<Nanos>,
 }
 
 impl Worker<'_> {
@@ -131,13 +137,16 @@ impl Worker<'_> {
             id_waits: 0,
             transport_bytes: 0,
             cut_short: false,
+            ended: None,
             w: self,
         };
+        let lanes = std::iter::once(&mut work.w.main).chain(&mut work.w.tcp);
+        lanes.for_each(|lane| lane.recorder.begins_at(base));
         work.prepare()?;
         while clock::now() < start.saturating_sub(crate::SPIN) && !work.stopped() {
             clock::sleep_until((start - crate::SPIN).min(clock::now() + LONGEST_SLEEP));
         }
-        let before = Scheduling::read();
+        let (before, cpu) = (Scheduling::read(), clock::cpu());
         let (share, span, burst) = ((work.w.number, work.w.workers), work.w.span, work.w.burst);
         let length = match work.w.spec.pace.clone() {
             Pace::Open(arrivals) => {
@@ -148,11 +157,12 @@ impl Worker<'_> {
             Pace::Closed { window } => work.unpaced(part(window.into(), share) as u32)?,
             Pace::Flood => work.unpaced(u32::MAX)?,
         };
-        let scheduling = Scheduling::read().since(before);
+        let (scheduling, computed) = (Scheduling::read().since(before), clock::cpu() - cpu);
         let lanes = std::iter::once(&work.w.main).chain(&work.w.tcp);
         work.transport_bytes = lanes.map(|lane| lane.transport.memory()).sum();
+        work.ended = Some(length);
         work.drain()?;
-        Ok(work.report(scheduling, length))
+        Ok(work.report((scheduling, computed), length))
     }
 }
 
@@ -172,14 +182,18 @@ impl Work<'_> {
         self.w.stop.load(Ordering::Relaxed) || self.w.abort.load(Ordering::Relaxed)
     }
 
-    fn report(mut self, scheduling: Scheduling, length: Nanos) -> Report {
+    fn report(mut self, (scheduling, computed): (Scheduling, Nanos), length: Nanos) -> Report {
         let now = clock::now();
+        self.watch_clock(now);
         // The last, incomplete second; its answers may have come after the last query.
         self.end_second(now);
+        // Without a pace nobody waits for the whole deadline ([`Work::patience`]): what has no answer by now is lost.
+        let until = if self.w.spec.is_paced() || self.cut_short { now } else { Nanos::MAX };
         let mut report = Report {
             tallies: Default::default(),
             offered: self.offered,
             scheduling,
+            computed,
             stall: self.stall,
             clock_step: self.clock_step,
             troubles: Troubles::default(),
@@ -194,6 +208,7 @@ impl Work<'_> {
             table_bytes: 0,
             transport_bytes: self.transport_bytes,
             samples: self.sampler,
+            timeline: Timeline::default(),
         };
         for mut lane in std::iter::once(self.w.main).chain(self.w.tcp) {
             report.checksums += lane.checksums;
@@ -202,9 +217,9 @@ impl Work<'_> {
             if let Some(connections) = lane.transport.connections() {
                 report.connections.get_or_insert_default().merge(&connections);
             }
-            for (sum, tally) in report.tallies.iter_mut().zip(lane.recorder.finish(now)) {
-                sum.merge(&tally);
-            }
+            let (tallies, timeline) = lane.recorder.finish(until);
+            report.tallies.iter_mut().zip(tallies).for_each(|(sum, tally)| sum.merge(&tally));
+            report.timeline.merge(timeline);
         }
         report
     }

@@ -49,21 +49,28 @@ impl Work<'_> {
 
     fn tick(&mut self, now: Nanos) {
         if now >= self.wall_at + SECOND {
-            let wall = Wall::read();
-            let step = self.wall.drift(wall);
-            if step.abs() > self.clock_step.abs() {
-                self.clock_step = step;
-            }
-            (self.wall, self.wall_at) = (wall, now);
+            self.watch_clock(now);
         }
         if now < self.base {
             return;
         }
         let lanes = std::iter::once(&mut self.w.main).chain(&mut self.w.tcp);
         lanes.for_each(|lane| lane.recorder.start_measuring());
-        while now >= self.base + (self.next_second + 1) * SECOND {
+        // The wait for the last answers is no part of the load.
+        let seconds = self.ended.map_or(u64::MAX, |length| length.div_ceil(SECOND));
+        while self.next_second < seconds && now >= self.base + (self.next_second + 1) * SECOND {
             self.end_second(now);
         }
+    }
+
+    /// Notices where the wall clock was set since the last look.
+    pub(super) fn watch_clock(&mut self, now: Nanos) {
+        let wall = Wall::read();
+        let step = self.wall.drift(wall);
+        if step.abs() > self.clock_step.abs() {
+            self.clock_step = step;
+        }
+        (self.wall, self.wall_at) = (wall, now);
     }
 
     /// Hands over what happened in the second that ends.
@@ -153,6 +160,18 @@ impl Work<'_> {
         self.w.main.recorder.in_flight() + tcp + self.retries.waiting()
     }
 
+    /// How long after the last query answers are waited for, in nanoseconds: the deadline. A window or a flood is not judged by
+    /// late answers, so there it is twice the longest time that any answer took, where that is less.
+    fn patience(&self) -> Nanos {
+        let deadline = self.w.spec.deadline;
+        if self.w.spec.is_paced() {
+            return deadline;
+        }
+        let lanes = std::iter::once(&self.w.main).chain(&self.w.tcp);
+        let longest = lanes.map(|lane| lane.recorder.latency_max()).max().unwrap_or(deadline);
+        (2 * longest).max(SECOND / 2).min(deadline)
+    }
+
     /// Receives until every query is answered or past its deadline.
     pub(super) fn drain(&mut self) -> Result<(), Error> {
         let last = |work: &Self| {
@@ -167,7 +186,7 @@ impl Work<'_> {
             let now = self.begin();
             self.receive(RECEIVE_MAX)?;
             // A retry may go out late.
-            let end = (last(self) + self.w.spec.deadline + LINGER).min(chance);
+            let end = (last(self) + self.patience() + LINGER).min(chance);
             if self.in_flight() == 0 {
                 let since = *quiet_since.get_or_insert(now);
                 if now >= since + LINGER {

@@ -102,13 +102,15 @@ impl Forwarder {
             self.lines[index].refuse(octets);
             return;
         }
-        let Fate::Due { at, twice } = self.lines[index].take(arrived, octets) else { return };
+        let Fate::Due { at, twice, turns } = self.lines[index].take(arrived, octets) else { return };
+        let bit = turns.filter(|_| octets > 0).map(|draw| draw % (octets * 8));
         for _ in 0..=u8::from(twice) {
-            self.hold(frame, index, at);
+            self.hold(frame, index, at, bit);
         }
     }
 
-    fn hold(&mut self, frame: &[u8], line: usize, at: Nanos) {
+    /// Keeps a frame until it is due; `bit` of its IP packet is turned.
+    fn hold(&mut self, frame: &[u8], line: usize, at: Nanos, bit: Option<u64>) {
         if self.held + frame.len() > self.held_max {
             self.lines[line].dropped();
             return;
@@ -124,6 +126,9 @@ impl Forwarder {
         let (to, from) = self.addresses[line];
         kept.frame[..6].copy_from_slice(&to);
         kept.frame[6..12].copy_from_slice(&from);
+        if let Some(bit) = bit {
+            kept.frame[ETHERNET + (bit / 8) as usize] ^= 1 << (bit % 8);
+        }
         self.held += frame.len();
         self.waiting.push(Reverse((at, self.arrivals, slot)));
         self.arrivals += 1;
@@ -243,6 +248,29 @@ mod tests {
         assert_eq!((there.packets_in, there.bytes_in, there.bytes_delivered), (2, 86 + 66, 86));
         assert_eq!((there.delivered, there.our_drops, there.held), (1, 1, 0));
         assert_eq!((counts[1].packets_in, counts[1].delivered), (1, 1));
+    }
+
+    #[test]
+    fn a_corrupted_frame_differs_by_one_bit_of_its_ip_packet() {
+        let bad = PathSpec { corrupt: 1.0, duplicate: 1.0, ..PathSpec::one_way("a", "b") };
+        let mut router = Forwarder::new(&plan(vec![bad])).unwrap();
+        let mut due = Vec::new();
+        for _ in 0..200 {
+            let sent = frame(0, 1, 60);
+            router.take(&sent, 60, 1);
+            router.due(1, 9, &mut due);
+            assert_eq!(due.len(), 2, "the copy is as corrupted");
+            for &one in &due {
+                let got = router.frame(one);
+                let turned: u32 = sent[12..].iter().zip(&got[12..]).map(|(a, b)| (a ^ b).count_ones()).sum();
+                assert_eq!((turned, &got[12..ETHERNET]), (1, &sent[12..ETHERNET]));
+                router.done(one, true);
+            }
+        }
+        // A frame without a packet has no bit to turn.
+        router.take(&frame(0, 1, ETHERNET), ETHERNET, 1);
+        let there = router.counts().next().unwrap();
+        assert_eq!((there.corrupted, there.duplicated, there.balanced()), (201, 201, true));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// What one direction did. Octets are those of IP packets, without Ethernet headers, as RZAIA counted them.
 ///
-/// `packets_in + duplicated = delivered + lost + queue_dropped + held + our_drops`.
+/// `packets_in + duplicated = delivered + lost + queue_dropped + held + our_drops`; corrupted packets are delivered too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// The host that sends.
@@ -29,6 +29,9 @@ pub struct Counts {
     pub queue_dropped: u64,
     /// Copies made.
     pub duplicated: u64,
+    /// Packets in which one bit was turned, a packet and its copy counted once.
+    #[serde(default)]
+    pub corrupted: u64,
     /// Packets that were due before one that came earlier.
     pub reordered: u64,
     /// Packets on their way.
@@ -50,6 +53,8 @@ impl Counts {
 pub(crate) struct Decision {
     pub lost: bool,
     pub twice: bool,
+    /// Says which bit is turned, by its remainder.
+    pub turns: Option<u64>,
     pub overtakes: bool,
     pub delay: Nanos,
 }
@@ -70,6 +75,8 @@ pub(crate) struct Decider {
     loss: Draw,
     duplicate: f64,
     copies: Draw,
+    corrupt: f64,
+    bits: Draw,
     reorder: f64,
     overtaking: Draw,
     sampler: Sampler,
@@ -97,6 +104,8 @@ impl Decider {
             loss,
             duplicate: path.duplicate,
             copies: draw("duplicate"),
+            corrupt: path.corrupt,
+            bits: draw("corrupt"),
             reorder: path.reorder,
             overtaking: draw("reorder"),
             sampler: Sampler::new(&path.delay),
@@ -127,6 +136,7 @@ impl Decider {
         Decision {
             lost,
             twice: self.duplicate > 0.0 && self.copies.share(self.duplicate),
+            turns: (self.corrupt > 0.0 && self.bits.share(self.corrupt)).then(|| self.bits.bits()),
             overtakes: self.reorder > 0.0 && self.overtaking.share(self.reorder),
             delay,
         }
@@ -138,8 +148,8 @@ impl Decider {
 pub(crate) enum Fate {
     /// It goes nowhere: lost, or the queue was full.
     Gone,
-    /// It is delivered at an instant, perhaps twice.
-    Due { at: Nanos, twice: bool },
+    /// It is delivered at an instant, perhaps twice, perhaps with a bit turned.
+    Due { at: Nanos, twice: bool, turns: Option<u64> },
 }
 
 /// A direction with what it has done.
@@ -201,8 +211,9 @@ impl Line {
         self.counts.reordered += u64::from(at < self.latest);
         self.latest = self.latest.max(at);
         self.counts.duplicated += u64::from(decision.twice);
+        self.counts.corrupted += u64::from(decision.turns.is_some());
         self.counts.held += 1 + u64::from(decision.twice);
-        Fate::Due { at, twice: decision.twice }
+        Fate::Due { at, twice: decision.twice, turns: decision.turns }
     }
 
     /// A packet of `octets` came that we cannot take.
@@ -274,17 +285,19 @@ mod tests {
     fn loss_and_copies_come_in_the_share_asked_for() {
         let (n, seeds) = (20_000, 200);
         for share in [0.01, 0.3] {
-            let mut within = [0; 3];
+            let mut within = [0; 4];
             for seed in 0..seeds {
                 let path = PathSpec {
                     loss: Loss::Random(share),
                     duplicate: share,
                     reorder: share,
+                    corrupt: share,
                     seed: Seed(seed),
                     ..PathSpec::default()
                 };
                 let all = decisions(&path, n);
-                let counts: [fn(&Decision) -> bool; 3] = [|d| d.lost, |d| d.twice, |d| d.overtakes];
+                let counts: [fn(&Decision) -> bool; 4] =
+                    [|d| d.lost, |d| d.twice, |d| d.overtakes, |d| d.turns.is_some()];
                 for (within, f) in within.iter_mut().zip(counts) {
                     let got = all.iter().filter(|d| f(d)).count() as f64 / n as f64;
                     *within += u64::from((got - share).abs() < width(share, n));
@@ -332,7 +345,7 @@ mod tests {
         };
         let mut line = Line::new(Some(&path), "a", "b");
         let fates: Vec<Fate> = [0, 0, 0, 20 * MS].iter().map(|&at| line.take(at, 1250)).collect();
-        let due = |ms| Fate::Due { at: ms * MS, twice: false };
+        let due = |ms| Fate::Due { at: ms * MS, twice: false, turns: None };
         assert_eq!(fates, [due(15), due(25), Fate::Gone, due(35)]);
         assert_eq!((line.counts.queue_dropped, line.counts.lost, line.counts.held), (1, 0, 3));
         // A packet larger than the queue passes where nothing waits.
@@ -404,7 +417,7 @@ mod tests {
                 let decision = decider.next(now);
                 match line.take(now, octets) {
                     Fate::Gone => prop_assert!(decision.lost || rate.is_some()),
-                    Fate::Due { at, twice } => {
+                    Fate::Due { at, twice, .. } => {
                         prop_assert!(!decision.lost && twice == decision.twice);
                         prop_assert!(at >= now + decision.delay && at >= last, "early, or before another");
                         last = at;

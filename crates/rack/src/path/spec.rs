@@ -37,6 +37,9 @@ pub struct PathSpec {
     /// The share of packets that arrive twice, the copy right behind.
     #[serde(default)]
     pub duplicate: f64,
+    /// The share of packets in which one bit is turned, anywhere behind the Ethernet header: checksums find it.
+    #[serde(default, skip_serializing_if = "no_share")]
+    pub corrupt: f64,
     /// The share of packets that are not delayed and so overtake those that are.
     #[serde(default)]
     pub reorder: f64,
@@ -137,6 +140,10 @@ pub(crate) mod nanos {
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Nanos, D::Error> {
         Time::deserialize(d).map(|time| time.0)
     }
+}
+
+fn no_share(share: &f64) -> bool {
+    *share == 0.0
 }
 
 fn is_none(nanos: &Nanos) -> bool {
@@ -288,6 +295,7 @@ impl PathSpec {
         };
         self.delay.check()?;
         share("duplicate", self.duplicate)?;
+        share("corrupt", self.corrupt)?;
         share("reorder", self.reorder)?;
         match self.loss {
             Loss::None => {}

@@ -117,7 +117,7 @@ fn killed(run: &Run) -> Option<Question> {
             ),
         };
         Some(format!(
-            "{} killed {} times: {back}; {half} in {} transfers, {mixed} in {} looks by query",
+            "{} killed {} times: {back}; {half} in {} transfers, {mixed} in {} query checks",
             who(cell),
             whole(sum(cell, "kills")?),
             whole(of("zones_transferred")),

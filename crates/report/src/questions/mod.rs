@@ -40,7 +40,7 @@ pub(crate) fn all(run: &Run, grids: &[Grid]) -> Vec<Question> {
     all.extend(peaks::questions(run));
     all.extend(changes::questions(run));
     all.extend(question(
-        "How do the figures lie to the published ones?",
+        "How do the results compare with the published ones?",
         crate::summary::against_published(grids).into_iter().collect(),
     ));
     all

@@ -19,8 +19,14 @@ fn ranked(run: &Run) -> Vec<String> {
             .iter()
             .filter_map(|server| {
                 let mine = run.cells.iter().filter(|c| c.key.is("peak") && c.key.server == *server);
-                let (low, high) = span(mine, |c| Some(c.metric("peak_qps")?.value))?;
-                Some((high, format!("{server} {}", format::rate_range(low, high))))
+                let cells: Vec<&Cell> = mine.collect();
+                let (low, high) = span(cells.iter().copied(), |c| Some(peak::proven(c)?.0.value))?;
+                let known = cells.iter().filter(|c| peak::proven(c).is_some()).count();
+                let rest = match cells.len() - known {
+                    0 => String::new(),
+                    n => format!(" (not proven for {n} of {})", cells.len()),
+                };
+                Some((high, format!("{server} {}{rest}", format::rate_range(low, high))))
             })
             .collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -30,33 +36,42 @@ fn ranked(run: &Run) -> Vec<String> {
         return if all.is_empty() {
             Vec::new()
         } else {
-            vec![format!("Peak query rate over {zones}: {}.", all.join("; "))]
+            vec![format!("{} over {zones}: {}.", title(run), all.join("; "))]
         };
     }
     zones.into_iter().filter_map(|at| ranking(run, |k| zone(k) == at)).collect()
 }
 
-/// The servers by peak on one zone; those whose bounds overlap are not told apart.
+/// What the figure is called.
+fn title(run: &Run) -> &'static str {
+    let capacity = run.cells.iter().any(|c| peak::Capacity::of(c).is_some());
+    if capacity { "Capacity" } else { "Highest rate within the loss goal" }
+}
+
+/// The servers by capacity on one zone; those whose loads overlap are not told apart. What is not proven comes last, as what it
+/// is.
 fn ranking(run: &Run, on_zone: impl Fn(&Key) -> bool) -> Option<String> {
     let cells = run.cells.iter().filter(|c| c.key.is("peak") && on_zone(&c.key) && c.state() == State::Valid);
+    let cells: Vec<&Cell> = cells.collect();
     let mut ranked: Vec<(f64, (f64, f64), &Cell)> = cells
-        .filter_map(|c| {
-            let value = c.metric("peak_qps")?.value;
-            Some((value, peak::bounds(c).unwrap_or((value, value)), c))
-        })
+        .iter()
+        .filter_map(|c| peak::proven(c).map(|(figure, range)| (figure.value, range, *c)))
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let first = ranked.first()?;
-    let mut text = format!("Peak query rate on {}: ", first.2.key.zone());
-    for (i, (value, bounds, cell)) in ranked.iter().enumerate() {
+    let mut text = format!("{} on {}: ", title(run), cells.first()?.key.zone());
+    for (i, (value, range, cell)) in ranked.iter().enumerate() {
         if i > 0 {
-            let tie = ranked[i - 1].1.0 <= bounds.1;
+            let tie = ranked[i - 1].1.0 <= range.1;
             text += if tie { ", not told apart from " } else { ", ahead of " };
         }
         text += &format!("{} {}", cell.key.server, format::rate(*value));
-        if bounds.0 < bounds.1 {
-            text += &format!(" ({})", format::rate_range(bounds.0, bounds.1).trim_end_matches("/s"));
+        if range.0 < range.1 {
+            text += &format!(" ({})", format::rate_range(range.0, range.1).trim_end_matches("/s"));
         }
+    }
+    for cell in cells.iter().filter(|c| peak::proven(c).is_none()) {
+        text += if text.ends_with(": ") { "" } else { "; " };
+        text += &format!("{} {}", cell.key.server, peak::words(cell));
     }
     Some(text + ".")
 }

@@ -169,14 +169,22 @@ fn peak(id: u32, repeat: u32, of: (&str, &str, u64), qps: f64) -> TrialRecord {
     let mut draw = Seed(7).draw("fixture peak", u64::from(id));
     let mut at = |by: f64| qps * (1.0 + by * (draw.below(1000) as f64 / 500.0 - 1.0));
     let value = at(0.03);
-    let metrics = vec![
+    let mut metrics = vec![
         Metric::new("peak_qps", "1/s", value),
         Metric::new("peak_lower", "1/s", value),
         Metric::new("peak_upper", "1/s", value * 1.02),
+        Metric::new("capacity_qps", "1/s", value * 1.3),
+        Metric::new("capacity_low", "1/s", value * 1.28),
+        Metric::new("capacity_high", "1/s", value * 1.35),
     ];
+    if (of.0, of.1) == ("nsd", "S-6-DS100") {
+        // The generator was the limit there.
+        metrics.push(Metric::new("capacity_at_least", "1", 1.0));
+    }
     let offered: Vec<f64> = (0..14).map(|i| value * (0.4 + 0.06 * f64::from(i))).collect();
     let loss = offered.iter().map(|o| if *o <= value { 0.0 } else { 0.002 + (o - value) / o });
     let mut rows = series("search_loss_ratio", "1", loss);
+    rows.extend(series("search_answered_qps", "1/s", offered.iter().map(|o| o.min(value * 1.3))));
     rows.extend(series("search_offered_qps", "1/s", offered.into_iter()));
     let stalled = (1..=14).map(|i| f64::from(u8::from(i != 13)));
     rows.extend(series("search_valid", "1", stalled));

@@ -1,7 +1,7 @@
 //! The figures that two runs are compared by, and what a trial says of each.
 
 use crate::TrialRecord;
-use measure::{Nanos, units};
+use measure::units;
 
 /// One figure that a server can be better or worse in.
 #[derive(Debug)]
@@ -29,27 +29,18 @@ const MEMORY: [&str; 2] = ["takes more memory", "takes less memory"];
 
 /// Every figure, in the order of tables. A trial that does not have one does not take part in it.
 pub const FIGURES: &[Figure] = &[
-    Figure {
-        name: "peak_qps",
-        title: "peak query rate",
-        unit: "1/s",
-        more_is_worse: false,
-        words: SPEED,
-        // And the search's own width, see `noise`.
-        tolerance: 0.002,
-        weight: 1.0,
-        of: |t| t.outcome.metric("peak_qps"),
-    },
-    Figure {
-        name: "answered_qps",
-        title: "throughput",
-        unit: "1/s",
-        more_is_worse: false,
-        words: SPEED,
-        tolerance: 0.002,
-        weight: 1.0,
-        of: |t| t.outcome.metric("answered_qps").filter(|_| t.param("measure") == Some("throughput")),
-    },
+    // Where the generator was the limit, the figure is a bound, which cannot be compared.
+    rate("capacity_qps", "capacity", |t| {
+        t.outcome.metric("capacity_qps").filter(|_| t.outcome.metric("capacity_at_least").is_none())
+    }),
+    // And the search's own width, see `noise`.
+    rate("peak_qps", "peak query rate", |t| t.outcome.metric("peak_qps")),
+    rate("sustained_qps", "throughput", |t| t.outcome.metric("sustained_qps")),
+    // The mean, of trials that do not have the sustained rate: of runs made before there was one, and of `load run`.
+    rate("answered_qps", "mean throughput", |t| {
+        let is_mean = t.param("measure") == Some("throughput") && t.outcome.metric("sustained_qps").is_none();
+        t.outcome.metric("answered_qps").filter(|_| is_mean)
+    }),
     latency("latency_p50", "median latency", |t| quantile(t, 0.5)),
     latency("latency_p90", "latency of 90 %", |t| quantile(t, 0.9)),
     latency("latency_p99", "latency of 99 %", |t| quantile(t, 0.99)),
@@ -66,6 +57,16 @@ pub const FIGURES: &[Figure] = &[
         weight: 1.0,
         of: cpu_per_query,
     },
+    Figure {
+        name: "server_instructions_per_query",
+        title: "instructions a query",
+        unit: "1",
+        more_is_worse: true,
+        words: ["takes more instructions", "takes fewer instructions"],
+        tolerance: 0.002,
+        weight: 1.0,
+        of: |t| fixed_rate(t)?.outcome.metric("server_instructions_per_query"),
+    },
     memory("server_pss", "memory (PSS)", |t| t.outcome.metric("server_pss")),
     memory("server_rss", "memory (RSS)", |t| t.outcome.metric("server_rss")),
     duration("server_ready", "start to right answer", |t| t.outcome.metric("server_ready")),
@@ -80,6 +81,10 @@ pub const FIGURES: &[Figure] = &[
 ];
 
 type Of = fn(&TrialRecord) -> Option<f64>;
+
+const fn rate(name: &'static str, title: &'static str, of: Of) -> Figure {
+    Figure { name, title, unit: "1/s", more_is_worse: false, words: SPEED, tolerance: 0.002, weight: 1.0, of }
+}
 
 const fn latency(name: &'static str, title: &'static str, of: Of) -> Figure {
     Figure { name, title, unit: "us", more_is_worse: true, words: SPEED, tolerance: 0.005, weight: 1.0, of }
@@ -106,14 +111,15 @@ impl Figure {
         (self.of)(trial).filter(|v| v.is_finite()).map(|v| v.max(least))
     }
 
-    /// The least noise of these trials, as [`crate::ratio::Ratio`] takes it: the tolerance, and of a peak that it lies
-    /// anywhere between the bounds of its search.
+    /// The least noise of these trials, as [`crate::ratio::Ratio`] takes it: the tolerance, and of a rate that was searched
+    /// for that it lies anywhere between its bounds.
     pub(crate) fn noise(&self, trials: &[&TrialRecord]) -> f64 {
-        if self.name != "peak_qps" {
-            return self.tolerance;
-        }
+        let (lower, upper) = match self.name {
+            "peak_qps" => ("peak_lower", "peak_upper"),
+            _ => return self.tolerance,
+        };
         let width = |t: &&TrialRecord| {
-            let bounds = t.outcome.metric("peak_upper")? / t.outcome.metric("peak_lower")?;
+            let bounds = t.outcome.metric(upper)? / t.outcome.metric(lower)?;
             Some(bounds.ln()).filter(|w| w.is_finite() && *w > 0.0)
         };
         let widths: Vec<f64> = trials.iter().filter_map(width).collect();
@@ -132,17 +138,10 @@ fn fixed_rate(trial: &TrialRecord) -> Option<&TrialRecord> {
     (!is_search(trial) && trial.param("measure") != Some("throughput")).then_some(trial)
 }
 
-/// The latency in µs, from the intended time, within which the share `q` of all queries *sent* was answered; the deadline
-/// where so many were not: a server must not gain by losing its slow queries.
+/// The latency in µs of [`TrialRecord::latency`], where the rate was given.
 fn quantile(trial: &TrialRecord, q: f64) -> Option<f64> {
-    let histogram = fixed_rate(trial)?.outcome.histogram("latency")?;
-    let answered = histogram.count() as f64;
-    let sent = trial.outcome.metric("sent").unwrap_or(answered).max(answered);
-    let deadline = || trial.param("deadline").and_then(|d| units::duration(d).ok());
-    let rank = q * sent;
-    let within = answered > 0.0 && rank <= answered;
-    let nanos = if within { Some(histogram.quantile(rank / answered)) } else { deadline() };
-    nanos.map(|n: Nanos| n as f64 / 1e3)
+    let deadline = trial.param("deadline").and_then(|d| units::duration(d).ok());
+    fixed_rate(trial)?.latency(q, deadline).map(|nanos| nanos / 1e3)
 }
 
 /// The server's own CPU time for each query, in µs, over the seconds of the load (as the trial tells, otherwise for each query

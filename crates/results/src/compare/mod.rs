@@ -1,4 +1,5 @@
-//! Is the second run slower or worse than the first? Two runs, or two servers of one, cell by cell and figure by figure.
+//! Is the candidate slower or worse than the base? Two runs, or two servers of one, cell by cell and figure by figure. A is
+//! the base, B the candidate.
 //!
 //! Trials belong to one cell where their parameters agree. Only valid ones are used; repeats (fresh starts) are the unit.
 //! Where A and B are servers of one run, their trials with the same repeat number were made one after the other: they are
@@ -6,10 +7,15 @@
 //! machine between the runs cannot be told from what changed in the server.
 
 mod figures;
+mod gates;
 mod machine;
+mod named;
+mod starts;
 
 pub use figures::{FIGURES, Figure};
+pub use gates::{GROUPS, Gates};
 pub use machine::Differing;
+pub use named::{Named, named};
 
 use crate::ratio::{self, Ratio};
 use crate::{RunDir, TrialRecord, stats};
@@ -23,21 +29,38 @@ pub struct Side<'a> {
     pub run: &'a RunDir,
     /// The label of the only server that counts; none: all, each against the one of its name.
     pub server: Option<&'a str>,
+    /// Of the run only the trials up to this number; none: all.
+    pub upto: Option<u32>,
+}
+
+impl<'a> Side<'a> {
+    /// All that a run has of a server, or of all its servers.
+    pub fn new(run: &'a RunDir, server: Option<&'a str>) -> Self {
+        Self { run, server, upto: None }
+    }
 }
 
 /// What a comparison came to. `a` and `b` of each thing are the two sides.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// What A was.
+    /// The base.
     pub a: Tried,
-    /// What B was.
+    /// The candidate.
     pub b: Tried,
     /// Whether A and B are servers of one run, so that their repeats are pairs.
     pub interleaved: bool,
-    /// The level of every interval, and what is left of it the share of chance among the differences shown.
+    /// The level of every interval; the rest of it is the false discovery rate of the differences shown.
     pub level: f64,
-    /// From which share on a change for the worse is a regression.
+    /// From which share on a change for the worse is a regression, of figures that no gate names.
     pub threshold: f64,
+    /// The figures that decide about the outcome, by name or group, each with its threshold.
+    pub gates: Gates,
+    /// Trials that were not done, as a run was ended before.
+    pub undone: usize,
+    /// Trials that failed for the candidate, in cells where none failed for the base.
+    pub candidate_failed: usize,
+    /// The error of the first of them.
+    pub candidate_error: Option<String>,
     /// Cells that both sides have, in A's order.
     pub cells: Vec<Cell>,
     /// What has no counterpart.
@@ -74,6 +97,9 @@ pub struct Cell {
     pub params: BTreeMap<String, String>,
     /// What both sides have, in the order of [`FIGURES`].
     pub figures: Vec<Judged>,
+    /// The trials of both sides, by number.
+    #[serde(skip)]
+    pub trials: Vec<u32>,
 }
 
 /// One figure of a cell, compared.
@@ -93,10 +119,21 @@ pub struct Judged {
     ratio: Option<Ratio>,
     /// None where there are too few repeats.
     pub change: Option<Change>,
-    /// What is said of it.
+    /// Whether a difference is shown.
     pub verdict: Verdict,
     /// Worse, and beyond the threshold for certain.
     pub regression: bool,
+    /// The share of change that it is judged by.
+    pub threshold: f64,
+    /// Whether it decides about the outcome of the comparison.
+    pub gates: bool,
+    /// How it stands to its threshold: `no_worse`, `worse`, `better` or `not_known`.
+    pub outcome: Outcome,
+    /// Where it is not known: how many repeats of each side would tell, about, if they scatter as those so far.
+    pub repeats_needed: Option<usize>,
+    /// The figure of the same cell that says the same: with a window, CPU time a query is throughput once more. Such a
+    /// figure is not counted and does not decide.
+    pub same_as: Option<&'static str>,
 }
 
 /// The valid repeats of one side.
@@ -108,6 +145,8 @@ pub struct Repeats {
     pub trials: usize,
     /// Their median, in the figure's unit.
     pub median: f64,
+    /// The geometric mean of those that the difference is of: where pairs are compared, of the whole pairs.
+    pub geometric_mean: Option<f64>,
 }
 
 /// By how much B differs from A, as shares of A (−0.1: 10 % less): of geometric means, which an interval belongs to.
@@ -141,6 +180,38 @@ pub enum Verdict {
     TooFew,
 }
 
+/// How a figure stands to its threshold, and what a comparison came to as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The candidate is no worse than the threshold: its interval ends within it.
+    NoWorse,
+    /// The candidate is worse by more than the threshold: a difference is shown, and its interval begins beyond it.
+    Worse,
+    /// The candidate is better by more than the threshold, in the same way.
+    Better,
+    /// The interval holds the threshold, or there are too few repeats for one.
+    NotKnown,
+    /// The candidate failed where the base did not. Of comparisons only.
+    CandidateFailed,
+    /// A run was ended before all of its trials were done. Of comparisons only.
+    CutShort,
+}
+
+impl Outcome {
+    /// The word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NoWorse => "no_worse",
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::NotKnown => "not_known",
+            Self::CandidateFailed => "candidate_failed",
+            Self::CutShort => "cut_short",
+        }
+    }
+}
+
 /// A cell or figure that only one side has.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alone {
@@ -148,30 +219,38 @@ pub struct Alone {
     pub params: BTreeMap<String, String>,
     /// The figure; none: the whole cell.
     pub figure: Option<&'static str>,
-    /// Why nothing can be compared: `only A has it`, `no valid trial in B (2 invalid, 1 failed)`.
+    /// Why nothing can be compared: `only the base has it`, `no valid trial of the candidate (2 invalid, 1 failed)`.
     pub reason: String,
     /// A has valid trials of this cell, and B failed in every one of its own: worse than any figure.
     pub lost: bool,
+    /// Both sides tried this cell, and one of them has no valid trial: it is not known.
+    pub unknown: bool,
 }
 
 /// Parameters that do not say what was measured: names of things, and what follows from them.
 const NAMES: [&str; 6] = ["experiment", "published", "kind", "version", "program", "zone_bytes"];
 
-/// Compares B with A; `threshold`: from which share (0 to 1) on a change for the worse is a regression.
-pub fn compare(a: Side, b: Side, threshold: f64) -> Comparison {
+/// Compares the candidate B with the base A by these gates.
+pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
     let interleaved = a.run.dir() == b.run.dir();
     let by_label = a.server.is_none() && b.server.is_none();
     let (in_a, in_b) = (gather(a, by_label), gather(b, by_label));
     let (mut cells, mut alone) = (Vec::new(), Vec::new());
+    let mut failed: Vec<&TrialRecord> = Vec::new();
     for (params, trials) in &in_a {
         match in_b.iter().find(|(other, _)| other == params) {
-            Some((_, others)) => cells.extend(cell(params, trials, others, interleaved, &mut alone)),
-            None => alone.push(Alone::cell(params, "only A has it")),
+            Some((_, others)) => {
+                let sound = trials.iter().all(|t| t.error.is_none()) && trials.iter().any(|t| t.is_valid());
+                failed.extend(others.iter().filter(|t| sound && t.error.is_some()));
+                cells.extend(cell(params, trials, others, interleaved, &mut alone));
+            }
+            None => alone.push(Alone::cell(params, "only the base has it")),
         }
     }
     for (params, _) in in_b.iter().filter(|(params, _)| in_a.iter().all(|(other, _)| other != params)) {
-        alone.push(Alone::cell(params, "only B has it"));
+        alone.push(Alone::cell(params, "only the candidate has it"));
     }
+    starts::pool(&mut cells, &in_a, &in_b, interleaved);
     let labels: BTreeSet<(&str, &str)> = match (a.server, b.server) {
         (Some(a), Some(b)) => [(a, b)].into(),
         _ => cells.iter().filter_map(|c| c.params.get("server")).map(|s| (s.as_str(), s.as_str())).collect(),
@@ -182,7 +261,11 @@ pub fn compare(a: Side, b: Side, threshold: f64) -> Comparison {
         b: tried(b),
         interleaved,
         level: stats::LEVEL,
-        threshold,
+        threshold: gates.threshold(),
+        gates: gates.clone(),
+        undone: a.run.undone() + if interleaved { 0 } else { b.run.undone() },
+        candidate_failed: failed.len(),
+        candidate_error: failed.first().and_then(|t| t.error.clone()),
         cells,
         alone,
         environment,
@@ -197,14 +280,48 @@ impl Comparison {
         self.cells.iter().flat_map(|c| c.figures.iter().map(move |f| (c, f)))
     }
 
+    /// Every figure that was compared and says something that no other of its cell says.
+    pub fn findings(&self) -> impl Iterator<Item = (&Cell, &Judged)> {
+        self.judged().filter(|(_, f)| f.same_as.is_none())
+    }
+
     /// Figures with a verdict.
     pub fn with(&self, verdict: Verdict) -> usize {
-        self.judged().filter(|(_, f)| f.verdict == verdict).count()
+        self.findings().filter(|(_, f)| f.verdict == verdict).count()
     }
 
     /// Figures that are worse beyond the threshold for certain.
     pub fn regressions(&self) -> usize {
-        self.judged().filter(|(_, f)| f.regression).count()
+        self.findings().filter(|(_, f)| f.regression).count()
+    }
+
+    /// The figures that decide, with their cells.
+    pub fn gating(&self) -> impl Iterator<Item = (&Cell, &Judged)> {
+        self.findings().filter(|(_, f)| f.gates)
+    }
+
+    /// What the comparison comes to.
+    pub fn outcome(&self) -> Outcome {
+        if self.undone > 0 { Outcome::CutShort } else { self.outcome_so_far() }
+    }
+
+    /// The same of the trials that are done.
+    pub fn outcome_so_far(&self) -> Outcome {
+        let any = |outcome| self.gating().any(|(_, f)| f.outcome == outcome);
+        if self.candidate_failed > 0 {
+            Outcome::CandidateFailed
+        } else if any(Outcome::Worse) {
+            Outcome::Worse
+        } else if any(Outcome::NotKnown)
+            || self.gating().next().is_none()
+            || self.alone.iter().any(|a| a.unknown)
+        {
+            Outcome::NotKnown
+        } else if any(Outcome::Better) {
+            Outcome::Better
+        } else {
+            Outcome::NoWorse
+        }
     }
 
     /// Cells in which B failed in every trial, and A did not.
@@ -214,47 +331,99 @@ impl Comparison {
 
     /// Figures for which there were enough repeats.
     pub fn told(&self) -> usize {
-        self.judged().filter(|(_, f)| f.change.is_some()).count()
+        self.findings().filter(|(_, f)| f.change.is_some()).count()
     }
 
     /// The difference that would have been shown in half of the figures, four times in five.
     pub fn detectable(&self) -> Option<f64> {
-        let all: Vec<f64> = self.judged().filter_map(|(_, f)| Some(f.change?.detectable)).collect();
+        let all: Vec<f64> = self.findings().filter_map(|(_, f)| Some(f.change?.detectable)).collect();
         stats::median(&all)
     }
 
     /// Verdicts, when all figures are known.
     fn judge(&mut self) {
-        let all: Vec<f64> = self.judged().filter_map(|(_, f)| Some(f.ratio?.by_chance())).collect();
+        let all: Vec<f64> = self.findings().filter_map(|(_, f)| Some(f.ratio?.by_chance())).collect();
         let mut adjusted = ratio::adjusted(&all).into_iter();
-        let chance = 1.0 - self.level;
-        let (level, threshold) = (self.level, self.threshold);
-        for judged in self.cells.iter_mut().flat_map(|c| &mut c.figures) {
-            let (figure, Some(ratio)) = (judged.figure(), judged.ratio) else { continue };
-            let (low, high) = ratio.interval(level);
-            let by_chance_of_all = adjusted.next().expect("one of each");
-            let worse = figure.more_is_worse == (ratio.difference() > 0.0);
-            judged.verdict = match (by_chance_of_all <= chance, worse) {
-                (false, _) => Verdict::None,
-                (true, true) => Verdict::Worse,
-                (true, false) => Verdict::Better,
-            };
-            let limit = threshold * figure.weight;
-            let beyond = if figure.more_is_worse { low > limit } else { high < -limit };
-            judged.regression = judged.verdict == Verdict::Worse && beyond;
-            judged.change = Some(Change {
-                value: ratio.difference(),
-                low,
-                high,
-                by_chance: ratio.by_chance(),
-                by_chance_of_all,
-                detectable: ratio.detectable(1.0 - chance / all.len() as f64),
-            });
+        let mut judgement =
+            Judgement { level: self.level, figures: all.len().max(1), gates: self.gates.clone() };
+        for cell in &mut self.cells {
+            let has_capacity = cell.figures.iter().any(|f| f.name == "capacity_qps");
+            for judged in &mut cell.figures {
+                let other = has_capacity && judged.name == "peak_qps";
+                judged.gates = judged.same_as.is_none() && !other && self.gates.of(judged.figure()).is_some();
+                judged.threshold = self.gates.limit(judged.figure());
+            }
+            for judged in cell.figures.iter_mut().filter(|f| f.same_as.is_none() && f.ratio.is_some()) {
+                judgement.of(judged, adjusted.next().expect("one of each"));
+            }
+            // No finding of its own: it is shown where what it repeats is shown, and it itself would be.
+            let shown: Vec<(&str, f64)> =
+                cell.figures.iter().filter_map(|f| Some((f.name, f.change?.by_chance_of_all))).collect();
+            for judged in cell.figures.iter_mut() {
+                let (Some(same), Some(ratio)) = (judged.same_as, judged.ratio) else { continue };
+                let of_all = shown.iter().find(|(name, _)| *name == same).map_or(1.0, |(_, p)| *p);
+                judgement.of(judged, of_all.max(ratio.by_chance()));
+            }
         }
     }
 }
 
+/// What all figures are judged by.
+struct Judgement {
+    level: f64,
+    figures: usize,
+    gates: Gates,
+}
+
+impl Judgement {
+    /// Judges a figure that has a ratio.
+    fn of(&mut self, judged: &mut Judged, by_chance_of_all: f64) {
+        let (figure, Some(ratio)) = (judged.figure(), judged.ratio) else { return };
+        let chance = 1.0 - self.level;
+        let (low, high) = ratio.interval(self.level);
+        let worse = figure.more_is_worse == (ratio.difference() > 0.0);
+        judged.verdict = match (by_chance_of_all <= chance, worse) {
+            (false, _) => Verdict::None,
+            (true, true) => Verdict::Worse,
+            (true, false) => Verdict::Better,
+        };
+        let limit = self.gates.limit(figure);
+        // The ends of the interval, on the side of the better and of the worse.
+        let (best, worst) = if figure.more_is_worse { (low, high) } else { (-high, -low) };
+        judged.regression = judged.verdict == Verdict::Worse && best > limit;
+        judged.outcome = if judged.regression {
+            Outcome::Worse
+        } else if judged.verdict == Verdict::Better && worst < -limit {
+            Outcome::Better
+        } else if worst <= limit {
+            Outcome::NoWorse
+        } else {
+            Outcome::NotKnown
+        };
+        if judged.outcome == Outcome::NotKnown {
+            let limit = if figure.more_is_worse { limit } else { -limit };
+            let repeats = judged.pairs.unwrap_or(judged.a.repeats.min(judged.b.repeats));
+            judged.repeats_needed = ratio.repeats_for(repeats, limit, self.level);
+        }
+        judged.change = Some(Change {
+            value: ratio.difference(),
+            low,
+            high,
+            by_chance: ratio.by_chance(),
+            by_chance_of_all,
+            detectable: ratio.detectable(1.0 - chance / self.figures as f64),
+        });
+    }
+}
+
 impl Judged {
+    /// Whether its interval at `level` does not hold its threshold: whoever looks several times needs a higher level than that of
+    /// the comparison.
+    pub fn is_decided(&self, level: f64) -> bool {
+        let limit = if self.figure().more_is_worse { self.threshold } else { -self.threshold };
+        self.ratio.map(|ratio| ratio.interval(level)).is_some_and(|(low, high)| low > limit || high < limit)
+    }
+
     /// What it is a figure of.
     pub fn figure(&self) -> &'static Figure {
         FIGURES.iter().find(|f| f.name == self.name).expect("made from one of them")
@@ -263,7 +432,7 @@ impl Judged {
 
 impl Alone {
     fn cell(params: &Params, reason: &str) -> Self {
-        Self { params: params.clone(), figure: None, reason: reason.to_owned(), lost: false }
+        Self { params: params.clone(), figure: None, reason: reason.to_owned(), lost: false, unknown: false }
     }
 }
 
@@ -289,7 +458,11 @@ fn gather(side: Side, by_label: bool) -> Vec<(Params, Trials)> {
 
 /// The trials that count.
 fn of(side: Side<'_>) -> impl Iterator<Item = &'_ TrialRecord> {
-    side.run.trials().iter().filter(move |t| side.server.is_none() || t.param("server") == side.server)
+    let counts = move |t: &&TrialRecord| {
+        (side.server.is_none() || t.param("server") == side.server)
+            && side.upto.is_none_or(|last| t.id <= last)
+    };
+    side.run.trials().iter().filter(counts)
 }
 
 fn tried(side: Side) -> Tried {
@@ -318,14 +491,18 @@ fn tried(side: Side) -> Tried {
 fn cell(params: &Params, a: &Trials, b: &Trials, interleaved: bool, alone: &mut Vec<Alone>) -> Option<Cell> {
     let valid = |trials: &Trials<'_>| trials.iter().filter(|t| t.is_valid()).count();
     let failed = |trials: &Trials<'_>| trials.iter().filter(|t| t.error.is_some()).count();
-    for (side, trials) in [("A", a), ("B", b)].into_iter().filter(|(_, trials)| valid(trials) == 0) {
+    let skipped_of = |trials: &Trials<'_>| trials.iter().filter(|t| t.skipped.is_some()).count();
+    for (side, trials) in
+        [("the base", a), ("the candidate", b)].into_iter().filter(|(_, trials)| valid(trials) == 0)
+    {
         let failed = failed(trials);
-        let skipped = trials.iter().filter(|t| t.skipped.is_some()).count();
+        let skipped = skipped_of(trials);
         let invalid = trials.len() - failed - skipped;
-        let lost = side == "B" && valid(a) > 0 && failed == trials.len();
+        let lost = side == "the candidate" && valid(a) > 0 && failed == trials.len();
         let skipped = if skipped > 0 { format!(", {skipped} skipped") } else { String::new() };
-        let reason = format!("no valid trial in {side} ({invalid} invalid, {failed} failed{skipped})");
-        alone.push(Alone { lost, ..Alone::cell(params, &reason) });
+        let reason = format!("no valid trial of {side} ({invalid} invalid, {failed} failed{skipped})");
+        let unknown = skipped.is_empty() || skipped_of(trials) < trials.len();
+        alone.push(Alone { lost, unknown, ..Alone::cell(params, &reason) });
     }
     if valid(a) == 0 || valid(b) == 0 {
         return None;
@@ -336,12 +513,18 @@ fn cell(params: &Params, a: &Trials, b: &Trials, interleaved: bool, alone: &mut 
         let (in_a, in_b) = (values(figure, a), values(figure, b));
         match (in_a.is_empty(), in_b.is_empty()) {
             (true, true) => {}
-            (false, true) => lone(figure.name, "only A has it"),
-            (true, false) => lone(figure.name, "only B has it"),
-            (false, false) => figures.push(judged(figure, [a, b], [&in_a, &in_b], interleaved)),
+            (false, true) => lone(figure.name, "only the base has it"),
+            (true, false) => lone(figure.name, "only the candidate has it"),
+            (false, false) => figures.push(judged(figure, [a.len(), b.len()], [&in_a, &in_b], interleaved)),
         }
     }
-    Some(Cell { params: params.clone(), figures })
+    // With a window the server has all that its cores give: what a query takes of them is the rate once more.
+    let rate = figures.iter().map(|f| f.name).find(|name| ["sustained_qps", "answered_qps"].contains(name));
+    if rate.is_some() && params.get("measure").is_some_and(|m| m == "throughput") {
+        let cpu = figures.iter_mut().filter(|f| f.name == "server_cpu_per_query");
+        cpu.for_each(|f| f.same_as = rate);
+    }
+    Some(Cell { params: params.clone(), figures, trials: a.iter().chain(b).map(|t| t.id).collect() })
 }
 
 /// The valid trials that have a figure, with it.
@@ -351,29 +534,47 @@ fn values<'a>(figure: &Figure, trials: &Trials<'a>) -> Vec<(&'a TrialRecord, f64
 
 fn judged(
     figure: &'static Figure,
-    trials: [&Trials; 2],
-    [a, b]: [&Vec<(&TrialRecord, f64)>; 2],
+    trials: [usize; 2],
+    [a, b]: [&[(&TrialRecord, f64)]; 2],
     interleaved: bool,
+) -> Judged {
+    let pairs = interleaved.then(|| pairs(a, b));
+    judged_by(figure, trials, [a, b], pairs)
+}
+
+/// The repeats that both sides have.
+fn pairs(a: &[(&TrialRecord, f64)], b: &[(&TrialRecord, f64)]) -> Vec<(f64, f64)> {
+    let other = |t: &TrialRecord| b.iter().find(|(o, _)| o.repeat == t.repeat).map(|(_, v)| *v);
+    a.iter().filter_map(|(t, v)| Some((*v, other(t)?))).collect()
+}
+
+/// A figure of both sides, `trials` of each, by its pairs where there are enough whole ones.
+fn judged_by(
+    figure: &'static Figure,
+    trials: [usize; 2],
+    [a, b]: [&[(&TrialRecord, f64)]; 2],
+    pairs: Option<Vec<(f64, f64)>>,
 ) -> Judged {
     let noise = figure.noise(&a.iter().chain(b).map(|(t, _)| *t).collect::<Vec<_>>());
     let plain = |of: &[(&TrialRecord, f64)]| of.iter().map(|(_, v)| *v).collect::<Vec<_>>();
     let (in_a, in_b) = (plain(a), plain(b));
-    let pairs: Option<Vec<(f64, f64)>> = interleaved.then(|| {
-        let other = |t: &TrialRecord| b.iter().find(|(o, _)| o.repeat == t.repeat).map(|(_, v)| *v);
-        a.iter().filter_map(|(t, v)| Some((*v, other(t)?))).collect()
-    });
     // Where invalid trials break up too many pairs, the halves that are left still are repeats.
     let pairs = pairs.filter(|pairs| pairs.len() >= ratio::MIN_REPEATS);
-    let repeats = |values: &[f64], trials: &Trials| Repeats {
+    let (used_a, used_b) = match &pairs {
+        Some(pairs) => pairs.iter().copied().unzip(),
+        None => (in_a.clone(), in_b.clone()),
+    };
+    let repeats = |values: &[f64], used: &[f64], trials: usize| Repeats {
         repeats: values.len(),
-        trials: trials.len(),
+        trials,
         median: stats::median(values).expect("there are values, all finite"),
+        geometric_mean: stats::geometric_mean(used),
     };
     Judged {
         name: figure.name,
         unit: figure.unit,
-        a: repeats(&in_a, trials[0]),
-        b: repeats(&in_b, trials[1]),
+        a: repeats(&in_a, &used_a, trials[0]),
+        b: repeats(&in_b, &used_b, trials[1]),
         pairs: pairs.as_ref().map(Vec::len),
         ratio: match &pairs {
             Some(pairs) => Ratio::of_pairs(pairs, noise),
@@ -382,5 +583,10 @@ fn judged(
         change: None,
         verdict: Verdict::TooFew,
         regression: false,
+        threshold: 0.0,
+        gates: false,
+        outcome: Outcome::NotKnown,
+        repeats_needed: None,
+        same_as: None,
     }
 }

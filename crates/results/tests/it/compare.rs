@@ -1,7 +1,7 @@
 //! Matching of cells and verdicts on runs with known, made-up figures.
 
 use measure::{Histogram, Metric, Named, Outcome, Reason, Validity};
-use results::compare::{Comparison, FIGURES, Side, Verdict, compare};
+use results::compare::{self, Comparison, FIGURES, Gates, Side, Verdict, compare};
 use results::{RunDir, SeriesRow, TrialRecord};
 use serde_json::json;
 
@@ -34,10 +34,14 @@ fn run(folder: &tempfile::TempDir, name: &str, trials: Vec<TrialRecord>) -> RunD
     run
 }
 
+fn by(threshold: f64) -> Gates {
+    Gates::new(&[], Some(threshold)).unwrap()
+}
+
 fn two(a: Vec<TrialRecord>, b: Vec<TrialRecord>) -> Comparison {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (run(&folder, "a", a), run(&folder, "b", b));
-    compare(Side { run: &a, server: None }, Side { run: &b, server: None }, 0.05)
+    compare(Side::new(&a, None), Side::new(&b, None), &by(0.05))
 }
 
 /// Repeats with this memory each.
@@ -66,7 +70,7 @@ fn cells_are_matched_by_what_was_measured() {
         [("U-4-DS0", "server_pss", Verdict::Worse, true), ("COM", "server_pss", Verdict::None, false)]
     );
     let alone: Vec<_> = c.alone.iter().map(|a| (a.params["server"].as_str(), a.reason.as_str())).collect();
-    assert_eq!(alone, [("knot", "only A has it"), ("bind", "only B has it")]);
+    assert_eq!(alone, [("knot", "only the base has it"), ("bind", "only the candidate has it")]);
     assert_eq!(c.environment.len(), 1);
     assert_eq!((c.environment[0].what.as_str(), &c.environment[0].b), ("machine.kernel", &json!("b")));
     let change = c.cells[0].figures[0].change.unwrap();
@@ -89,14 +93,14 @@ fn servers_of_one_run_are_compared_pair_by_pair() {
     trials.extend(new);
     let folder = tempfile::tempdir().unwrap();
     let run = run(&folder, "ab", trials);
-    let side = |server| Side { run: &run, server: Some(server) };
-    let c = compare(side("old"), side("new"), 0.05);
+    let side = |server| Side::new(&run, Some(server));
+    let c = compare(side("old"), side("new"), &by(0.05));
     let figure = &c.cells[0].figures[0];
     assert_eq!((figure.pairs, figure.verdict, figure.regression), (Some(4), Verdict::Worse, true));
     assert_eq!((figure.a.repeats, figure.b.repeats, figure.b.trials, c.b.invalid), (5, 4, 5, 1));
     // The same threshold lower down: worse, but not certainly by so much; and the other way round it is better.
-    assert_eq!(compare(side("old"), side("new"), 0.08).regressions(), 0);
-    assert_eq!(compare(side("new"), side("old"), 0.05).with(Verdict::Better), 1);
+    assert_eq!(compare(side("old"), side("new"), &by(0.08)).regressions(), 0);
+    assert_eq!(compare(side("new"), side("old"), &by(0.05)).with(Verdict::Better), 1);
 }
 
 #[test]
@@ -121,7 +125,10 @@ fn what_is_not_valid_is_never_used_and_told() {
     // Nothing valid on one side, for two reasons.
     spoilt(&mut b, &[0, 1], true);
     let c = two(a.clone(), b.clone());
-    assert_eq!((c.alone[0].reason.as_str(), c.lost()), ("no valid trial in B (1 invalid, 3 failed)", 0));
+    assert_eq!(
+        (c.alone[0].reason.as_str(), c.lost()),
+        ("no valid trial of the candidate (1 invalid, 3 failed)", 0)
+    );
     spoilt(&mut b, &[3], true);
     assert_eq!(two(a.clone(), b.clone()).lost(), 1);
     assert_eq!(two(b, a).lost(), 0);
@@ -154,4 +161,110 @@ fn figures_are_what_their_names_say() {
     let searched: Vec<_> = t.params.iter().filter(|(k, _)| k != "measure").cloned().collect();
     t.params = searched.into_iter().chain([("measure".into(), "peak".into())]).collect();
     assert_eq!((of(&t, "latency_p50"), of(&t, "server_rss")), (None, Some(4096.0)));
+}
+
+/// A comparison of two servers of one run, with repeats in pairs.
+fn turns(trials: Vec<TrialRecord>, gates: &Gates) -> Comparison {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(&folder, "ab", trials);
+    let side = |server| Side::new(&run, Some(server));
+    compare(side("old"), side("new"), gates)
+}
+
+const WINDOW: &[(&str, &str)] = &[("family", "U-4-DS0"), ("zone_size", "1000"), ("measure", "throughput")];
+
+/// Six repeats of a metric by each server: base × factor, scattered by this share.
+fn scattered(metric: &str, factor: f64, scatter: f64) -> Vec<TrialRecord> {
+    let one = |server: &str, n: u32, value: f64| trial(server, n, WINDOW, &[(metric, value)]);
+    let noise = |n: u32| 1.0 + scatter * [0.0, 1.0, -1.0, 0.5, -0.5, 0.2][n as usize % 6];
+    (1..=6).flat_map(|n| [one("old", n, 1000.0), one("new", n, 1000.0 * factor * noise(n))]).collect()
+}
+
+#[test]
+fn a_figure_is_no_worse_worse_better_or_not_known() {
+    let outcome = |factor, scatter| {
+        let c = turns(scattered("answered_qps", factor, scatter), &Gates::default());
+        let needed = c.cells[0].figures[0].repeats_needed;
+        assert_eq!(c.cells[0].figures[0].outcome, c.outcome());
+        (c.outcome(), needed)
+    };
+    assert_eq!(outcome(1.0, 0.01), (compare::Outcome::NoWorse, None));
+    // A difference that is shown, and that the threshold allows.
+    assert_eq!(outcome(0.97, 0.005), (compare::Outcome::NoWorse, None));
+    assert_eq!(outcome(0.8, 0.02), (compare::Outcome::Worse, None));
+    assert_eq!(outcome(1.2, 0.02), (compare::Outcome::Better, None));
+    // An interval that holds the threshold proves nothing, and says how many repeats would.
+    let (not_known, needed) = outcome(0.98, 0.1);
+    assert_eq!(not_known, compare::Outcome::NotKnown);
+    assert!((20..80).contains(&needed.unwrap()), "{needed:?}");
+    // What does not gate does not decide.
+    let pss = Gates::new(&[("pss".into(), None)], None).unwrap();
+    let c = turns(scattered("answered_qps", 0.8, 0.02), &pss);
+    assert_eq!(
+        (c.regressions(), c.outcome()),
+        (1, compare::Outcome::NotKnown),
+        "nothing that gates was measured"
+    );
+}
+
+#[test]
+fn the_difference_is_that_of_the_geometric_means_shown() {
+    let mut trials = scattered("answered_qps", 0.8, 0.1);
+    trials[3].outcome.validity.reject(Reason::new("late", "for a test"));
+    let c = turns(trials, &Gates::default());
+    let f = &c.cells[0].figures[0];
+    let ratio = f.b.geometric_mean.unwrap() / f.a.geometric_mean.unwrap();
+    assert!((ratio - 1.0 - f.change.unwrap().value).abs() < 1e-9, "{ratio} {:?}", f.change);
+    assert!((f.b.geometric_mean.unwrap() / f.b.median - 1.0).abs() > 1e-4, "they are not the medians");
+}
+
+#[test]
+fn cpu_time_with_a_window_is_throughput_once_more() {
+    let rate = |params, qps: f64, cpu: f64| {
+        let one = move |server: &str, n: u32, by: f64| {
+            let scatter = 1.0 + 0.002 * f64::from(n % 3);
+            let metrics =
+                [("answered_qps", qps * by * scatter), ("server_cpu_per_query", cpu / by * scatter)];
+            trial(server, n, params, &metrics)
+        };
+        (1..=6).flat_map(move |n| [one("old", n, 1.0), one("new", n, 0.8)]).collect::<Vec<_>>()
+    };
+    let c = turns(rate(WINDOW, 9e4, 10.0), &Gates::default());
+    assert_eq!((c.told(), c.with(Verdict::Worse), c.regressions(), c.gating().count()), (1, 1, 1, 1));
+    let cpu = c.cells[0].figures.iter().find(|f| f.name == "server_cpu_per_query").unwrap();
+    assert_eq!((cpu.same_as, cpu.verdict, cpu.gates), (Some("answered_qps"), Verdict::Worse, false));
+    // At a rate that is given it is a finding of its own.
+    let c = turns(rate(LATENCY, 5e3, 10.0), &Gates::default());
+    assert_eq!((c.told(), c.with(Verdict::Worse), c.gating().count()), (1, 1, 1));
+}
+
+#[test]
+fn starts_before_different_loads_are_one_figure_with_all_repeats() {
+    let starts = |params| {
+        let one = move |server: &str, n: u32, v: f64| {
+            trial(server, n, params, &[("server_ready", v * (1.0 + 0.01 * f64::from(n % 3)))])
+        };
+        (1..=4).flat_map(move |n| [one("old", n, 1.0), one("new", n, 1.02)]).collect::<Vec<_>>()
+    };
+    let c = turns([starts(WINDOW), starts(LATENCY)].concat(), &Gates::default());
+    let all: Vec<_> =
+        c.judged().map(|(cell, f)| (f.name, f.pairs, f.a.trials, cell.params.get("measure"))).collect();
+    assert_eq!(all, [("server_ready", Some(8), 8, None)]);
+    assert_eq!(c.cells.iter().map(|cell| cell.trials.len()).collect::<Vec<_>>(), [8, 8, 16]);
+    assert_eq!(c.outcome(), compare::Outcome::NoWorse);
+}
+
+#[test]
+fn a_candidate_that_fails_is_no_figure() {
+    let mut trials = scattered("answered_qps", 1.0, 0.01);
+    trials[5].error = Some("nsd ended with signal 11".into());
+    let c = turns(trials.clone(), &Gates::default());
+    assert_eq!((c.outcome(), c.candidate_failed, c.lost()), (compare::Outcome::CandidateFailed, 1, 0));
+    assert_eq!(c.candidate_error.as_deref(), Some("nsd ended with signal 11"));
+    // Where the base fails too, the candidate is not to blame.
+    trials[2].error = Some("the disk is full".into());
+    assert_eq!(turns(trials.clone(), &Gates::default()).outcome(), compare::Outcome::NoWorse);
+    // And a base that never works leaves nothing to compare with.
+    trials.iter_mut().step_by(2).for_each(|t| t.error = Some("no".into()));
+    assert_eq!(turns(trials, &Gates::default()).outcome(), compare::Outcome::NotKnown);
 }

@@ -145,7 +145,7 @@ const SPOTS: &[Spot] = {
             "rzaia-text-within",
             (3, 1),
             &["BIND", "unsigned", "1K", "5000", "in 0.3 ms or less"],
-            "Queries",
+            "Share",
             "fewer than 45",
             Below,
             Some(45.0),

@@ -24,8 +24,6 @@ pub(crate) use shown::Shown;
 pub const MARKER_LABEL: &str = "_dnsrack";
 /// Servers that one watcher asks at most.
 pub const SERVERS_MAX: usize = 64;
-/// The error of a lag that is asked for.
-pub const KNOWN_TO: Nanos = 5_000_000;
 
 /// A server that is watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

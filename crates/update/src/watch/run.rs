@@ -2,11 +2,12 @@
 
 use super::server::{SLOTS, Server, Told};
 use super::{
-    Forwards, KNOWN_TO, MARKER_LABEL, OwnLoad, SERVERS_MAX, SerialSeen, Shown, Sighting, WatchResult,
-    WatchSpec, WentBack,
+    Forwards, MARKER_LABEL, OwnLoad, SERVERS_MAX, SerialSeen, Shown, Sighting, WatchResult, WatchSpec,
+    WentBack,
 };
 use crate::Error;
 use measure::clock::{self, SECOND, Wall};
+use measure::limits::{CLOCK_LIMIT, LAG_LIMIT, UNCERTAIN_LIMIT};
 use measure::{Event, Histogram, Nanos, Reason, Validity};
 use net::transport::{Incoming, Stamp, Transport};
 use net::udp::{Flow, UdpFlows};
@@ -23,10 +24,6 @@ const KEPT_MAX: usize = 1 << 22;
 const BACK_MAX: usize = 1000;
 /// No sleep is longer, so that a stop is noticed.
 const LONGEST_SLEEP: Nanos = SECOND / 20;
-/// A wall clock that moved by more within a second makes the times worthless: the kernel's stamps are taken from it.
-const CLOCK_LIMIT: Nanos = 5_000_000;
-/// More than this share of sightings known badly because of us makes the lags invalid.
-const UNCERTAIN_LIMIT: f64 = 0.01;
 
 /// Watches until the duration is over or `stop` is set. `start` is asked, once everything is ready, for the monotonic instant to
 /// begin at. `events` hears the beginning, and once a second what every server shows.
@@ -159,7 +156,7 @@ impl<'a> Watch<'a> {
 
     /// When questions may be apart before it counts as a stall, and how well a sighting should be known.
     fn limit(&self) -> Nanos {
-        KNOWN_TO.max(2 * self.spec.interval)
+        LAG_LIMIT.max(2 * self.spec.interval)
     }
 
     fn go(&mut self, start: Nanos, stop: &AtomicBool, events: &mut dyn FnMut(Event)) -> Result<(), Error> {
@@ -286,7 +283,7 @@ impl<'a> Watch<'a> {
         let questions = [&questions[0][..], &questions[1][..]];
         let (sightings, serials, went_back) = (&mut self.sightings, &mut self.serials, &mut self.went_back);
         let (not_kept, shown) = (&mut self.not_kept, self.shown);
-        let limit = KNOWN_TO.max(2 * spec.interval);
+        let limit = LAG_LIMIT.max(2 * spec.interval);
         let mut each = |incoming: &Incoming<'_>| {
             let number = incoming.flow as usize;
             let (server, target) = (&mut servers[number], spec.servers[number].address);

@@ -23,7 +23,7 @@ impl Clock {
 }
 
 /// Compiles the library; none, and says so loudly, where there is no compiler, or no way for it on this machine.
-fn library(folder: &Path) -> Option<PathBuf> {
+pub fn library(folder: &Path) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/luck/clock_step.c");
     let library = folder.join("clock_step.so");
     let command =
