@@ -64,6 +64,33 @@ need_to_test() {
         { say "missing: pdns-backend-sqlite3 (PowerDNS takes updates with it)"; missing+=(pdns-backend-sqlite3); }
 }
 
+# apt_get ARGUMENTS: runs apt-get, and waits while another program holds a lock of apt or dpkg: for APT_WAIT seconds at most
+# (600 where nothing is said). DPkg::Lock::Timeout does not cover the lock of the lists that "update" takes, so it is tried again.
+apt_get() {
+    local most=${APT_WAIT:-600} said status waited=0 told=
+    while :; do
+        status=0
+        said=$(as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" 2>&1 >/dev/null) || status=$?
+        case $said in
+            *"Could not get lock"* | *"Unable to acquire the dpkg frontend lock"* | *"Unable to lock"*) ;;
+            *) break ;;
+        esac
+        [ "$status" -ne 0 ] || break
+        if [ "$waited" -ge "$most" ]; then
+            say "another program held apt's lock for $most s: wait until it has ended, then start again"
+            break
+        fi
+        if [ -z "$told" ]; then
+            say "another program uses apt; waiting for it, $most s at most ($(grep -m 1 'Could not get lock' <<<"$said" || true))"
+            told=1
+        fi
+        sleep 2
+        waited=$((waited + 2))
+    done
+    [ -z "$said" ] || printf '%s\n' "$said" >&2
+    return "$status"
+}
+
 # Name servers start themselves when Debian installs them; a test rack wants the programs alone.
 install_missing() {
     [ ${#missing[@]} -gt 0 ] || return 0
@@ -72,9 +99,8 @@ install_missing() {
     if [ ! -e $guard ]; then
         printf '#!/bin/sh\nexit 101\n' | as_root tee $guard >/dev/null && as_root chmod 755 $guard && guarded=1
     fi
-    as_root apt-get update -qq
     local status=0
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || status=$?
+    apt_get update && apt_get install -y --no-install-recommends "${missing[@]}" || status=$?
     [ -z "$guarded" ] || as_root rm -f $guard
     if [ -d /run/systemd/system ]; then
         local package service
@@ -95,7 +121,7 @@ rust() {
     if ! command -v cargo >/dev/null; then
         say "no Rust toolchain: installing it for $(id -un) with rustup (Debian 12's own is too old for our libraries)"
         if apt-cache show rustup >/dev/null 2>&1; then
-            as_root apt-get install -y -qq rustup >/dev/null && rustup -q default stable
+            apt_get install -y rustup && rustup -q default stable
         else
             curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal -c clippy,rustfmt
         fi

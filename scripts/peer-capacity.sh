@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Does the capacity that an experiment gives agree with dnsperf's window? Runs 'demo' for each server on one zone, then starts each
+# server again with the configuration that the experiment wrote, in a rack of the same addresses and cores, and asks it with
+# dnsperf and a window of 1000 (three loads of 3 s). Prints both and their ratio. Needs root.
+# Usage: scripts/peer-capacity.sh [ROUNDS [DELEGATIONS [FAMILY]]]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rounds=${1:-3} delegations=${2:-10K} family=${3:-U-4-DS0}
+# shellcheck source=scripts/peer-rack.sh
+. scripts/peer-rack.sh
+peer_rack capacity "$delegations" 1M
+printf '%-9s %5s %12s %26s %12s %26s %6s\n' server round capacity loads dnsperf loads ratio
+for round in $(seq "$rounds"); do
+    run=$work/run-$round
+    taskset -c 0,1 "$dnsrack" experiment run demo --set measure=peak --set zone.families="$family" --set zone.delegations="$delegations" \
+        --set zone.keep=true --set peak.budget=1s -o "$run" >"$work/said" 2>&1 || [ $? -eq 3 ] || { cat "$work/said" >&2; exit 1; }
+    for dir in "$run"/servers/*; do
+        if [ -e "$dir/named.conf" ]; then
+            server=bind; spawn server named -f -n 1 -c "$dir/named.conf" -L "$work/log"
+        elif [ -e "$dir/nsd.conf" ]; then
+            server=nsd; spawn server nsd -d -c "$dir/nsd.conf"
+        elif [ -e "$dir/knot.conf" ]; then
+            server=knot; spawn server knotd -c "$dir/knot.conf" >/dev/null 2>&1
+        else
+            server=powerdns; spawn server pdns_server --config-dir="$dir" >/dev/null 2>&1
+        fi
+        process=$!
+        for _ in $(seq 150); do
+            on generator dig +time=1 +tries=1 +norec "@$address" . SOA 2>/dev/null | grep -q 'status: NOERROR' && break
+            sleep 0.2
+        done
+        : >"$work/windows"
+        for _ in 1 2 3; do
+            on generator taskset -c 1 dnsperf -s "$address" -d "$work/queries" -l 3 -q 1000 -c 16 -T 1 2>/dev/null |
+                awk '/Queries per second/ { print $4 }' >>"$work/windows"
+        done
+        python3 - "$server" "$round" "$dir/search.json" "$work/windows" <<'PY'
+import json, statistics, sys
+server, n, path, windows = sys.argv[1:]
+capacity = json.load(open(path))["capacity"]
+theirs = sorted(float(line) for line in open(windows))
+ours, loads = capacity["qps"], capacity["range"] or (0, 0)
+word = "at least " if capacity["at_least"] else ""
+shown = f"{word}{ours:,.0f}" if ours else "not known"
+peer = statistics.median(theirs)
+span = lambda low, high: f"{low:,.0f} to {high:,.0f}"
+print(f"{server:<9} {n:>5} {shown:>12} {span(*loads):>26} {peer:>12,.0f} {span(theirs[0], theirs[-1]):>26} {ours / peer if ours else 0:>6.2f}")
+PY
+        kill "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
+done
