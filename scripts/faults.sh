@@ -8,7 +8,7 @@ export DNSRACK_FAULT_REPEATS=${1:-20} DNSRACK_FAULT_CLEAN=${2:-100} DNSRACK_FAUL
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 status=0
-cargo test --release --quiet -p dnsrack --test it faults::table -- --exact --ignored --nocapture >"$said" 2>&1 || status=$?
+cargo test --release --quiet --workspace --test it faults::table -- --exact --ignored --nocapture >"$said" 2>&1 || status=$?
 grep '^|' "$said" || true
 if [ $status -ne 0 ]; then
     grep -v '^|' "$said" >&2

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Does the capacity that an experiment gives agree with dnsperf's window? Runs 'demo' for each server on one zone, then starts each
 # server again with the configuration that the experiment wrote, in a rack of the same addresses and cores, and asks it with
-# dnsperf and a window of 1000 (three loads of 3 s). Prints both and their ratio. Needs root.
+# dnsperf and a window of 1000 (three loads of 3 s, each with queries of its own: a load that repeated those before it would measure
+# PowerDNS's packet cache). Prints both and their ratio. Needs root.
 # Usage: scripts/peer-capacity.sh [ROUNDS [DELEGATIONS [FAMILY]]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3} delegations=${2:-10K} family=${3:-U-4-DS0}
 # shellcheck source=scripts/peer-rack.sh
 . scripts/peer-rack.sh
-peer_rack capacity "$delegations" 1M
+peer_rack capacity "$delegations" 1500K
+split -n l/3 "$work/queries" "$work/queries-"
 printf '%-9s %5s %12s %26s %12s %26s %6s\n' server round capacity loads dnsperf loads ratio
 for round in $(seq "$rounds"); do
     run=$work/run-$round
@@ -30,8 +32,8 @@ for round in $(seq "$rounds"); do
             sleep 0.2
         done
         : >"$work/windows"
-        for _ in 1 2 3; do
-            on generator taskset -c 1 dnsperf -s "$address" -d "$work/queries" -l 3 -q 1000 -c 16 -T 1 2>/dev/null |
+        for queries in "$work"/queries-*; do
+            on generator taskset -c 1 dnsperf -s "$address" -d "$queries" -l 3 -q 1000 -c 16 -T 1 2>/dev/null |
                 awk '/Queries per second/ { print $4 }' >>"$work/windows"
         done
         python3 - "$server" "$round" "$dir/search.json" "$work/windows" <<'PY'

@@ -232,12 +232,10 @@ fn builds(command: Command, common: &Common) -> output::Result {
     experiments::execute(run, command.markdown, common)
 }
 
-/// What the name of a program says that it is.
+/// The kind of server, by the name of a program.
 fn kind_of(program: &Path) -> Option<server::Kind> {
     let name = program.file_name()?.to_str()?;
-    let all = ["bind", "nsd", "knot", "powerdns", "yadifa"];
-    let mut kinds = all.into_iter().filter_map(|kind| server::Kind::from_str(kind).ok());
-    kinds.find(|kind| name.starts_with(server::driver(*kind).program()))
+    server::Kind::ours().find(|kind| name.starts_with(server::driver(*kind).program()))
 }
 
 /// The labels of a run's servers, in order of appearance.

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// One thing looked at.
 #[derive(Serialize)]
 struct Finding {
-    what: &'static str,
+    what: String,
     verdict: Verdict,
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,16 +25,14 @@ enum Verdict {
 }
 
 impl Finding {
-    fn new(what: &'static str, verdict: Verdict, found: impl Into<String>, advice: &str) -> Self {
+    fn new(what: impl Into<String>, verdict: Verdict, found: impl Into<String>, advice: &str) -> Self {
         let advice = (verdict != Verdict::Yes && !advice.is_empty()).then(|| advice.to_owned());
-        Self { what, verdict, found: found.into(), advice }
+        Self { what: what.into(), verdict, found: found.into(), advice }
     }
 }
 
-/// Memory that the hungriest of the five servers takes for one delegation of the largest family, in bytes, and what the
-/// zone file takes on disk, rounded up: 8.1 kB (Knot DNS, S-6-DS100+nsec3, docs/runs/rzaia-memory-1M-nsec3) and 1.3 kB
-/// (S-6-DS100, docs/runs/rzaia-memory-1M-signed).
-const MEMORY_PER_DELEGATION: u64 = 9_000;
+/// Size of the zone file for one delegation of the largest family, in bytes, rounded up: 1.3 kB (S-6-DS100,
+/// docs/runs/rzaia-memory-1M-signed).
 const DISK_PER_DELEGATION: u64 = 1_500;
 
 /// Looks and prints; exit status 3 where no experiment could run.
@@ -66,7 +64,7 @@ pub fn run(common: &Common) -> output::Result {
     Ok(if able { Status::Done } else { Status::Differs })
 }
 
-/// What experiments of durability need, tried.
+/// Checks a need of experiments of durability by trying it.
 fn tried(what: &'static str, outcome: Result<(), ::rack::Error>, found: &str) -> Finding {
     match outcome {
         Ok(()) => Finding::new(what, Verdict::Yes, found, ""),
@@ -80,12 +78,15 @@ fn tried(what: &'static str, outcome: Result<(), ::rack::Error>, found: &str) ->
 }
 
 fn servers() -> Vec<Finding> {
-    let of = |(kind, what): (Kind, &'static str)| match server::installed(kind) {
-        Some(found) => {
-            Finding::new(what, Verdict::Yes, format!("{} ({})", found.version, found.path.display()), "")
-        }
+    let of = |kind: Kind| match server::installed(kind) {
+        Some(found) => Finding::new(
+            format!("server {kind}"),
+            Verdict::Yes,
+            format!("{} ({})", found.version, found.path.display()),
+            "",
+        ),
         None => Finding::new(
-            what,
+            format!("server {kind}"),
             Verdict::No,
             "not found",
             &format!(
@@ -94,15 +95,7 @@ fn servers() -> Vec<Finding> {
             ),
         ),
     };
-    [
-        (Kind::Bind, "server bind"),
-        (Kind::Nsd, "server nsd"),
-        (Kind::Knot, "server knot"),
-        (Kind::Powerdns, "server powerdns"),
-        (Kind::Yadifa, "server yadifa"),
-    ]
-    .map(of)
-    .into()
+    Kind::ours().map(of).collect()
 }
 
 fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
@@ -169,10 +162,11 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
     ]
 }
 
-/// How large a zone fits.
+/// How large a zone fits, whichever server has it.
 fn scale(e: &::rack::environment::Environment) -> Finding {
     let disk = ::rack::environment::disk_available(Path::new(".")).unwrap_or(0);
-    let by_memory = e.memory_available / MEMORY_PER_DELEGATION;
+    let each = Kind::ours().filter_map(|kind| server::driver(kind).memory()).map(|memory| memory.nsec3).max();
+    let by_memory = e.memory_available / each.unwrap_or(1);
     let by_disk = disk / DISK_PER_DELEGATION;
     let fits = by_memory.min(by_disk);
     let verdict = if fits >= 1_000_000 { Verdict::Yes } else { Verdict::Limited };

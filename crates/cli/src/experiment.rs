@@ -144,7 +144,7 @@ fn list(common: &Common) -> output::Result {
     Ok(Status::Done)
 }
 
-/// Executes an experiment; a comparison is told as Markdown where that is wanted.
+/// Executes an experiment; a comparison is printed as Markdown where that is wanted.
 pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     let (path, text) = ::experiment::named(&run.name)?;
     let mut sets = run.sets;
@@ -237,7 +237,7 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
 /// Fewer restarts of each server show a difference of a tenth by luck alone.
 const RESTARTS: u32 = 6;
 
-/// What makes an experiment a comparison of two servers, and what is to be said of it: without one of them it is the
+/// Makes an experiment a comparison of two servers, and returns a remark about it: without one of them it is the
 /// experiment's one server.
 fn interleaved(
     e: &Experiment,

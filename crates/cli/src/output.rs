@@ -1,4 +1,4 @@
-//! What every command needs: where output goes, how it ends, how it fails.
+//! Helpers of every command: where output goes, how it ends, how it fails.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::Event;
@@ -53,7 +53,7 @@ impl Status {
 pub struct Failure {
     /// 1, or 2 for wrong usage.
     pub code: u8,
-    /// What happened, where, and what to do.
+    /// A sentence: what happened, where, and what to do.
     pub message: String,
 }
 
@@ -81,7 +81,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// What a command returns.
+/// The result of a command.
 pub type Result = std::result::Result<Status, Failure>;
 
 /// Prints text on standard output; a closed pipe (`| head`) is not an error.
@@ -151,7 +151,7 @@ pub fn event(event: &Event) -> std::result::Result<(), Failure> {
 }
 
 impl Common {
-    /// Progress of `total` steps (0: nobody knows how many), told as these flags want it.
+    /// Progress of `total` steps (0: nobody knows how many), reported as these flags say.
     pub fn progress(&self, label: &str, total: u64) -> Progress {
         Progress { events: self.events, ..Progress::new(label, total) }
     }
@@ -183,7 +183,7 @@ impl Common {
     }
 }
 
-/// A command of less than this tells no progress where it is told in lines.
+/// A shorter command reports no progress where progress goes in lines.
 const FIRST: Duration = Duration::from_secs(2);
 /// Time between two plain lines.
 const PLAIN: Duration = Duration::from_secs(10);
@@ -242,7 +242,7 @@ impl Progress {
                 "what": self.label, "done": done, "total": self.total,
                 "per_second": per_second(done, elapsed), "remaining_s": remaining(done, self.total, elapsed),
             });
-            // Nobody listens any more where this fails; the result is told all the same.
+            // Nobody reads the lines any more where this fails; the result is still reported.
             let _ = event(&Event::Progress { second: elapsed.as_secs(), values });
         }
     }
@@ -257,7 +257,7 @@ fn per_second(done: u64, elapsed: Duration) -> f64 {
     done as f64 / elapsed.as_secs_f64().max(1e-9)
 }
 
-/// Seconds that the rest takes at the rate so far; `None` where that cannot be told.
+/// Seconds that the rest takes at the rate so far; `None` where that is not known.
 fn remaining(done: u64, total: u64, elapsed: Duration) -> Option<f64> {
     (done > 0 && total > 0).then(|| total.saturating_sub(done) as f64 / per_second(done, elapsed))
 }

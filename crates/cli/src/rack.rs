@@ -103,7 +103,7 @@ struct ListedPaths {
     open: bool,
     #[serde(flatten)]
     kept: Box<kept::KeptPaths>,
-    /// What they did until the last full second.
+    /// The report up to the last full second.
     report: Option<rack::path::Report>,
 }
 
@@ -190,7 +190,7 @@ fn table(racks: &[Listed]) -> String {
     table.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
-/// What the paths of a rack did until the last full second.
+/// The counters of a rack's paths up to the last full second.
 fn counts(rack: &Listed) -> String {
     let Some(report) = rack.paths.as_ref().and_then(|paths| paths.report.as_ref()) else {
         return String::new();

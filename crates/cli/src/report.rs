@@ -34,7 +34,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     if to_stdout && common.json {
         return Err(Failure::usage("--json and -o - both want standard output: give one of them"));
     }
-    // The tables are told even where the page cannot be written.
+    // The tables are printed even where the page cannot be written.
     if !common.json && !to_stdout {
         output::print(&tables)?;
     }

@@ -86,7 +86,7 @@ fn stop_with_input(stop: &Arc<AtomicBool>) {
     });
 }
 
-/// What a role does: from its specification, the wait for the instant at which it starts (monotonic), the flag that stops it,
+/// The work of a role: from its specification, the wait for the instant at which it starts (monotonic), the flag that stops it,
 /// and where its events go, to its result.
 type Doing<'a, S, R, E> =
     dyn Fn(&S, &mut dyn FnMut() -> Nanos, &AtomicBool, &mut dyn FnMut(Event)) -> Result<R, E> + 'a;

@@ -106,7 +106,7 @@ fn text(r: &TransferResult) -> String {
             units::counted(r.deltas.deletions, "record"),
             units::grouped(r.deltas.additions)
         ),
-        None => "nothing that could be told".into(),
+        None => "nothing recognisable".into(),
     };
     let records = r.records.max(1) as f64;
     let mut out = format!(

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 use traffic::{Kind, Names};
 
-/// What `delv` said of the sample.
+/// The verdict of `delv` on a sample of names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// Answers fully validated, negative ones among them.

@@ -97,7 +97,7 @@ impl Stage<'_> {
 }
 
 impl Absence {
-    /// What it was, and how it came back.
+    /// Records how long the secondary was stopped, how soon it had caught up, and whether by IXFR or AXFR.
     pub fn tell(&self, markers: &[Marker], watched: &WatchResult, found: &Transfers, outcome: &mut Outcome) {
         let mut add =
             |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));

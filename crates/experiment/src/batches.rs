@@ -110,7 +110,7 @@ impl Stage<'_> {
     /// Sends batch after batch to the primary while the measured secondary is asked.
     ///
     /// # Errors
-    /// Those of the roles, of the servers and of the capture.
+    /// The errors of the roles, of the servers and of the capture.
     pub fn batches(
         &self,
         fleet: &Fleet<'_>,
@@ -266,7 +266,7 @@ impl Stage<'_> {
         Ok(Stream { file, messages, records: made.records })
     }
 
-    /// What became of each batch, a line each.
+    /// Writes one line a batch to the trial's folder: its serial, times and octets.
     fn keep(&self, batches: &[Batch], bytes: &[(u64, u64)]) -> Result<(), Error> {
         let file = self.dir.join("batches.csv");
         let mut text =
@@ -280,7 +280,7 @@ impl Stage<'_> {
     }
 }
 
-/// So many changes in at most so many batches, as even as can be.
+/// Cuts the changes into batches of about the same size, as many as asked for at most.
 fn divided(changes: u64, batches: u64) -> Vec<u64> {
     let batches = batches.min(changes).max(1);
     (0..batches).map(|n| (n + 1) * changes / batches - n * changes / batches).collect()
@@ -325,7 +325,7 @@ fn octets_of(file: &Path, primary: IpAddr, batches: &[Batch]) -> Result<Vec<(u64
     Ok(all)
 }
 
-/// What the queries meanwhile were answered; that we ended them ourselves is no news.
+/// Records how the queries meanwhile were answered. We ended this load ourselves, so that it was cut short is no news.
 fn asked(result: LoadResult, record: &mut TrialRecord) {
     let mut outcome = result.outcome();
     outcome.validity.warnings.retain(|reason| reason.code != "cut_short");
@@ -356,7 +356,7 @@ fn figures(result: &BatchesResult, bytes: &[(u64, u64)], stream: &Stream, record
     add("batches_bytes_out", "B", sum(|(out, _)| *out));
     add("batches_bytes_back", "B", sum(|(_, back)| *back));
     let each: Vec<f64> = bytes.iter().map(|(out, back)| (out + back) as f64).collect();
-    if let Some(median) = results::stats::median(&each) {
+    if let Some(median) = stats::median(&each) {
         add("batch_bytes_p50", "B", median);
     }
     let last = batches.iter().filter_map(Batch::served).max();

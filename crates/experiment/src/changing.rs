@@ -32,7 +32,7 @@ const READY: Duration = Duration::from_secs(60);
 /// How long a role may take to tell its results once it was asked to.
 const RESULTS: Duration = Duration::from_secs(30);
 
-/// What passes between servers: transfers, and what announces them (NOTIFY is opcode 4).
+/// A capture filter for the traffic between servers: transfers over TCP, and NOTIFY (opcode 4) over UDP.
 const BETWEEN_SERVERS: &str = "tcp port 53 or (udp port 53 and udp[10] & 0x78 = 0x20)";
 
 /// Updates under way.
@@ -93,7 +93,7 @@ impl Stage<'_> {
         Ok(role)
     }
 
-    /// What is sent at a primary.
+    /// The updates for a primary: their number, pace and key.
     fn sending(&self, fleet: &Fleet<'_>, count: u64, pace: Pace) -> Result<SendSpec, Error> {
         let spec = SendSpec::new(
             (fleet.primary().v4, PORT).into(),
@@ -112,7 +112,7 @@ impl Stage<'_> {
     /// another load they go on until they are ended.
     ///
     /// # Errors
-    /// Those of the roles and of the capture.
+    /// The errors of the roles and of the capture.
     pub fn change(&self, fleet: &Fleet<'_>, rate: f64, alone: bool) -> Result<Changing, Error> {
         let e = self.bench.experiment;
         let mut spec = None;
@@ -303,7 +303,7 @@ fn taken(result: &SendResult) -> Vec<update::Marker> {
     result.markers.iter().filter(|m| m.rcode.as_deref() == Some("NOERROR")).cloned().collect()
 }
 
-/// What became of the updates; names begin with `update_`, as a load's own figures may stand beside them.
+/// Records how the updates were answered. Names begin with `update_`, as a load's own figures may stand beside them.
 pub fn sent(result: &SendResult, outcome: &mut Outcome) {
     let Outcome { metrics, histograms, validity } = result.outcome();
     let named = |name: String| format!("update_{name}");
@@ -339,7 +339,7 @@ fn lagged(all: &[Lags], outcome: &mut Outcome) {
     outcome.histograms.push(Named::new("lag", together));
 }
 
-/// What the watcher says of itself, and of what went back.
+/// Records how well the watcher kept its pace, and which serials went back.
 pub fn seen(watched: &WatchResult, outcome: &mut Outcome) {
     let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
     let sum =
@@ -352,7 +352,7 @@ pub fn seen(watched: &WatchResult, outcome: &mut Outcome) {
     outcome.validity.merge(watched.validity.clone());
 }
 
-/// What passed between the primary and its secondaries.
+/// Records the transfers and NOTIFYs between the primary and its secondaries.
 pub fn carried(found: &Transfers, captured: &Captured, updates: u64, outcome: &mut Outcome) {
     use wire::transfer::Kind;
     let of = |kind: Kind| found.transfers.iter().filter(move |t| t.kind == Some(kind));

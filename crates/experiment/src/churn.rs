@@ -33,7 +33,7 @@ pub struct Versions {
     files: Vec<PathBuf>,
     dnssec: bool,
     steps: Vec<Step>,
-    /// What became of each message.
+    /// The file with each message's outcome.
     fates: PathBuf,
     /// The secondaries' hosts and servers.
     secondaries: Vec<(String, String, SocketAddr)>,
@@ -186,7 +186,8 @@ impl Versions {
             .collect())
     }
 
-    /// What it took to carry the versions beside what they differ by, and how soon each was where. `markers` are those that were taken.
+    /// Records the octets that carried each version, beside the size of the difference, and the lag of each version.
+    /// `markers` are those of the versions that the primary took.
     pub fn tell(
         &self,
         bench: &Bench<'_>,

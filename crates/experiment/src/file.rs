@@ -20,13 +20,13 @@ pub struct Experiment {
     pub name: String,
     /// One line.
     pub title: String,
-    /// What it repeats, and how it differs from the seed.
+    /// Which published experiment this repeats, and how it differs from it.
     #[serde(default)]
     pub about: String,
     /// Published tables to set beside the measured ones: `rzaia-3.1`.
     #[serde(default)]
     pub published: Vec<String>,
-    /// What each server is measured for on each zone.
+    /// The measurements to make of each server on each zone.
     pub measure: Vec<Measure>,
     /// Labels of the servers, in order; a label without a `[server.LABEL]` is a kind.
     pub servers: Vec<String>,
@@ -90,10 +90,10 @@ pub struct Experiment {
     /// How loading and reloading are watched.
     #[serde(default)]
     pub load: Load,
-    /// Who has the zone from whom.
+    /// The primary, the secondaries, and who transfers from whom.
     #[serde(default)]
     pub distribution: Distribution,
-    /// What changes, and how fast.
+    /// Which updates are sent, and how fast.
     #[serde(default)]
     pub updates: Updates,
     /// How durability is looked at.
@@ -102,13 +102,13 @@ pub struct Experiment {
     /// How much of a zone changes in batches, and how many these are.
     #[serde(default)]
     pub batches: Batches,
-    /// Which cores serve whom.
+    /// The cores of the generators and of the server.
     #[serde(default)]
     pub cpus: Cpus,
     /// Servers that are more than a kind.
     #[serde(default)]
     pub server: BTreeMap<String, Server>,
-    /// What `--set size=quick` puts in place of the above.
+    /// The values that `--set size=quick` puts in place of those above.
     #[serde(default, skip_serializing)]
     pub quick: Option<Quick>,
 }
@@ -153,7 +153,7 @@ fn default_udp_size() -> u16 {
     server::DEFAULT_UDP_SIZE
 }
 
-/// What a trial measures.
+/// A kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
@@ -164,7 +164,7 @@ pub enum Measure {
     Throughput,
     /// The highest rate within the loss goal (ISC 6.3.1), by RFC 9971.
     Peak,
-    /// What a server that really serves the zone takes of memory (RZAIA 2).
+    /// The memory of a server that has loaded the zone and answers from it (RZAIA, chapter 2).
     Memory,
     /// Time from the start, and from a reload with a changed zone, to the right answer (RZAIA 4), and what queries are
     /// answered meanwhile.
@@ -173,7 +173,7 @@ pub enum Measure {
     Update,
     /// From an update to the first answer of each secondary that shows it.
     Lag,
-    /// What versions of a real zone cost on their way to each secondary, and how soon they are there.
+    /// The octets and the lag of each version of a real zone on its way to each secondary.
     Churn,
     /// A secondary's first transfer of the whole zone (RZAIA 5.1).
     Transfer,
@@ -182,7 +182,7 @@ pub enum Measure {
     /// Whether what a primary acknowledged survives a power cut (RFC 2136, section 3.5).
     #[serde(rename = "power-cut")]
     PowerCut,
-    /// What a secondary serves when it is killed while changes come.
+    /// The zone that a secondary serves when it is killed while changes come.
     Kill,
     /// Batches of updates, each sent when the secondary serves the one before, with queries there meanwhile (RZAIA 5.3).
     Batches,
@@ -291,7 +291,7 @@ pub struct Comparison {
     pub budget: String,
 }
 
-/// As many generators, or addresses of a server, as a rack may have.
+/// The most generators, or addresses of a server, that a rack may have.
 pub(crate) const MANY: u32 = 32;
 
 /// Other traffic than the experiment's: what it does not say is as there.

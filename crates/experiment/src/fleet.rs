@@ -20,7 +20,7 @@ pub fn hosts(plan: &Plan) -> Vec<String> {
     primary.chain((first..=plan.secondaries).map(|n| format!("secondary-{n}"))).collect()
 }
 
-/// What all servers of one trial have in common.
+/// Everything that all servers of one trial have in common.
 pub struct Fleet<'a> {
     bench: &'a Bench<'a>,
     plan: &'a Plan,
@@ -106,7 +106,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// What the primary does, or the secondary at this place, where that is a server of this kind.
+    /// The role of the primary, or of the secondary at this place, where that is a server of this kind.
     fn part(&self, kind: server::Kind, secondary: Option<usize>) -> Distribution {
         let plan = self.plan;
         let all: Vec<SocketAddr> = self.secondaries().into_iter().map(|(_, at)| at).collect();
@@ -136,7 +136,7 @@ impl<'a> Fleet<'a> {
         part
     }
 
-    /// Who has the zone from whom.
+    /// The primary of each secondary.
     pub fn plan(&self) -> &'a Plan {
         self.plan
     }
@@ -149,7 +149,7 @@ impl<'a> Fleet<'a> {
     /// Starts the primary, where that is not the server measured, and waits until it serves the zone.
     ///
     /// # Errors
-    /// Those of its start.
+    /// The errors of its start.
     pub fn start_primary(&self) -> Result<Option<Server<'a>>, Error> {
         let Some(label) = &self.plan.primary else { return Ok(None) };
         let mut server = self.start(label, self.primary(), None)?;
@@ -160,7 +160,7 @@ impl<'a> Fleet<'a> {
     /// Starts the secondaries that are not measured, and waits until all serve the zone.
     ///
     /// # Errors
-    /// Those of a start.
+    /// The errors of a start.
     pub fn start_secondaries(&self, measured: &str) -> Result<Vec<Server<'a>>, Error> {
         let first = usize::from(self.plan.primary.is_some());
         let labels = self.labels(measured);
@@ -186,7 +186,7 @@ impl<'a> Fleet<'a> {
 }
 
 impl Others<'_> {
-    /// What all of them take of memory together.
+    /// The memory of all of them together.
     pub fn memory(&self) -> Vec<Metric> {
         let pids: Vec<u32> = self.primary.iter().chain(&self.secondaries).flat_map(Server::pids).collect();
         let memory = crate::sampling::memory(&pids);
@@ -196,7 +196,7 @@ impl Others<'_> {
     /// Whether all of them live.
     ///
     /// # Errors
-    /// That one has died, with its log's cause.
+    /// The error for a server that has died, with its log's cause.
     pub fn alive(&mut self) -> Result<(), Error> {
         for server in self.primary.iter_mut().chain(&mut self.secondaries) {
             server.alive()?;
@@ -217,7 +217,7 @@ impl Others<'_> {
 pub fn note_urged(server: &Server<'_>, outcome: &mut Outcome) {
     if server.urged() > 0 {
         let text = format!(
-            "secondary '{}' did not ask its primary for the zone by itself, and was told to {} times (docs/servers.md)",
+            "secondary '{}' did not ask its primary for the zone by itself, and was asked to do so {} times (docs/servers.md)",
             server.label(),
             server.urged()
         );

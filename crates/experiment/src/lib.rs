@@ -65,7 +65,7 @@ pub enum Error {
         line: usize,
         /// From 1.
         column: usize,
-        /// What was expected.
+        /// What would be right here.
         message: String,
     },
     /// A `--set` that does not fit.
@@ -73,9 +73,9 @@ pub enum Error {
     Set {
         /// The dotted key.
         key: String,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What was expected.
+        /// What would be right here.
         message: String,
     },
     /// The plan contradicts itself or asks for what cannot be.
@@ -83,7 +83,7 @@ pub enum Error {
     Plan {
         /// The experiment.
         name: String,
-        /// What does not fit, and what to do.
+        /// The contradiction, and how to resolve it.
         message: String,
     },
     /// No such experiment.

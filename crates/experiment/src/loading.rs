@@ -197,7 +197,7 @@ fn seconds_of(
     }
 }
 
-/// What became of the queries of the seconds that a phase touches; of the time between, of its whole seconds. A query is
+/// How the queries of a phase were answered, over the seconds that it touches; of the time between, of its whole seconds. A query is
 /// given up in the second after the one in which it was sent: that is the deadline. SERVFAIL and REFUSED are no answers here:
 /// a server that loads may say so to everything.
 fn figures(name: &str, (from, to): Phase, began: Nanos, seconds: &[(u32, Value)]) -> Vec<Metric> {

@@ -1,14 +1,15 @@
-//! Why queries of a load were lost: the machine's pauses told from the server's limits, burst by burst.
+//! Why queries of a load were lost: the machine's pauses are separated from the server's limits, burst by burst.
 
 use measure::{Burst, Metric, Nanos, Reason, units::grouped};
 use rack::core_watch::{Away, PERIOD};
 use rack::sample::Counters;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Losses less than this apart belong to one burst, in nanoseconds.
 pub const GAP: Nanos = 20_000_000;
 
-/// What arrived while a core was away is worked off afterwards, and meanwhile a full queue still drops: for at most as long as the
+/// After a core was away, its queues are full until the backlog is worked off, and drop packets meanwhile: for at most as long as the
 /// core was away, and this much, in nanoseconds.
 const AFTER: Nanos = 20_000_000;
 
@@ -27,9 +28,11 @@ pub struct Counted {
     pub server: Counters,
     /// Packets that the whole machine dropped since a core's backlog was full.
     pub backlog: u64,
+    /// Time that the server's threads were on a core since they began.
+    pub ran: Duration,
 }
 
-/// What was seen while a load went on. Times are nanoseconds after its first query was due.
+/// Everything that was observed of the machine during a load. Times are nanoseconds after its first query was due.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Absences of the server's cores.
@@ -274,7 +277,7 @@ mod tests {
 
     fn counted(at: u64, socket: u64, backlog: u64) -> Counted {
         let server = Counters { udp_receive_buffer_errors: socket, ..Counters::default() };
-        Counted { at: at * MS, server, backlog }
+        Counted { at: at * MS, server, backlog, ran: Duration::ZERO }
     }
 
     fn seen() -> Observed {

@@ -1,4 +1,4 @@
-//! What a server that really serves the zone takes of memory (RZAIA, chapter 2).
+//! The memory of a server that has loaded the zone and answers from it (RZAIA, chapter 2).
 
 use crate::Error;
 use crate::stage::Stage;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How often memory is looked at while it settles.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What counts as a change, relative.
+/// A relative difference in memory above this is a change.
 const CHANGE: f64 = 0.01;
 
 impl Stage<'_> {

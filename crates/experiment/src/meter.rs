@@ -1,9 +1,10 @@
-//! What the machine did while one load was measured, from its first measured query to its last.
+//! Watches the machine while one load is measured, from its first measured query to its last.
 
 use crate::losses::{Counted, GAP, Losses, Observed};
 use crate::sampling::Sources;
 use load::LoadResult;
-use measure::{Metric, Nanos, Reason, Validity, clock};
+use measure::calm::{CALM, quantile};
+use measure::{Metric, Nanos, Reason, Timeline, Validity, clock};
 use rack::core_watch::{Away, Seen};
 use rack::sample;
 use rack::server_watch::{Others, Snapshot};
@@ -19,7 +20,7 @@ const EVERY: Nanos = 100_000_000;
 /// Longer loads are counted this often at most.
 const MOST: u64 = 2000;
 
-/// What was read while a load went on.
+/// The readings of one load.
 pub struct Metered {
     /// The server and its cores at the beginning and at the end of the measured part.
     ends: Option<(Snapshot, Snapshot)>,
@@ -43,9 +44,10 @@ pub fn meter(sources: &Sources, base: Nanos, length: Nanos, stop: &AtomicBool) -
         let first = sources.server();
         before = sources.socket_drops();
         let mut counters = sources.hardware_counters();
+        let pids = sources.server_pids();
         let mut at = base;
         while at < base + length && wait(at, stop) {
-            counted.push(count(sources, base));
+            counted.push(Counted { ran: sample::ran(&pids), ..count(sources, base) });
             at += every;
         }
         wait(base + length, stop);
@@ -72,10 +74,10 @@ fn wait(at: Nanos, stop: &AtomicBool) -> bool {
 
 fn count(sources: &Sources, base: Nanos) -> Counted {
     let at = clock::now().saturating_sub(base);
-    Counted { at, server: sources.server_counters(), backlog: sample::backlog_dropped() }
+    Counted { at, server: sources.server_counters(), backlog: sample::backlog_dropped(), ran: Duration::ZERO }
 }
 
-/// What the machine did during a load, judged.
+/// The judged readings of one load.
 pub struct Machine {
     /// The share (0 to 1) of the time that the server's cores had nothing to do; none where they cannot be seen.
     pub server_idle: Option<f64>,
@@ -83,11 +85,13 @@ pub struct Machine {
     pub server_ran: Option<f64>,
     /// Seconds that the server's cores were busy, interrupts included.
     pub server_busy: Option<f64>,
+    /// CPU time in seconds that the server's threads took for a query, as a tenth of the stretches stayed at or below it.
+    pub calm_per_query: Option<f64>,
     /// Instructions and cycles of the server's threads, where the machine counts them.
     pub hardware: Option<hardware_counters::Counted>,
     /// The losses, explained.
     pub losses: Losses,
-    /// What was seen.
+    /// The observations behind the judgement.
     pub observed: Observed,
     /// The core watch had real-time priority.
     pub watch_first: bool,
@@ -116,6 +120,7 @@ impl Metered {
             let idle = (spent.cores.idle.as_secs_f64() / whole).clamp(0.0, 1.0);
             seen = (Some(idle), Some(spent.ran.as_secs_f64()), Some((1.0 - idle) * whole));
         }
+        let calm_per_query = quantile(per_query(&observed.counted, &result.timeline), CALM);
         let bursts = result.timeline.bursts(GAP);
         let mut losses = observed.explain(bursts, result.counts.sent, allowed);
         let grown = after.into_iter().map(|(socket, drops)| {
@@ -126,6 +131,7 @@ impl Metered {
             server_idle: seen.0,
             server_ran: seen.1,
             server_busy: seen.2,
+            calm_per_query,
             hardware,
             losses,
             observed,
@@ -133,6 +139,18 @@ impl Metered {
             watch_cost: watch.cost,
         }
     }
+}
+
+/// CPU time in seconds that a server took for each query sent, in each stretch between two instants.
+fn per_query(counted: &[Counted], timeline: &Timeline) -> Vec<f64> {
+    let of = |pair: &[Counted]| {
+        let [from, to] = pair else { return None };
+        let qps = timeline.sent_qps(from.at, to.at).filter(|qps| *qps > 0.0)?;
+        // A thread that ended takes its time with it.
+        let ran = to.ran.checked_sub(from.ran).filter(|ran| !ran.is_zero())?;
+        Some(ran.as_secs_f64() * 1e9 / (to.at - from.at) as f64 / qps)
+    };
+    counted.windows(2).filter_map(of).collect()
 }
 
 impl Machine {

@@ -10,7 +10,7 @@ use crate::{Error, Experiment, Trial};
 use measure::{Metric, Outcome, Reason, Seed};
 use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
 use rack::{Capture, HostSpec, Paths, RackSpec};
-use results::{TrialRecord, stats};
+use results::TrialRecord;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -22,9 +22,9 @@ use trace::{Event, Options, Reader};
 /// The file of the emulator's counts, direction by direction, in a trial's folder.
 const REPORT: &str = "path.json";
 
-/// A loss outside of this interval (two-sided) of what was asked for is told: one trial in a thousand by chance.
+/// A loss outside of this interval (two-sided) of what was asked for is reported: one trial in a thousand by chance.
 const SURPRISE: f64 = 3.29;
-/// The interval that is told: 95 %.
+/// The interval that is reported: 95 %.
 const TOLD: f64 = 1.96;
 
 /// `[distribution.path]`: one path for every secondary, or a list that the secondaries take from in turn.
@@ -100,7 +100,7 @@ fn joined(e: &Experiment, peers: &[String]) -> Vec<(String, String)> {
     all
 }
 
-/// What the router does in a trial of this distribution, between all hosts that it joins. Where no seed of its own is given, every
+/// The path of the router in a trial of this distribution, between all hosts that it joins. Where no seed is given, every
 /// repeat draws anew.
 fn specified(e: &Experiment, plan: &Distribution, peers: &[String], repeat: u32) -> Vec<PathSpec> {
     let own = links(plan, peers);
@@ -114,7 +114,7 @@ fn specified(e: &Experiment, plan: &Distribution, peers: &[String], repeat: u32)
     joined(e, peers).into_iter().map(one).collect()
 }
 
-/// What the rack needs to know of paths: those of the first distribution with any.
+/// The paths that the rack is built for: those of the first distribution with any.
 pub fn of_rack(e: &Experiment, peers: &[String]) -> Vec<PathSpec> {
     let first = e.distributions().into_iter().find(|d| !d.path.is_empty());
     first.map_or_else(Vec::new, |plan| specified(e, plan, peers, 1))
@@ -148,7 +148,7 @@ pub fn check(e: &Experiment, peers: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is said of a distribution's paths, for tables: in words, and where each way takes a constant time the round trip in
+/// The parameters of a distribution's paths, for tables: in words, and where each way takes a constant time the round trip in
 /// milliseconds, and the share of packets lost at random.
 pub fn params(plan: &Distribution) -> Vec<(&'static str, String)> {
     let words: Vec<String> = plan.path.0.iter().map(words).collect();
@@ -187,7 +187,7 @@ fn words(path: &PathSpec) -> String {
 /// Begins to capture what a host sends and receives: at the router's port of it where it has a path, otherwise at its own device.
 ///
 /// # Errors
-/// Those of the capture.
+/// The errors of the capture.
 pub fn capture(
     bench: &Bench<'_>,
     host: &rack::Host,
@@ -232,7 +232,7 @@ pub fn round_trip(bench: &Bench<'_>, capture: &Path) -> Result<Option<Metric>, E
     Ok(stats::median(&all).map(|us| Metric::new("path_rtt", "us", us)))
 }
 
-/// Does a trial with its paths open, where the run has any: also of a trial that failed it is told what they did.
+/// Does a trial with its paths open, where the run has any: their counters are reported also of a trial that failed.
 ///
 /// # Errors
 /// The trial's; those of the emulator.

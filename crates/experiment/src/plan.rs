@@ -7,7 +7,7 @@ use crate::{Experiment, Measure, Order, recipe};
 use measure::Seed;
 use measure::clock::SECOND;
 use results::compare::{self, Outcome, Side};
-use results::{RunDir, TrialRecord, stats};
+use results::{RunDir, TrialRecord};
 use std::path::PathBuf;
 
 /// One zone of the plan.
@@ -49,7 +49,7 @@ pub struct Trial {
     pub zone: ZonePlan,
     /// The server's label.
     pub server: String,
-    /// What is measured.
+    /// The kind of measurement.
     pub measure: Measure,
     /// Queries per second; none where the rate is what is searched for, or a capture's.
     pub rate: Option<f64>,
@@ -91,7 +91,7 @@ pub fn zones(e: &Experiment) -> Vec<ZonePlan> {
     }
 }
 
-/// What is done on a zone, for each server.
+/// One measurement on one zone, to be made of each server.
 #[derive(Clone)]
 struct Task {
     measure: Measure,

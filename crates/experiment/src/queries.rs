@@ -1,4 +1,4 @@
-//! What is measured with queries: latency at a rate, and the highest rate.
+//! Measurements with queries: latency at a fixed rate, throughput with a window, capacity and knee.
 
 use crate::stage::{Driven, Stage, take};
 use crate::witness::Witness;
@@ -92,11 +92,12 @@ impl Stage<'_> {
         }
         let spent = crate::sampling::memory(&server.pids());
         let per_query = [
-            ("server_cpu_per_query", machine.server_ran),
-            ("server_core_time_per_query", machine.server_busy),
+            ("server_cpu_per_query", machine.server_ran.map(|seconds| seconds / sent)),
+            ("calm_server_cpu_per_query", machine.calm_per_query),
+            ("server_core_time_per_query", machine.server_busy.map(|seconds| seconds / sent)),
         ];
         for (name, seconds) in per_query {
-            let metric = seconds.map(|seconds| Metric::new(name, "us", seconds * 1e6 / sent));
+            let metric = seconds.map(|seconds| Metric::new(name, "us", seconds * 1e6));
             record.outcome.metrics.extend(metric);
         }
         if let Some(counted) = machine.hardware {

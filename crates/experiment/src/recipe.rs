@@ -19,10 +19,10 @@ pub enum Denial {
     OptOut,
 }
 
-/// What a zone is made of.
+/// How a zone is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// What it looks like.
+    /// Its family: how delegations look, and the share of them with DS records.
     pub family: Family,
     /// How it denies; none: it is not signed.
     pub signed: Option<Denial>,

@@ -6,27 +6,20 @@ use crate::{Experiment, Measure, Trial};
 use serde::Serialize;
 use server::Kind;
 
-/// What a server takes before it has a zone, and what the generator and we take beside it.
+/// Memory of a server before it has a zone, and of the generator and coordinator beside it, in bytes.
 const BASE: u64 = 300_000_000;
 
-/// Bytes of memory that a server takes for a delegation: what was measured at 1M, a twentieth more, of NSD at 3M, where it takes more
-/// for each (docs/findings.md); with NSEC3 somewhat more than was measured at 1M. None: the most that any takes.
+/// Bytes of memory that a server takes for a delegation; of no kind, the most that any takes.
 fn per_delegation(kind: Option<Kind>, family: &str) -> u64 {
-    use Kind::{Bind, Knot, Nsd, Powerdns, Yadifa};
-    let [sparse, full, nsec, nsec3] = match kind {
-        Some(Bind) => [2_300, 3_400, 4_700, 4_800],
-        Some(Nsd) => [6_400, 7_200, 8_600, 9_400],
-        Some(Knot) => [4_500, 4_900, 5_400, 8_200],
-        Some(Powerdns) => [3_100, 4_600, 6_000, 6_300],
-        Some(Yadifa) => [1_800, 2_200, 2_900, 4_000],
-        Some(Kind::External) | None => [6_400, 7_200, 8_600, 9_400],
+    let signed = family.parse::<Recipe>().ok().and_then(|recipe| recipe.signed);
+    let of = |memory: server::MemoryPerDelegation| match signed {
+        _ if family == "U-4-DS0" => memory.sparse,
+        None => memory.full,
+        Some(Denial::Nsec) => memory.nsec,
+        Some(Denial::Nsec3 | Denial::OptOut) => memory.nsec3,
     };
-    match family.parse::<Recipe>().ok().and_then(|recipe| recipe.signed) {
-        _ if family == "U-4-DS0" => sparse,
-        None => full,
-        Some(Denial::Nsec) => nsec,
-        Some(Denial::Nsec3 | Denial::OptOut) => nsec3,
-    }
+    let memory = |kind| server::driver(kind).memory().map(of);
+    kind.and_then(memory).or_else(|| Kind::ours().filter_map(memory).max()).unwrap_or_default()
 }
 
 /// Memory in bytes that a trial needs at its peak, about, and how that was reckoned.
@@ -54,7 +47,7 @@ pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
     (zone * times + BASE, format!("{how}{why} + {} MB", BASE / 1_000_000))
 }
 
-/// What an experiment needs, and what this machine can do of it.
+/// The memory and disk space that an experiment needs, and how much of it this machine has.
 #[derive(Clone, Debug, Serialize)]
 pub struct Needs {
     /// Trials.

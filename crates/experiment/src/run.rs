@@ -26,19 +26,19 @@ pub struct Options {
     pub command: String,
 }
 
-/// What happens during a run, for whoever shows it.
+/// An event of a run, for whoever shows its progress.
 #[derive(Clone, Debug)]
 pub enum Happening {
     /// A zone is being made.
     Zone {
-        /// Which.
+        /// The trial.
         label: String,
         /// `generating`, `signing`, `reading`.
         doing: &'static str,
     },
     /// A trial begins.
     Trial {
-        /// Which.
+        /// The trial.
         trial: Trial,
         /// Of how many.
         of: usize,
@@ -47,7 +47,7 @@ pub enum Happening {
     },
     /// A trial is not tried.
     Skipped {
-        /// Which.
+        /// The trial.
         trial: Trial,
         /// Why.
         reason: String,
@@ -213,7 +213,7 @@ fn unwritable(dir: &Path) -> Option<String> {
     write().err().map(|e| format!("{}: {e}", dir.display()))
 }
 
-/// What breaks the run off: a trial that cannot be kept, a zone that cannot be made.
+/// The error that ends a run: a trial that cannot be kept, or a zone that cannot be made.
 fn lost(what: String, dir: &Path, why: String) -> Error {
     Error::Machine(format!(
         "{what}: {why}; the trials before it are kept: mend that, and go on with --resume -o {}",

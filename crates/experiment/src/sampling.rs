@@ -1,4 +1,4 @@
-//! What both sides used, second by second, and the rows that series are made of.
+//! CPU time, memory and drops of both sides, second by second, and the rows of the series.
 
 use crate::trial::Bench;
 use measure::Metric;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What can be read of both sides while a trial goes on.
+/// The files to read on both sides while a trial goes on.
 pub struct Sources {
     server: Vec<u32>,
     generators: Vec<u32>,
@@ -58,7 +58,7 @@ const PLACES: [Place; 4] = [
 /// A counter of processes.
 type Counter = fn(&Usage) -> u64;
 
-/// What processes did in a second beside computing.
+/// Counters of processes besides CPU time and memory: name, unit, and where it is read.
 const SPENT: [(&str, &str, Counter); 4] = [
     ("switches", "1/s", |usage| usage.voluntary_switches),
     ("preemptions", "1/s", |usage| usage.involuntary_switches),
@@ -67,7 +67,7 @@ const SPENT: [(&str, &str, Counter); 4] = [
 ];
 
 impl Sources {
-    /// What cannot be read here gives no rows: the trial's figures do not depend on it. Nor does a server without
+    /// A file that cannot be read here gives no rows: the trial's figures do not depend on it. Nor does a server without
     /// processes here, an external one.
     pub fn open(bench: &Bench, server: Vec<u32>, generators: Vec<u32>) -> Self {
         let open = |hosts: &[Host]| hosts.iter().filter_map(|host| HostCounters::open(host).ok()).collect();
@@ -94,6 +94,12 @@ impl Sources {
         here.flatten()
     }
 
+    /// The server's processes that are there now; none of an external server.
+    pub fn server_pids(&self) -> Vec<u32> {
+        let here = self.server_is_here().then(Processes::now);
+        here.and_then(Result::ok).map(|all| all.tree(&self.server)).unwrap_or_default()
+    }
+
     /// Time of programs of ours on the server's cores: of the generators, where they share them, since they are there.
     pub fn own(&self) -> Duration {
         if !self.shared {
@@ -112,7 +118,7 @@ impl Sources {
         self.server.first().and_then(|&pid| sockets::dropped(pid).ok()).unwrap_or_default()
     }
 
-    /// What the server's host counted since it is there.
+    /// The counters of the server's host, since it was made.
     pub fn server_counters(&self) -> Counters {
         let server = self.hosts.iter().find(|(name, _)| *name == "server");
         server.and_then(|(_, hosts)| hosts.first()?.read().ok()).unwrap_or_default()
@@ -142,7 +148,7 @@ impl Sampling {
         metrics
     }
 
-    /// What happened since the last call.
+    /// The rows of the time since the last call.
     pub fn rows(&mut self, second: u32) -> Vec<SeriesRow> {
         let now = read(&self.sources);
         let last = std::mem::replace(&mut self.last, now);
@@ -228,7 +234,7 @@ pub fn memory(pids: &[u32]) -> Vec<Metric> {
 /// The mean of a metric over the seconds of a series.
 pub fn mean(series: &[SeriesRow], metric: &str) -> Option<f64> {
     let values: Vec<f64> = series.iter().filter(|row| row.metric == metric).map(|row| row.value).collect();
-    results::stats::mean(&values)
+    stats::mean(&values)
 }
 
 /// The unit of a figure, from the ending of its name.

@@ -89,7 +89,7 @@ pub struct Traffic {
     pub trace: Option<PathBuf>,
     /// How much faster than captured.
     pub speed: f64,
-    /// What is otherwise than the profile says.
+    /// Values that replace those of the profile.
     pub changes: Changes,
     /// `udp`; `udp+tcp`: truncated answers are asked again; `tcp`.
     pub transport: load::Transport,
@@ -133,7 +133,7 @@ pub struct Latency {
     pub warmup: String,
     /// An answer after it is late, and counts as lost.
     pub deadline: String,
-    /// What a query may leave late at the 99th percentile in a valid trial: more than usual where answers are counted
+    /// How late queries may leave at the 99th percentile in a valid trial. More than usual is fine where answers are counted
     /// rather than timed.
     pub pacing: String,
     /// Capture at the server's end of the link as well, as RZAIA's monitor host did, and say what that saw: how many

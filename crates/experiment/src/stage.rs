@@ -29,7 +29,7 @@ pub struct Stage<'a> {
     pub dir: &'a Path,
 }
 
-/// What one load gave.
+/// The result of one load.
 pub struct Driven {
     /// Of all generators together.
     pub result: LoadResult,
@@ -40,7 +40,7 @@ pub struct Driven {
     pub series: Vec<SeriesRow>,
     /// Datagrams lost inside each host.
     pub drops: Vec<Metric>,
-    /// What the machine did meanwhile.
+    /// The machine during the load.
     pub machine: Machine,
 }
 
@@ -114,7 +114,7 @@ impl Stage<'_> {
         source.into()
     }
 
-    /// What to send at the server: at a pace, or as captured.
+    /// The load for the server: at a pace, or as captured.
     pub fn load(&self, pace: Pace, duration: Nanos) -> Result<LoadSpec, Error> {
         let Stage { bench, spec, traffic, .. } = self;
         let source = self.source();

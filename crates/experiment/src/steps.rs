@@ -1,5 +1,5 @@
 //! Where a lag goes: from the update to the NOTIFY (RFC 1996), to the secondary's request, to the transfer's end, to the first
-//! answer that shows it. So that timers, which are most of it by default, are told from work.
+//! answer that shows it. This separates timers, which are most of it by default, from work.
 
 use measure::{Histogram, Metric, Nanos};
 use std::net::{IpAddr, SocketAddr};
@@ -69,7 +69,7 @@ impl Steps {
             return;
         };
         let request = by.start_ns.max(sent);
-        // Without any NOTIFY the secondary asked by itself: all of it was waiting to be told.
+        // Without any NOTIFY the secondary asked by itself: all of it was waiting for a NOTIFY.
         let notify = match told.iter().find(|n| (sent..=request).contains(&n.at_ns)) {
             Some(notify) => notify.at_ns,
             None if told.iter().any(|n| n.at_ns < sent) => sent,
@@ -105,7 +105,7 @@ impl Steps {
     }
 }
 
-/// What brought something; an answer "nothing new" did not.
+/// Whether a transfer brought a new version, unlike the answer that there is none.
 fn brings(transfer: &ZoneTransfer) -> bool {
     matches!(transfer.kind, Some(Kind::Ixfr | Kind::Axfr | Kind::AxfrForIxfr))
 }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_steps_add_up_to_the_lag() {
-        // Two markers come with one transfer, which was told of after the first; another host's does not matter.
+        // Two markers come with one transfer, whose NOTIFY came after the first; another host's does not matter.
         let found = Transfers {
             transfers: vec![
                 transfer(3, 200, 210, Kind::Ixfr),
@@ -216,7 +216,7 @@ mod tests {
             &found,
         );
         assert_eq!((steps.explained, steps.unexplained), (2, 0));
-        assert_eq!(steps.until_notify, 400 * MS, "the second got on what was told before it");
+        assert_eq!(steps.until_notify, 400 * MS, "the second came by the NOTIFY before it");
         assert_eq!(steps.until_request, (60 + 40) * MS);
         assert_eq!(steps.transfer, 80 * MS);
         assert_eq!(steps.until_served, 20 * MS);
@@ -234,7 +234,7 @@ mod tests {
             Transfers { transfers: vec![transfer(2, 10, 20, Kind::UpToDate)], ..Transfers::default() };
         let steps = Steps::of(&[marker(1, 5)], &watched(&[(1, 1, 30)]), &[at(2)], &found);
         assert_eq!((steps.explained, steps.unexplained), (0, 1));
-        // Nobody was told: the secondary asked by itself.
+        // There was no NOTIFY: the secondary asked by itself.
         let found = Transfers { transfers: vec![transfer(2, 10, 20, Kind::Axfr)], ..Transfers::default() };
         let steps = Steps::of(&[marker(1, 5)], &watched(&[(1, 1, 30)]), &[at(2)], &found);
         assert_eq!((steps.until_notify, steps.until_request), (5 * MS, 0));

@@ -85,7 +85,7 @@ impl Stage<'_> {
     }
 }
 
-/// What a capture says of a zone that did not arrive.
+/// How far a transfer came that did not arrive, by its capture.
 fn halfway(found: &Transfers) -> String {
     let Some(last) = found.transfers.iter().rfind(|t| !t.complete) else {
         return match found.transfers.is_empty() {
@@ -119,7 +119,7 @@ fn directions(fleet: &Fleet<'_>, file: &Path) -> Result<[Metric; 2], Error> {
         .map(|(name, octets)| Metric::new(name, "B", octets as f64)))
 }
 
-/// What a transfer was, beside a zone file of so many bytes.
+/// The figures of a transfer, beside a zone file of so many bytes.
 fn figures(transfer: &ZoneTransfer, file: u64) -> Vec<Metric> {
     let seconds = |ns: u64| ns as f64 / SECOND as f64;
     let end = transfer.end_ns.unwrap_or(transfer.start_ns);

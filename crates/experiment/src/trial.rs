@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trace::Survey;
 
-/// What all trials of a run share.
+/// Everything that all trials of a run share.
 pub struct Bench<'a> {
     pub experiment: &'a Experiment,
     pub launcher: &'a dyn Launcher,
     pub server: &'a Host,
-    /// As many as any traffic has.
+    /// The most that any traffic has.
     pub generators: &'a [Host],
     /// The other servers of a distribution: the primary first, where it is not the server measured.
     pub peers: &'a [Host],
@@ -37,7 +37,7 @@ impl<'a> Bench<'a> {
     /// Starts a server; neither that nor a wait for it goes on once the run is to stop.
     ///
     /// # Errors
-    /// Those of the server's start.
+    /// The errors of the server's start.
     pub fn start(&self, host: &'a Host, spec: &ServerSpec, dir: &Path) -> Result<Server<'a>, server::Error> {
         server::start_heeding(Some(self.stop), self.launcher, host, spec, dir)
     }
@@ -132,7 +132,7 @@ pub fn skipped(e: &Experiment, trial: &Trial, reason: String) -> TrialRecord {
     }
 }
 
-/// What was fixed, for tables: the key of a cell. Without a zone it is known by its plan.
+/// The fixed parameters of a trial, for tables: the key of its cell. Without a zone it is known by its plan.
 fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String, String)> {
     let family = match &trial.zone {
         ZonePlan::Family { family, .. } => family.clone(),

@@ -1,11 +1,11 @@
-//! What an experiment file says of zones that change and are carried to others.
+//! The keys of an experiment file for zones that change and are transferred to other servers.
 
 use crate::paths::{self, PathList};
 use crate::{Error, Experiment, Measure, recipe, run};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Who has the zone from whom.
+/// The primary, the secondaries, and who transfers from whom.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Distribution {
@@ -17,7 +17,7 @@ pub struct Distribution {
     pub secondaries: u32,
     /// Labels of the other secondaries' servers, in turn; the measured one's where empty.
     pub others: Vec<String>,
-    /// So many of them, the last ones, have the zone from the first secondary instead of from the primary.
+    /// The number of secondaries, the last ones, that have the zone from the first secondary instead of from the primary.
     pub chained: u32,
     /// `default`, or `tuned`: every wait that can be switched off is.
     pub timers: Timers,
@@ -37,7 +37,7 @@ pub struct Distribution {
     pub away: Option<String>,
     /// Keep the capture of what passed between the servers; otherwise it is kept where a trial failed or is invalid.
     pub keep_capture: bool,
-    /// What the router does between each secondary and the server that it has the zone from, both ways; nothing where absent.
+    /// The path between each secondary and the server that it has the zone from, both ways; none where absent.
     #[serde(skip_serializing_if = "PathList::is_empty")]
     pub path: PathList,
 }
@@ -119,7 +119,7 @@ impl Default for Distribution {
     }
 }
 
-/// What changes, and how fast.
+/// Which updates are sent, and how fast.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Updates {
@@ -178,11 +178,11 @@ impl Updates {
     }
 }
 
-/// As many secondaries as a rack may have.
+/// The most secondaries that a rack may have.
 const MOST: u32 = 64;
 
 impl Experiment {
-    /// Who has the zone from whom in a variant: as the experiment says, or the variant.
+    /// The distribution of a variant: the experiment's, or its own.
     pub fn distribution_of(&self, variant: Option<&str>) -> &Distribution {
         let of_variant = self.variant.iter().find(|v| Some(v.name.as_str()) == variant);
         of_variant.and_then(|v| v.distribution.as_ref()).unwrap_or(&self.distribution)

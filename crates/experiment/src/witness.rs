@@ -20,7 +20,7 @@ pub struct Witness {
     file: PathBuf,
 }
 
-/// What it saw.
+/// The measurements of the witness.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     queries: u64,

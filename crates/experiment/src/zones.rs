@@ -18,7 +18,7 @@ pub struct Prepared {
     pub file: PathBuf,
     /// The algorithm that signs it, where it is signed.
     pub signed: Option<String>,
-    /// What a server must answer to be ready.
+    /// The question and answer that show that a server is ready.
     pub probe: zone::Probe,
     /// The names that traffic asks for, one a line.
     pub names: PathBuf,
@@ -161,7 +161,7 @@ fn slice(
     prepare(e, plan, dir, stop, tell)
 }
 
-/// What its traffics want of the zone: records for all where one wants them.
+/// The records that the traffics ask for: those of all delegations where one traffic needs them.
 fn want(e: &Experiment) -> Result<traffic::Want, Error> {
     for traffic in e.traffics() {
         let want = traffic::Profile::load(&traffic.profile)?.want();

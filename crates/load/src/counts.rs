@@ -1,4 +1,4 @@
-//! What became of the queries of a load, or of a part of it.
+//! Counts of the queries of a load, or of a part of it, by their outcome.
 
 use crate::Tally;
 use measure::Nanos;
@@ -16,7 +16,7 @@ pub struct Bytes {
     pub received: u64,
 }
 
-/// What became of queries. `sent + unsent = offered` and `sent = answered + lost + in_flight` hold exactly.
+/// Queries by outcome. `sent + unsent = offered` and `sent = answered + lost + in_flight` hold exactly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// Offered queries per second of the measured part.

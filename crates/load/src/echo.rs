@@ -26,7 +26,7 @@ pub struct EchoSpec {
     pub cpu: Option<usize>,
     /// Its receive buffer, in bytes of the kernel's accounting.
     pub recv_buffer: usize,
-    /// What answers: a thread with a socket (also for `auto`), or an XDP program in the kernel on the interface that
+    /// Who answers: a thread with a socket (also for `auto`), or an XDP program in the kernel on the interface that
     /// has the address (see [`net::xdp::Echo`] for what that wants of the other end).
     #[serde(default)]
     pub backend: Backend,
@@ -39,7 +39,7 @@ impl EchoSpec {
     }
 }
 
-/// What an echo did.
+/// The counters of an echo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EchoResult {
@@ -122,7 +122,7 @@ impl Echo {
         Ok(Self { spec: spec.clone(), end: End::Socket(responder), addr })
     }
 
-    /// What answers: `socket`, `xdp-native` or `xdp-generic`.
+    /// The backend that answers: `socket`, `xdp-native` or `xdp-generic`.
     pub fn backend(&self) -> &'static str {
         match &self.end {
             End::Socket(_) => "socket",

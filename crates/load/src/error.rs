@@ -1,4 +1,4 @@
-//! What can go wrong before or while a load runs.
+//! Errors before or during a load.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ pub enum Error {
     /// The transport broke while it ran.
     #[error("worker {worker}: the sockets cannot be used any more: {error}")]
     Transport {
-        /// Which worker, from 0.
+        /// The worker, from 0.
         worker: u32,
         /// The system's reason.
         error: io::Error,
@@ -64,14 +64,14 @@ pub enum Error {
     /// Something that the system refused, with what was tried.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The system's reason.
         error: io::Error,
     },
 }
 
-/// What can be done where sockets run out.
+/// Advice for the case that sockets run out.
 fn way_out(error: &io::Error) -> &'static str {
     match rustix::io::Errno::from_io_error(error) {
         Some(rustix::io::Errno::MFILE) => {

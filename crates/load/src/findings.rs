@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// For how long no answer may come to queries that are sent, before it is a pause.
 const PAUSE: Nanos = 30_000_000;
 
-/// So many queries must have been sent in a pause.
+/// A pause counts only if so many queries were sent in it.
 const PAUSE_QUERIES: u64 = 10;
 
 /// The longest pauses are kept.
@@ -51,7 +51,7 @@ pub struct Pause {
     pub until_end: bool,
 }
 
-/// What answers show beside their counts.
+/// Observations in the answers beside their counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Signs {
@@ -227,7 +227,7 @@ impl Gather {
     }
 }
 
-/// What is known besides the result.
+/// Facts about a load beside its result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// Queries have times of their own, whatever the answers.
@@ -239,7 +239,7 @@ pub(crate) struct Known {
     pub incomplete: u64,
     /// A query was refused as too long.
     pub too_long: bool,
-    /// What was seen of the server's processes, where they are known.
+    /// Observations of the server's processes, where they are known.
     pub server: Option<Seen>,
 }
 
@@ -324,7 +324,7 @@ fn silence(r: &LoadResult, k: &Known, found: &mut Vec<Reason>) -> u64 {
     pauses.iter().map(|p| p.queries).sum()
 }
 
-/// What happened to packets on the way. Gives how many it lost.
+/// Findings about the way: packets that were lost, corrupted or too large. Returns how many queries it lost.
 fn way(r: &LoadResult, k: &Known, found: &mut Vec<Reason>) -> u64 {
     let corrupted = k.corrupted + k.server.as_ref().map_or(0, |s| s.corrupted);
     if corrupted >= LEAST {
@@ -357,7 +357,7 @@ fn way(r: &LoadResult, k: &Known, found: &mut Vec<Reason>) -> u64 {
     corrupted + k.incomplete
 }
 
-/// What came that is no answer, or one too many. Gives how many queries it leaves unanswered.
+/// Findings about datagrams that are no answers, or one too many. Returns how many queries they leave unanswered.
 fn strays(r: &LoadResult, found: &mut Vec<Reason>) -> u64 {
     let mut tell = |code, count: u64, what: &str| {
         if count >= LEAST {
@@ -438,7 +438,7 @@ fn losses(r: &LoadResult, k: &Known, explained: u64, found: &mut Vec<Reason>) {
     found.push(Reason::new(code, text));
 }
 
-/// What the answers say.
+/// Findings about the contents of answers.
 fn contents(r: &LoadResult, found: &mut Vec<Reason>) {
     let c = &r.counts;
     let mut rcode = |code, name: &str, what: &str| {

@@ -26,7 +26,7 @@ pub struct Member<'a> {
     pub cpus: &'a [usize],
 }
 
-/// What one generator is to do.
+/// The part of the load that one generator sends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// The host that it is on.
@@ -40,7 +40,7 @@ pub struct Part {
 /// Runs a load from `hosts` of a kept rack together, each with an equal part of it, and adds up what came of it
 /// ([`LoadResult::merge`]). Each runs on its host's CPUs, or on its part of the specification's where the host has
 /// none. Targets that are hosts of the rack are allowed. What the roles write to standard error goes to a file for each
-/// in `logs`. `stop` and `events` are as in [`crate::run`]; a second is told when all hosts have told it.
+/// in `logs`. `stop` and `events` are as in [`crate::run`]; a second is reported when all hosts have reported it.
 ///
 /// Queries of a profile differ from host to host; those of a file are the same on each, from its beginning.
 ///
@@ -84,7 +84,7 @@ pub fn run(
 #[derive(Debug)]
 pub struct Generators {
     ends: Vec<End>,
-    /// Seconds told so far.
+    /// Seconds reported so far.
     told: u64,
 }
 
@@ -94,7 +94,7 @@ struct End {
     role: Role,
     name: String,
     offset: Nanos,
-    /// Seconds that are not told yet.
+    /// Seconds that are not reported yet.
     seconds: VecDeque<Value>,
     result: Option<LoadResult>,
 }
@@ -146,7 +146,7 @@ impl Generators {
         self.ends.iter().all(|end| end.result.is_some())
     }
 
-    /// The next second of all together, by its number from 1, once all have told it; none where nothing is heard for a
+    /// The next second of all together, by its number from 1, once all have reported it; none where nothing is heard for a
     /// tenth of a second.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Generators {
         Ok(second.map(|values| (self.told, values)))
     }
 
-    /// What came of each, named after its host.
+    /// The result of each generator, named after its host.
     pub fn results(self) -> Vec<Named<LoadResult>> {
         self.ends.into_iter().filter_map(|end| Some(Named::new(end.name, end.result?))).collect()
     }
@@ -184,7 +184,7 @@ impl End {
     }
 }
 
-/// The next second, once every generator that still works has told it.
+/// The next second, once every generator that still works has reported it.
 fn next_second(ends: &mut [End]) -> Option<Value> {
     let waiting = ends.iter().any(|end| end.result.is_none() && end.seconds.is_empty());
     let seconds: Vec<Value> = match waiting {
@@ -194,7 +194,7 @@ fn next_second(ends: &mut [End]) -> Option<Value> {
     (!seconds.is_empty()).then(|| merge_seconds(&seconds))
 }
 
-/// One second of all generators. Counts and rates add. Of percentiles and maxima the greatest is told, which for a
+/// One second of all generators. Counts and rates add. Of percentiles and maxima the greatest is reported, which for a
 /// percentile is no less than the true one; medians are averaged, weighted by the answers. Results do not depend on
 /// this: they add distributions.
 fn merge_seconds(seconds: &[Value]) -> Value {

@@ -4,10 +4,10 @@ use crate::counts;
 use crate::{Histograms, Latency, LoadResult, PacingError};
 use measure::{Histogram, Named, Nanos, Reason, Validity};
 
-/// Durations of generators that differ by more than this share are told of.
+/// Durations of generators that differ by more than this share give a warning.
 const DURATION_LIMIT: f64 = 0.001;
 
-/// What cannot be added field by field.
+/// The sum so far, with those parts that cannot be added field by field.
 #[derive(Default)]
 struct Sum {
     all: LoadResult,

@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     pub connections: Option<(u32, usize)>,
     pub burst: u32,
     pub span: Span,
-    /// What each worker must be able to send, in queries per second.
+    /// The rate that each worker must be able to send, in queries per second.
     pub rate: f64,
 }
 
@@ -95,7 +95,7 @@ impl LoadSpec {
         Ok(Plan { workers, flows_per_worker, slots: slots(flows_per_worker), connections, burst, span, rate })
     }
 
-    /// What each worker must be able to send, in queries per second.
+    /// The rate that each worker must be able to send, in queries per second.
     fn worker_rate(&self, recorded: Option<&trace::Survey>, workers: u32) -> Result<f64, Error> {
         let refuse = |text: String| Err(Error::Spec(text));
         Ok(match &self.pace {

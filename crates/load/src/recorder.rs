@@ -24,7 +24,7 @@ pub enum Class {
     /// The traffic that is measured.
     #[default]
     Measured,
-    /// What is offered beside it: an attack.
+    /// Traffic that is offered beside it: an attack.
     Background,
     /// A truncated answer's query, asked again over TCP.
     Retry,
@@ -35,7 +35,7 @@ impl Class {
     pub const COUNT: usize = 3;
 }
 
-/// What was counted. Tallies add.
+/// Counts of one class of traffic. Tallies add.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Handed to the kernel.
@@ -74,7 +74,7 @@ pub struct Tally {
     pub service_latency: Histogram,
     /// From the intended time to the send.
     pub pacing_error: Histogram,
-    /// What the answers showed besides; of the measured class alone.
+    /// Observations in the answers; of the measured class alone.
     pub signs: Gather,
 }
 
@@ -112,7 +112,7 @@ impl Tally {
     }
 }
 
-/// What a received datagram turned out to be.
+/// The verdict on a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The answer, in time.
@@ -319,7 +319,7 @@ impl Recorder {
                     tally.latency.record(latency);
                     tally.service_latency.record(service);
                     if measured {
-                        self.timeline.answered(r.at.saturating_sub(self.base));
+                        self.timeline.answered(r.at.saturating_sub(self.base), latency);
                         self.second.answered += 1;
                         self.second.truncated += u64::from(header.tc());
                         self.second.failed += u64::from(cannot(header.rcode()));

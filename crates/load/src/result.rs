@@ -1,4 +1,4 @@
-//! What a load gives: the object that `load run --json` prints, a role sends back, and an experiment keeps.
+//! The result of a load: the object that `load run --json` prints, a role sends back, and an experiment keeps.
 
 use crate::check::CheckResult;
 use crate::{Counts, Signs, Tally};
@@ -22,7 +22,7 @@ pub struct Histograms {
 /// Traffic beside the measured one: an attack, or retries over TCP. Counted by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// What became of its queries.
+    /// Its queries by outcome.
     #[serde(flatten)]
     pub counts: Counts,
     /// From the intended time (of a retry: when the truncated answer came) to the answer.
@@ -58,10 +58,10 @@ impl Part {
     }
 }
 
-/// What became of the TCP connections, those of the warm-up included.
+/// TCP connections by outcome, those of the warm-up included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpResult {
-    /// What became of them. Queries that were cut off are among the lost.
+    /// The counts. Queries that were cut off are among the lost.
     #[serde(flatten)]
     pub counts: Connections,
     /// From the SYN to the end of the handshake.
@@ -87,7 +87,7 @@ impl TcpResult {
 /// The result of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
-    /// What became of the queries; its rates are over `duration_s`.
+    /// The queries by outcome; their rates are over `duration_s`.
     #[serde(flatten)]
     pub counts: Counts,
     /// Datagrams with a query's id that are not its answer.
@@ -112,10 +112,10 @@ pub struct LoadResult {
     pub drops: BTreeMap<String, u64>,
     /// Whether all this may be believed.
     pub validity: Validity,
-    /// What the server, or the way to it, did: none where it answered everything rightly and in time.
+    /// Faults of the server, or of the way to it: none where it answered everything rightly and in time.
     #[serde(default)]
     pub findings: Vec<Reason>,
-    /// What the answers showed beside their counts.
+    /// Observations in the answers beside their counts.
     #[serde(default)]
     pub signs: Signs,
     /// The measured part in seconds: of the schedule where the loop is open, otherwise until the last query was sent.
@@ -140,11 +140,11 @@ pub struct LoadResult {
     pub backend_note: Option<String>,
     /// TCP connections, where there were any.
     pub tcp: Option<TcpResult>,
-    /// What was offered beside the measured traffic.
+    /// Traffic that was offered beside the measured one.
     pub background: Option<Part>,
     /// Truncated answers asked again over TCP.
     pub tcp_retries: Option<Part>,
-    /// What the full check of a sample of the answers found.
+    /// The result of checking a sample of the answers in full.
     pub checked: Option<CheckResult>,
     /// The receive buffer of each flow as granted, in bytes of the kernel's accounting.
     pub recv_buffer: u64,
@@ -225,6 +225,10 @@ impl LoadResult {
         for (name, latency) in [("latency", &self.latency_us), ("service_latency", &self.service_latency_us)]
         {
             metrics.extend(latency.named().map(|(p, v)| Metric::new(format!("{name}_{p}"), "us", v)));
+        }
+        if let Some(calm) = self.timeline.latencies.calm() {
+            let named = ["calm_latency_p50", "calm_latency_p99"].into_iter().zip(calm);
+            metrics.extend(named.map(|(name, nanos)| Metric::new(name, "us", nanos / 1e3)));
         }
         metrics.extend(
             self.counts.rcodes.iter().map(|(r, n)| Metric::new(format!("rcode_{r}"), "1", *n as f64)),

@@ -291,7 +291,7 @@ fn more_descriptors(want: u64) {
     }
 }
 
-/// Until a little after the end of the second that is told next: workers may be asleep at its end.
+/// Until a little after the end of the second that is reported next: workers may be asleep at its end.
 fn until_next_second(base: Nanos, told: u64) -> Duration {
     let at = base + (told + 1) * SECOND + 50_000_000;
     Duration::from_nanos(at.saturating_sub(clock::now()).clamp(1_000_000, SECOND))

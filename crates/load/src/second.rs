@@ -1,4 +1,4 @@
-//! What happened in one second, small enough to be handed over every second without disturbing the pace.
+//! The figures of one second, small enough to be handed over every second without disturbing the pace.
 
 use measure::{Coarse, Nanos};
 use serde_json::{Value, json};

@@ -28,10 +28,10 @@ impl From<ReplaySpec> for Source {
     }
 }
 
-/// What queries say of themselves before they are sent.
+/// Facts about queries that are known before they are sent.
 #[derive(Clone, Debug, Default)]
 pub struct Nature {
-    /// What a capture holds.
+    /// A survey of the capture, where they come from one.
     pub recorded: Option<Survey>,
     /// Clients that ask over TCP, at most; 0: none does.
     pub tcp: u64,

@@ -1,4 +1,4 @@
-//! What a load is to be; travels as JSON to the role that sends it.
+//! The specification of a load; it travels as JSON to the role that sends it.
 
 use crate::check::CheckSpec;
 use crate::{Prefix, Source};
@@ -129,10 +129,10 @@ pub struct LoadSpec {
     /// (flood: 512).
     #[serde(default)]
     pub burst: u32,
-    /// So many queries are due together, at the same rate; 0 and 1: each by itself.
+    /// The number of queries that are due together, at the same mean rate; 0 and 1: each by itself.
     #[serde(default)]
     pub group: u32,
-    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds ([`SPIN`] unless told; for what
+    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds ([`SPIN`] by default; for what
     /// was recorded [`REPLAY_SPIN`]). With less its core has time for others, and queries leave as late as the machine
     /// wakes a thread; 0: it only sleeps.
     #[serde(default = "spin")]

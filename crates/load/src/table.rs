@@ -7,7 +7,7 @@
 use crate::recorder::Class;
 use measure::Nanos;
 
-/// What is known of the query in one place of the window.
+/// The state of the query in one place of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {

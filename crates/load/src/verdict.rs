@@ -13,7 +13,7 @@ use net::own::Scheduling;
 use net::transport::Troubles;
 use rack::server_watch::Others;
 
-/// What is known of our own side.
+/// Evidence about our own side.
 pub(crate) struct Evidence<'a> {
     pub tally: &'a Tally,
     pub offered: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Evidence<'a> {
     pub steal: f64,
     /// For which some program of the machine waited for memory.
     pub memory_stall: Nanos,
-    /// What other programs took of the server's cores, where its processes are known.
+    /// The share of the server's cores that other programs took, where its processes are known.
     pub others: Option<Others>,
     pub clock_step: i64,
     pub id_waits: u64,
@@ -143,7 +143,7 @@ fn running(e: &Evidence<'_>, v: &mut Validity) {
     machine(e, v);
 }
 
-/// What held up the server, or both sides, and is none of its doing.
+/// Reasons that lie in the machine: it held up the server, or both sides.
 fn machine(e: &Evidence<'_>, v: &mut Validity) {
     let stalled = share(e.memory_stall, e.passed);
     if stalled > MEMORY_LIMIT {

@@ -66,6 +66,11 @@ impl Coarse {
         self.max
     }
 
+    /// How many values were added.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
     /// The greatest value, exactly; zero where empty.
     pub fn max(&self) -> Nanos {
         self.max

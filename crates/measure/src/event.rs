@@ -1,4 +1,4 @@
-//! What a role says while it works: JSON lines on its standard output.
+//! Events of a role that works: JSON lines on its standard output.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub enum Event {
     },
     /// The role gave up.
     Error {
-        /// What happened, where, and what to do.
+        /// A sentence: what happened, where, and what to do.
         message: String,
     },
 }

@@ -1,8 +1,9 @@
-//! What every measurement is made of: clock, pace and schedule, seed, histogram, validity, metric, event.
+//! The elements of every measurement: clock, pace and schedule, seed, histogram, validity, metric, event.
 //!
 //! Small and pure: apart from reading the clock nothing here touches the outside world. Times are
 //! [`Nanos`] throughout; durations and instants share the type, the name of a variable says which.
 
+pub mod calm;
 pub mod clock;
 pub mod coarse;
 pub mod distinct;

@@ -1,4 +1,4 @@
-//! Beyond what a trial is invalid, whatever is sent in it.
+//! Limits beyond which a trial is invalid, whatever is sent in it.
 
 use crate::Nanos;
 

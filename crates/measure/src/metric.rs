@@ -1,4 +1,4 @@
-//! What a trial gives: metrics, histograms, validity.
+//! The outcome of a trial: metrics, histograms, validity.
 
 use crate::{Histogram, Validity};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What may be wrong with whoever sends, queries or updates, in the same sentences.
+//! Faults of our own side, in the same sentences for whoever sends queries or updates.
 
 use crate::limits::{
     CLOCK_LIMIT, PACING_COUNT, PREEMPTED_LIMIT, PREEMPTED_LIMIT_UNPACED, STALL_LIMIT, STEAL_LIMIT,
@@ -12,13 +12,13 @@ use crate::{Histogram, Nanos, Reason};
 pub struct Own {
     /// `generator`.
     pub name: &'static str,
-    /// What it sends: `queries`.
+    /// Its messages, in the plural: `queries`.
     pub sends: &'static str,
     /// The flag that gives it a core: `--cpus`.
     pub pin: &'static str,
 }
 
-/// What was due and not sent.
+/// Messages that were due and not sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unsent {
     /// Too late to be sent.

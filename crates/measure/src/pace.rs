@@ -70,7 +70,7 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// What is wrong with it, if anything.
+    /// Refuses a pace that cannot be kept.
     ///
     /// # Errors
     /// A sentence.

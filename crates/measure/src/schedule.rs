@@ -21,7 +21,7 @@ const ON_TIME: Nanos = 200_000;
 /// How much faster than planned a worker may catch up.
 const CATCH_UP: f64 = 2.0;
 
-/// What a worker is to do now with the next query.
+/// A worker's next step with the next query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Say when the next query was recorded ([`Schedule::recorded`]), or that there is none ([`Schedule::end`]).
@@ -30,7 +30,7 @@ pub enum Step {
     Send,
     /// Give it up: it is overdue.
     Skip,
-    /// Nothing before this instant.
+    /// Wait until this instant.
     Wait(Nanos),
     /// The schedule has ended.
     End,
@@ -88,7 +88,7 @@ pub struct Schedule {
     credit: f64,
     /// When the credit was last brought up to date.
     at: Nanos,
-    /// When the next query is due, from the start on; none where a recorded one must be told first.
+    /// When the next query is due, from the start on; none where a recorded one must be given first.
     next: Option<Nanos>,
     /// Queries after the warm-up before the next one, of all workers (of this one where they are recorded).
     counted: u64,
@@ -191,7 +191,7 @@ impl Schedule {
         matches!(&self.instants, Instants::Arrivals(stream) if stream.arrivals.is_even())
     }
 
-    /// What to do at `now`. After `Send` and `Skip` comes [`Self::take`].
+    /// The next step at `now`. After `Send` and `Skip` comes [`Self::take`].
     pub fn step(&mut self, now: Nanos) -> Step {
         if self.ended {
             return Step::End;

@@ -2,6 +2,7 @@
 //! in memory whatever the length of a load.
 
 use crate::Nanos;
+use crate::calm::StretchLatencies;
 use serde::{Deserialize, Serialize};
 
 /// The length of a slice at the beginning, in nanoseconds.
@@ -22,11 +23,20 @@ pub struct Timeline {
     pub answered: Vec<u32>,
     /// Queries that were never answered in time, by the time of their sending.
     pub lost: Vec<u32>,
+    /// How long answers took, in longer stretches.
+    #[serde(default)]
+    pub latencies: StretchLatencies,
 }
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self { slice: SLICE, sent: Vec::new(), answered: Vec::new(), lost: Vec::new() }
+        Self {
+            slice: SLICE,
+            sent: Vec::new(),
+            answered: Vec::new(),
+            lost: Vec::new(),
+            latencies: StretchLatencies::default(),
+        }
     }
 }
 
@@ -51,9 +61,10 @@ impl Timeline {
         add(&mut self.sent, slice, 1);
     }
 
-    /// An answer arrived at `at` nanoseconds after the first query was due.
-    pub fn answered(&mut self, at: Nanos) {
+    /// An answer arrived at `at` nanoseconds after the first query was due, `latency` nanoseconds after its own query was.
+    pub fn answered(&mut self, at: Nanos, latency: Nanos) {
         let slice = self.index(at);
+        self.latencies.record(at, latency);
         add(&mut self.answered, slice, 1);
     }
 
@@ -90,6 +101,7 @@ impl Timeline {
         {
             from.into_iter().enumerate().for_each(|(slice, count)| add(to, slice, count));
         }
+        self.latencies.merge(other.latencies);
     }
 
     /// The losses, put together where they are less than `gap` nanoseconds apart.
@@ -106,6 +118,13 @@ impl Timeline {
             burst.sent = self.sent_within(burst.from, burst.to);
         }
         bursts
+    }
+
+    /// Queries sent per second from `from` to `to`, over the whole slices that are nearest; none where these are none.
+    pub fn sent_qps(&self, from: Nanos, to: Nanos) -> Option<f64> {
+        let [first, end] = [from, to].map(|at| ((at + self.slice / 2) / self.slice) as usize);
+        let sent: u64 = self.sent.get(first..end)?.iter().map(|&n| u64::from(n)).sum();
+        (first < end).then(|| sent as f64 * 1e9 / ((end - first) as u64 * self.slice) as f64)
     }
 
     /// Queries sent from `from` to `to`, whole slices of it.
@@ -156,9 +175,17 @@ mod tests {
     }
 
     #[test]
+    fn the_sent_rate_is_of_the_nearest_slices() {
+        let mut t = Timeline::default();
+        (0..200).for_each(|n| t.sent(n * MS));
+        assert_eq!(t.sent_qps(100 * MS + 1, 196 * MS), Some(1000.0));
+        assert_eq!((t.sent_qps(100 * MS, 104 * MS), t.sent_qps(100 * MS, 300 * MS)), (None, None));
+    }
+
+    #[test]
     fn answers_per_second_are_of_whole_stretches() {
         let mut t = Timeline::default();
-        (0..250).for_each(|n| t.answered(n * MS));
+        (0..250).for_each(|n| t.answered(n * MS, MS));
         assert_eq!(t.answered_qps(100 * MS, 250 * MS), [1000.0, 1000.0]);
         assert_eq!(t.answered_qps(100 * MS, 400 * MS), [1000.0, 1000.0, 500.0, 0.0], "nothing came later");
     }

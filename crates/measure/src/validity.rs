@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Reason {
     /// A stable name for scripts, in snake case: `generator_stalled`.
     pub code: String,
-    /// What happened, with figures and units, and what to do.
+    /// A sentence: what happened, with figures and units, and what to do.
     pub text: String,
 }
 
@@ -32,9 +32,9 @@ impl fmt::Display for Reason {
 pub struct Validity {
     /// No reason speaks against the trial.
     pub valid: bool,
-    /// What limits the figures without making them wrong.
+    /// Reasons that limit the figures without making them wrong.
     pub warnings: Vec<Reason>,
-    /// What makes the trial invalid.
+    /// Reasons that make the trial invalid.
     pub reasons: Vec<Reason>,
 }
 

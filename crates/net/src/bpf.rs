@@ -60,7 +60,7 @@ pub(crate) enum Helper {
     XdpAdjustMeta = 54,
 }
 
-/// What an XDP program returns.
+/// The return value of an XDP program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Xdp {
     Pass = 2,

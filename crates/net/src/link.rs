@@ -96,7 +96,7 @@ unsafe fn copy(addr: *const libc::sockaddr) -> Option<IpAddr> {
     parse_addr(&raw.storage).map(|a| a.ip())
 }
 
-/// What ethtool calls the driver: for virtual devices the kind of link.
+/// The driver as ethtool names it: for virtual devices the kind of link.
 fn driver(name: &str) -> io::Result<String> {
     const GDRVINFO: u32 = 3;
     /// `struct ethtool_drvinfo`

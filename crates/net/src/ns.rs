@@ -89,7 +89,7 @@ fn on_thread<T: Send>(f: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T>
     })
 }
 
-/// What becomes of a child between fork and exec.
+/// The settings of a child between fork and exec.
 #[derive(Debug, Default)]
 pub struct Entry {
     /// New namespaces it makes for itself, before all else.

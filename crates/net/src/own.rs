@@ -29,7 +29,7 @@ impl Scheduling {
         Self { waited, involuntary }
     }
 
-    /// What happened since `before`.
+    /// The difference to `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             waited: self.waited.saturating_sub(before.waited),
@@ -150,7 +150,7 @@ impl Machine {
     }
 }
 
-/// What else the counters say of a time.
+/// Further counters of a stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Incidents {
     /// Packets with a wrong checksum that our namespace received.
@@ -164,7 +164,7 @@ pub struct Incidents {
 }
 
 impl Machine {
-    /// What happened since `before`.
+    /// The difference to `before`.
     pub fn incidents_since(&self, before: &Self) -> Incidents {
         Incidents {
             checksum_errors: self.checksum_errors.saturating_sub(before.checksum_errors),

@@ -1,6 +1,6 @@
 //! Whole frames of a device, received and sent as they are: a packet socket (packet(7)), in batches.
 //!
-//! What the device's own kernel sends is not received (`PACKET_IGNORE_OUTGOING`). Sent frames pass the device's queue like
+//! Frames that this kernel sends on the device are not received (`PACKET_IGNORE_OUTGOING`). Sent frames pass the device's queue like
 //! anybody's, so that captures see them; with `PACKET_QDISC_BYPASS` they would not.
 #![allow(unsafe_code)] // each block says why it is sound
 

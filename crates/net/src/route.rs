@@ -45,7 +45,7 @@ pub enum Error {
     /// The next hop does not answer ARP or neighbour solicitation.
     #[error("{next_hop} does not answer on {interface}: its hardware address is not known after {waited:?}")]
     Neighbour {
-        /// Who was asked.
+        /// The destination of the request.
         next_hop: IpAddr,
         /// On which interface.
         interface: String,
@@ -55,7 +55,7 @@ pub enum Error {
     /// Netlink did not work.
     #[error("{doing}: {source}")]
     System {
-        /// What was asked of the kernel.
+        /// The request that failed.
         doing: &'static str,
         /// Its error.
         source: io::Error,

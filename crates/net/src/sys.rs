@@ -1,4 +1,4 @@
-//! What the other files share: results of system calls, socket addresses, socket options, the clock.
+//! Helpers that the other files share: results of system calls, socket addresses, socket options, the clock.
 #![allow(unsafe_code)] // each block says why it is sound
 
 use std::io;

@@ -1,4 +1,4 @@
-//! Which targets may be loaded without further leave: those that cannot be anybody else's.
+//! Which targets may be loaded without --allow-external: those that cannot be anybody else's.
 
 use crate::link::{self, InterfaceAddress};
 use serde::{Deserialize, Serialize};

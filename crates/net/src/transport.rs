@@ -50,7 +50,7 @@ impl Incoming<'_> {
     pub const MAX: usize = 4096;
 }
 
-/// What went wrong on our own side so far, added over all flows. Counts only grow.
+/// Faults on our own side so far, added over all flows. Counts only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Troubles {
     /// Answers that the kernel dropped because our receive buffers were full.
@@ -132,7 +132,7 @@ pub trait Transport {
     /// Only where waiting is impossible; a signal just ends it.
     fn wait(&mut self, timeout: u64) -> io::Result<()>;
 
-    /// What went wrong on our side so far.
+    /// Faults on our own side so far.
     fn troubles(&mut self) -> Troubles;
 
     /// The receive buffer of each flow as the kernel granted it, in bytes of its accounting.
@@ -144,7 +144,7 @@ pub trait Transport {
     /// How packets go: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `tcp`.
     fn backend(&self) -> &'static str;
 
-    /// What became of connections so far; `None` where there are none.
+    /// Connections by outcome so far; `None` where there are none.
     fn connections(&self) -> Option<Connections> {
         None
     }
@@ -158,7 +158,7 @@ pub trait Transport {
     fn handshakes(&mut self, _each: &mut dyn FnMut(u64)) {}
 }
 
-/// What became of connections. Counts only grow.
+/// Connections by outcome. Counts only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
     /// SYNs: connections begun.

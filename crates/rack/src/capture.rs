@@ -21,7 +21,7 @@ pub struct Capture {
     said: PathBuf,
 }
 
-/// What `tcpdump` counted.
+/// The counters of `tcpdump`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// Packets written.

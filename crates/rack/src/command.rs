@@ -1,4 +1,4 @@
-//! What is to be started on a host.
+//! A command to start on a host.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

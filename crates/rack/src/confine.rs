@@ -112,7 +112,7 @@ fn signals() -> Vec<i32> {
 }
 
 /// Sends on what a process sent to us. What a terminal's key sent, it sent to the others too; but the terminal's
-/// end is told to the leader of its session alone, which may be us.
+/// end is signalled to the leader of its session alone, which may be us.
 fn pass_on(received: Received, to: Pid) {
     if let Some(signal) = Signal::from_named_raw(received.signal)
         && signal != Signal::CHILD
@@ -207,7 +207,7 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// What to do about a refusal to make namespaces.
+/// Advice where the kernel refuses to make namespaces.
 pub(crate) fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

@@ -39,7 +39,7 @@ pub struct Away {
     pub ready: bool,
 }
 
-/// What a watch saw.
+/// The observations of a watch.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Absences in order of time, core by core.

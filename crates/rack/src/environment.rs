@@ -1,4 +1,4 @@
-//! What this machine is and what it can do: kept with every run as `environment.json`, and what `doctor` judges.
+//! This machine and its abilities: kept with every run as `environment.json`, and checked by `doctor`.
 
 use crate::steering::Steering;
 use crate::{Error, link};
@@ -53,15 +53,15 @@ pub struct Environment {
     pub governor: Option<String>,
     /// Transparent huge pages.
     pub huge_pages: Option<String>,
-    /// What the kernel does about each processor fault; it costs time in each system call.
+    /// The kernel's mitigation of each processor fault; it costs time in each system call.
     pub mitigations: BTreeMap<String, String>,
     /// By how much the kernel may delay our timers, in nanoseconds.
     pub timer_slack_ns: Option<u64>,
     /// Settings that change figures; those of the machine, not of a namespace. Missing: not to be seen.
     pub sysctls: BTreeMap<String, String>,
-    /// What can be used here.
+    /// The abilities that can be used here.
     pub abilities: Abilities,
-    /// What was done so that each host of the rack receives on its own CPUs; empty without a rack.
+    /// How each host of the rack was made to receive on its own CPUs; empty without a rack.
     pub steering: Vec<Steering>,
 }
 
@@ -83,7 +83,7 @@ impl Ability {
     }
 }
 
-/// What can be used on this machine, each tried.
+/// The abilities of this machine, each tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct Abilities {
     /// Whether we are root where this was looked at; in a user namespace that is not root of the machine.

@@ -1,4 +1,4 @@
-//! What can go wrong in the rack, each with where and what to do.
+//! Errors of the rack, each with where it happened and what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ pub enum Error {
         pid: u32,
         /// The host's name.
         host: String,
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -68,7 +68,7 @@ pub enum Error {
     Host {
         /// The host's name.
         host: String,
-        /// What was tried.
+        /// The operation that failed.
         doing: String,
         /// The system's reason.
         source: io::Error,
@@ -76,7 +76,7 @@ pub enum Error {
     /// The run's own namespaces could not be made.
     #[error("cannot make the namespaces of the run: {doing}: {source}{}", crate::confine::hint(source))]
     Confine {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -93,17 +93,17 @@ pub enum Error {
         line: usize,
         /// Counted from 1, in characters.
         column: usize,
-        /// What is wrong there.
+        /// The fault there.
         message: String,
     },
     /// A switch or a link could not be made.
     #[error("rack: {doing}: {message}{hint}")]
     Link {
-        /// What was tried, with the names of the host and its device.
+        /// The operation that failed, with the names of the host and its device.
         doing: String,
         /// The kernel's reason.
         message: String,
-        /// What to do about it, or nothing.
+        /// Advice, or nothing.
         hint: &'static str,
     },
     /// A file below /proc could not be read or has an unknown shape.
@@ -111,7 +111,7 @@ pub enum Error {
     Sample {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The fault in it.
         message: String,
     },
     /// No kept rack of this name, or none at all.
@@ -149,7 +149,7 @@ pub enum Error {
         role: String,
         /// Where it ran.
         host: String,
-        /// What it said, or how it ended.
+        /// Its last words, or how it ended.
         message: String,
     },
     /// A capture on a host failed.
@@ -157,7 +157,7 @@ pub enum Error {
     Capture {
         /// Where it was made.
         host: String,
-        /// What `tcpdump` said, or how it ended.
+        /// The last words of `tcpdump`, or how it ended.
         message: String,
     },
     /// A disk whose power can be cut could not be made or used.
@@ -165,11 +165,11 @@ pub enum Error {
     Disk {
         /// Where it is, or was to be, mounted.
         at: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The system's reason.
         source: io::Error,
-        /// What to do about it, or nothing.
+        /// Advice, or nothing.
         hint: &'static str,
     },
     /// A trace of system calls could not be made or read.
@@ -177,7 +177,7 @@ pub enum Error {
     Syncs {
         /// The trace's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         message: String,
     },
     /// A rack could not be kept, entered or removed.
@@ -185,7 +185,7 @@ pub enum Error {
     Kept {
         /// The rack's name.
         rack: String,
-        /// What was tried.
+        /// The operation that failed.
         doing: String,
         /// The system's reason.
         source: io::Error,

@@ -70,7 +70,7 @@ pub struct Kept {
     pub name: String,
     /// Its hosts.
     pub hosts: Vec<KeptHost>,
-    /// What was done so that each host receives on its own CPUs.
+    /// How each host was made to receive on its own CPUs.
     pub steering: Vec<Steering>,
     /// The file that stands for the switch's network namespace, where there is a switch.
     pub switch: Option<PathBuf>,
@@ -84,7 +84,7 @@ pub struct Kept {
 /// The paths of a kept rack.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeptPaths {
-    /// What they do.
+    /// Their specifications.
     pub paths: Vec<PathSpec>,
     /// How they are made.
     pub emulation: Emulation,
@@ -326,7 +326,7 @@ impl Kept {
         self.paths.as_ref().is_some_and(|paths| paths.emulator.is_some_and(Holder::alive))
     }
 
-    /// What its paths did until the last full second.
+    /// The report of its paths up to the last full second.
     pub fn paths_report(&self) -> Option<Report> {
         let text = fs::read_to_string(folder().join(&self.name).join(REPORT)).ok()?;
         serde_json::from_str(&text).ok()

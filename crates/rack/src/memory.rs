@@ -1,10 +1,10 @@
-//! What memory a server's processes have, map by map, as `pmap -x` shows it.
+//! The memory of a server's processes, map by map, as `pmap -x` shows it.
 
 use crate::Error;
 use procfs::process::{MMPermissions, MMapPath, Process};
 use serde::Serialize;
 
-/// What a map is for.
+/// The use of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -47,7 +47,7 @@ pub struct Map {
     pub pid: u32,
     /// Where it begins.
     pub address: u64,
-    /// What it is for.
+    /// Its use.
     pub kind: Kind,
     /// Addresses, backed by memory or not.
     pub size: u64,

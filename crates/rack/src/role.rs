@@ -24,7 +24,7 @@ impl Role {
     /// Starts role `name` on a host; its standard error goes to `log`.
     ///
     /// # Errors
-    /// Those of the launcher, [`Error::Role`].
+    /// The errors of the launcher, [`Error::Role`].
     pub fn start(
         launcher: &dyn Launcher,
         host: &Host,
@@ -139,7 +139,7 @@ impl Role {
         if matches!(said, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
     }
 
-    /// What is known of a role that ended without a word.
+    /// The error for a role that ended without a word.
     fn gone(&mut self) -> Error {
         let end = Instant::now() + Duration::from_secs(1);
         let mut status = self.process.try_wait().ok().flatten();

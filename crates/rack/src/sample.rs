@@ -1,4 +1,4 @@
-//! What the machine spends: time of each core, a server's CPU time and memory, and packets dropped on the way.
+//! The machine's counters: time of each core, a server's CPU time and memory, and packets dropped on the way.
 //!
 //! Everything is a snapshot of counters since boot or start; `since` takes an earlier snapshot and gives the
 //! difference. A round of all of them costs well below a millisecond per ten processes.
@@ -87,7 +87,7 @@ pub fn cores() -> Result<Vec<Core>, Error> {
     Ok(cores.into_iter().map(core).collect())
 }
 
-/// What processes and everything they started use.
+/// The resources that processes and all their descendants use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// How many processes they are.
@@ -181,7 +181,7 @@ impl Processes {
         found.into_iter().map(|pid| pid as u32).collect()
     }
 
-    /// What these processes and their descendants use. All zero when none of them is there any more.
+    /// The usage of these processes and their descendants. All zero when none of them is there any more.
     pub fn usage(&self, roots: &[u32]) -> Usage {
         let mut sum = Usage::default();
         for pid in self.tree(roots) {
@@ -211,7 +211,7 @@ impl Processes {
         )
     }
 
-    /// What one process uses by itself.
+    /// The usage of one process by itself.
     pub fn usage_of_one(&self, pid: u32) -> Usage {
         let mut sum = Usage::default();
         self.add(pid, &mut sum);
@@ -241,6 +241,14 @@ impl Processes {
             }
         }
     }
+}
+
+/// Time that the threads of these processes were on a core since they began, to the nanosecond. Threads and processes that are not
+/// there any more are not in it.
+pub fn ran(pids: &[u32]) -> Duration {
+    let tasks =
+        pids.iter().filter_map(|&pid| Process::new(pid as i32).ok()?.tasks().ok()).flatten().flatten();
+    tasks.filter_map(|task| task.schedstat().ok()).map(|s| Duration::from_nanos(s.sum_exec_runtime)).sum()
 }
 
 /// Proportional memory (PSS) of these processes in bytes: a page shared by n counts 1/n for each. The kernel
@@ -327,7 +335,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was counted since `earlier`.
+    /// The difference to `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             udp_received: self.udp_received.saturating_sub(earlier.udp_received),

@@ -12,7 +12,7 @@ const WAITED_LIMIT: f64 = 0.01;
 /// Other programs that used less of the server's cores did not hold it up, as a share of their time.
 const OTHERS_LIMIT: f64 = 0.05;
 
-/// What other programs took of a server's cores.
+/// The share of a server's cores that other programs took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Others {
     /// Time that the server's threads waited for a core, as a share of the time that passed.
@@ -53,7 +53,7 @@ pub struct Snapshot {
     others: Option<Duration>,
 }
 
-/// What a server and its cores did between two snapshots.
+/// The difference between two snapshots of a server and its cores.
 #[derive(Clone, Copy, Debug)]
 pub struct Spent {
     /// Time that passed.
@@ -64,7 +64,7 @@ pub struct Spent {
     pub waited: Duration,
     /// Their time in programs.
     pub user: Duration,
-    /// What its cores did, added up.
+    /// The time of its cores, added up.
     pub cores: Core,
     /// CPU time of all other programs on the machine, but ours; none where they cannot be seen.
     pub others: Option<Duration>,
@@ -83,7 +83,7 @@ impl Snapshot {
         Ok(Self { at: Instant::now(), server, cores, others })
     }
 
-    /// What happened since `before`. Threads and cores that are not in both add nothing.
+    /// The difference to `before`. Threads and cores that are not in both add nothing.
     pub fn since(&self, before: &Self) -> Spent {
         let mut sum = Core::default();
         for core in &self.cores {
@@ -101,12 +101,12 @@ impl Snapshot {
     }
 }
 
-/// What was seen of a server while a load was at it.
+/// The observations of a server during a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
     /// One of the processes ended.
     pub ended: bool,
-    /// What other programs took of its cores.
+    /// The share of its cores that other programs took.
     pub others: Others,
     /// Packets that our network stack sent and the server's did not receive; 0 where both have the same.
     pub missing_there: u64,
@@ -189,7 +189,7 @@ impl ServerWatch {
         })
     }
 
-    /// What was seen until now.
+    /// The observations until now.
     ///
     /// # Errors
     /// Where /proc cannot be read.

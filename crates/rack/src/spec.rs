@@ -1,4 +1,4 @@
-//! What a rack is to be: its hosts and their addresses. As a TOML file:
+//! The specification of a rack: its hosts and their addresses. As a TOML file:
 //!
 //! ```toml
 //! name = "lab"                 # how `rack exec` and `rack down` call it; without: the file's name
@@ -204,7 +204,7 @@ pub struct RackSpec {
     pub router: Option<RouterSpec>,
     /// The hosts, in the order of their addresses.
     pub hosts: Vec<HostSpec>,
-    /// What packets between hosts meet with.
+    /// The delays, losses and queues between hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathSpec>,
 }

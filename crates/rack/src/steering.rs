@@ -1,4 +1,4 @@
-//! Which core pays for receiving.
+//! Receive steering: which core handles a host's received packets.
 //!
 //! A packet sent through veth is received, softirq and all, on the *sender's* core unless it is moved: by
 //! receive packet steering (RPS, root only), which queues it to the backlog of one of the host's CPUs; or by
@@ -35,16 +35,16 @@ impl Method {
     }
 }
 
-/// What was done for one host, kept with the results.
+/// The steering of one host, kept with the results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steering {
     /// The host's name.
     pub host: String,
     /// Its CPUs.
     pub cpus: Vec<usize>,
-    /// What moves its received packets.
+    /// The mechanism that moves its received packets.
     pub method: Method,
-    /// What was tried and refused, or why nothing was tried.
+    /// Mechanisms that were tried and refused, or why none was tried.
     pub notes: Vec<String>,
 }
 

@@ -28,7 +28,7 @@ pub struct Rack {
     routed: Option<Routed>,
 }
 
-/// What a rack with paths has besides.
+/// The router of a rack with paths.
 #[derive(Debug)]
 struct Routed {
     router: Host,
@@ -127,7 +127,7 @@ impl Rack {
         &self.hosts
     }
 
-    /// What was done so that each host receives on its own CPUs.
+    /// How each host was made to receive on its own CPUs.
     pub fn steering(&self) -> &[Steering] {
         &self.steering
     }
@@ -148,7 +148,7 @@ impl Rack {
         self.routed.as_ref().map(|routed| &routed.emulation)
     }
 
-    /// What the emulator is to do for these paths, which must join the same hosts as the specification's.
+    /// The emulator's orders for these paths, which must join the same hosts as the specification's.
     ///
     /// # Errors
     /// [`Error::Spec`] where they do not, or cannot be.
@@ -249,7 +249,7 @@ fn route(
     Ok(Routed { router, plan: Plan::of(spec), emulation })
 }
 
-/// What leaves a host is as long as the MTU says, and nothing that arrives is put together: nobody behind the router would cut it
+/// Packets leave a host no longer than the MTU says, and nothing that arrives is put together: nobody behind the router would cut it
 /// up, and a capture has the frames of a cable.
 fn whole_frames() -> io::Result<()> {
     net::link::set_segmentation(DEVICE, false)?;

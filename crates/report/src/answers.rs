@@ -1,4 +1,4 @@
-//! What answers were like: truncated ones, their sizes, those to a flood; and what others than the generator saw.
+//! Tables of answers: truncated ones, their sizes, those to a flood; and the view of others than the generator.
 
 use crate::cells::{Cell, Run};
 use crate::format;
@@ -131,7 +131,7 @@ fn witness(run: &Run) -> Option<Grid> {
     )
 }
 
-/// What the server says of it all, beside what we sent.
+/// The server's own counters beside those of the generator.
 fn counted(run: &Run) -> Option<Grid> {
     let warmup =
         run.planned("latency.warmup").and_then(|t| units::duration(&t).ok()).unwrap_or(0) as f64 / 1e9;

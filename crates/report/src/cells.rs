@@ -2,10 +2,10 @@
 
 use crate::Error;
 use measure::{Histogram, Nanos, units};
-use results::stats::{self, Basis, Interval};
 use results::{RunDir, TrialRecord};
+use stats::{Basis, Interval};
 
-/// What was served and asked.
+/// The parameters of a cell: server, zone and traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// The server's label.
@@ -100,7 +100,7 @@ impl Key {
         self.measure == measure
     }
 
-    /// What stands beside the server in a table: the zone's type, and the traffic.
+    /// The words beside the server in a table: the zone's type, and the traffic.
     pub fn row(&self) -> String {
         let parts = self.variant.clone().into_iter().chain(self.changes());
         parts.fold(self.family.clone(), |row, part| format!("{row}, {part}"))

@@ -139,7 +139,7 @@ fn steps(run: &Run) -> Option<Grid> {
     )
 }
 
-/// What carried the changes.
+/// The transfers that carried the changes.
 fn carried(run: &Run) -> Option<Grid> {
     let about = "Octets between the primary and its secondaries for each update that was taken, TCP and IP headers included and Ethernet's \
                  not (as RZAIA counted); below, incremental transfers and whole ones, and changes of the serial that went with one transfer.";
@@ -167,7 +167,7 @@ pub(crate) fn cut(cell: &Cell) -> Option<String> {
     Some(format!("{:.0} transfers cut half way", broken.value))
 }
 
-/// What versions of a real zone cost.
+/// The octets and the lag of each version of a real zone.
 fn churn(run: &Run) -> Option<Grid> {
     let about = "Octets of TCP payload by which one secondary got one version, differences (IXFR) alone, the marker's two records with \
                  them; below, the records that this carried and that the versions differ by, what an IXFR of these takes as 'dnsrack zone \

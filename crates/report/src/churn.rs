@@ -19,7 +19,7 @@ pub struct ChurnStep {
     pub octets: u64,
 }
 
-/// What is drawn of a step.
+/// A figure of a step to be drawn.
 type Figure = fn(&ChurnStep) -> u64;
 
 /// Height of the title and the legend.

@@ -6,8 +6,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use measure::units;
 use results::RunDir;
 use results::compare::{self, Cell, Change, Comparison, Judged, Outcome, Side, Tried, Verdict};
-use results::ratio::MIN_REPEATS;
 use serde::Serialize;
+use stats::ratio::MIN_REPEATS;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -69,7 +69,7 @@ fn failed(c: &Comparison) -> String {
     format!("The candidate failed in {of} where the base did not{cells}. The first error: {error}.")
 }
 
-/// What the figures that decide say.
+/// The figures that decide, with their intervals, in a sentence.
 fn figures(c: &Comparison) -> String {
     let varied = varied(c);
     let with = |outcome| c.gating().filter(|(_, f)| f.outcome == outcome).collect::<Vec<_>>();
@@ -123,7 +123,7 @@ fn figures(c: &Comparison) -> String {
     parts.join(" ")
 }
 
-/// What is worse or better, the greatest first.
+/// The figures that are worse or better, the greatest difference first.
 fn shown(mut found: Vec<(&Cell, &Judged)>, outcome: Outcome, varied: &[String], of: &str) -> String {
     // By size, a lost query in a thousand as much as five per cent of time.
     let size = |f: &Judged| f.change.map_or(0.0, |d| d.value.ln_1p().abs() / f.figure().weight);
@@ -151,7 +151,7 @@ fn shown(mut found: Vec<(&Cell, &Judged)>, outcome: Outcome, varied: &[String], 
     )
 }
 
-/// What cannot be decided, and what it would take.
+/// The figures that cannot be decided, and the repeats that it would take.
 fn not_known(mut found: Vec<(&Cell, &Judged)>, varied: &[String], of: &str) -> String {
     found.sort_by_key(|(_, f)| std::cmp::Reverse(f.repeats_needed.unwrap_or(usize::MAX)));
     let one = |(cell, f): &(&Cell, &Judged)| {
@@ -227,7 +227,7 @@ pub fn markdown(c: &Comparison) -> String {
     out
 }
 
-/// What the top of a page says of a comparison.
+/// The comparison at the top of a page.
 #[derive(Serialize)]
 pub(crate) struct View {
     outcome: &'static str,

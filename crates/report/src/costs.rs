@@ -1,4 +1,4 @@
-//! What a server costs: time until it answers, at the start and after a reload, and memory.
+//! Tables of a server's costs: time until it answers, at the start and after a reload, and memory.
 
 use crate::cells::{Cell, Figure, Key, Run, State};
 use crate::format;
@@ -77,7 +77,7 @@ fn reload(run: &Run) -> Option<Grid> {
     )
 }
 
-/// What queries were answered while a zone was reloaded.
+/// Queries that were answered while a zone was reloaded.
 fn meanwhile(run: &Run) -> Option<Grid> {
     let about = "Of the queries in the seconds that the reload touched, how many were answered within a second, with neither \
                  SERVFAIL nor REFUSED; below, the longest time of whole seconds without such an answer, and the slowest second's 99th percentile beside the one \

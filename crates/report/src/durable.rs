@@ -21,12 +21,12 @@ pub(crate) fn whole(count: f64) -> String {
     grouped(count as u64)
 }
 
-/// What the trials say of it in words, the first one's.
+/// The words that trials have for it, the first one's.
 fn said<'a>(cell: &Cell<'a>, name: &str) -> Option<&'a str> {
     cell.used().into_iter().find_map(|t| t.param(name))
 }
 
-/// What is said in a few words where a server's error has many lines.
+/// The first words of a server's error that has many lines.
 fn short(text: &str) -> String {
     const MAX: usize = 160;
     // A first line that ends so leads to the words of a log: the last of them say it.
@@ -81,7 +81,7 @@ fn traced(run: &Run) -> Option<Grid> {
 fn beside_the_disk(run: &Run) -> Option<Grid> {
     let about = "Updates acknowledged a second, each sent when the one before was answered, without a trace; below, how often the disk \
                  syncs 4 KiB, measured right before and right after. A rate more than twice as high as both names itself: no server \
-                 reaches it with a sync before each answer (so the seed told FreeBSD 6.2). A lower one proves nothing.";
+                 reaches it with a sync before each answer (this is how the published test found FreeBSD 6.2). A lower one proves nothing.";
     grid(
         run,
         ("beside-disk", "Updates a second beside the disk's own syncs".into(), about.into()),

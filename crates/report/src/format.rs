@@ -96,7 +96,7 @@ pub(crate) fn seconds(s: f64) -> String {
     latency(s * 1e9)
 }
 
-/// By which factor a figure is another's: `×0.31`.
+/// The ratio of two figures: `×0.31`.
 pub(crate) fn factor(x: f64) -> String {
     // Published cells have one or two digits: a factor of three would pretend.
     let rounded: f64 = format!("{x:.1e}").parse().unwrap_or(x);

@@ -12,7 +12,7 @@ pub(crate) struct Grid {
     /// For links: `latency-5000`.
     pub id: String,
     pub title: String,
-    /// What the figures are and how they were made.
+    /// A sentence or two about the figures and how they were made.
     pub about: String,
     /// Zone sizes.
     pub columns: Vec<String>,
@@ -53,7 +53,7 @@ pub(crate) struct Beside {
     pub cell: &'static published::Cell,
 }
 
-/// What a grid shows of a cell: its text, its details, and the figure to compare with a published one, in the unit that
+/// A cell in a grid: its text, its details, and the figure to compare with a published one, in the unit that
 /// [`beside`] is told.
 pub(crate) struct Shown {
     pub text: String,
@@ -209,8 +209,7 @@ pub(crate) fn repeats(run: &Run, measure: &str) -> String {
             "median of {most} trials, each with a fresh server, and their range (too few for an interval)"
         ),
         n => {
-            let level = results::stats::interval(&vec![0.0; n], results::stats::LEVEL)
-                .map_or(0.0, |i| i.level * 100.0);
+            let level = stats::interval(&vec![0.0; n], stats::LEVEL).map_or(0.0, |i| i.level * 100.0);
             format!(
                 "median of {n} trials, each with a fresh server, and its {level:.1} % interval by order statistics"
             )

@@ -19,11 +19,11 @@ struct Quantity {
     title: String,
     /// As figures have it: `B`, `s`, `ns`, `%`, `1/s`.
     unit: &'static str,
-    /// By what they are divided at an axis, so that its ticks are round.
+    /// The divisor of the figures at an axis, so that its ticks are round.
     scale: f64,
     /// A value at an axis, divided.
     tick: fn(f64) -> String,
-    /// What a published figure is, where it is not the same thing.
+    /// How a published figure differs from ours, where it is not of the same thing.
     remark: &'static str,
     /// The published table of a kind of server, for the zones of a cell, and the row's heading.
     table: Published,

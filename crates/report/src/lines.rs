@@ -12,13 +12,13 @@ const IN_ROW: usize = 3;
 /// Lines to be drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinePlot {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What is along the x axis, with its unit.
+    /// The x axis, with its unit.
     pub x: String,
     /// The x axis is logarithmic: only what is above zero is drawn.
     pub log_x: bool,
-    /// What is along the y axis, with its unit; it begins at zero.
+    /// The y axis, with its unit; it begins at zero.
     pub y: String,
     /// Each line's name and its points, in order.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,

@@ -1,4 +1,4 @@
-//! What the seeds published, as series and bars to be drawn beside what was measured.
+//! Published figures, as series and bars to be drawn beside the measured ones.
 
 use crate::cells::Run;
 use crate::grid::software;
@@ -26,7 +26,7 @@ pub(crate) struct Past {
 /// The published row of a kind of server, with its figures in `unit`; none where the table has no such row or measures
 /// something else.
 ///
-/// A cell with a footnote is none of the column's own (RZAIA's † is of another zone): it is told, not drawn.
+/// A cell with a footnote is none of the column's own (RZAIA's † is of another zone): it is listed, not drawn.
 pub(crate) fn past(run: &Run, table: &Table, kind: &str, heading: &[&str], unit: &str) -> Option<Past> {
     let scale = published::conversion(table.unit_of(heading), unit)?;
     let software = software(kind)?;
@@ -66,7 +66,7 @@ pub(crate) fn peaks(run: &Run) -> (Vec<Bar>, Vec<&'static Table>) {
                 .filter(|c| matches!(c.relation, Relation::Exactly | Relation::About))
                 .filter_map(|c| c.value)
                 .collect();
-            let Some(value) = results::stats::mean(&numbers) else { continue };
+            let Some(value) = stats::mean(&numbers) else { continue };
             bars.push(Bar {
                 name: row.key.join(", "),
                 style: STYLES - 2,

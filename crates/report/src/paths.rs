@@ -42,7 +42,7 @@ pub(crate) fn without_loss<'a>(run: &'a Run<'a>, key: &Key) -> Option<&'a Cell<'
     run.cells.iter().find(|c| good(c) && same(&c.key))
 }
 
-/// By which factor a transfer takes longer than without loss.
+/// The factor by which a transfer takes longer than without loss.
 pub(crate) fn longer(run: &Run, cell: &Cell) -> Option<f64> {
     let plain = without_loss(run, &cell.key)?.metric("transfer_seconds")?.value;
     Some(cell.metric("transfer_seconds")?.value / plain).filter(|factor| factor.is_finite())

@@ -53,7 +53,7 @@ impl Capacity {
     }
 }
 
-/// What is proven of a cell's knee: the highest offered rate within the loss goal lies between these, in queries per second.
+/// The proven bounds of a cell's knee: the highest offered rate within the loss goal lies between these, in queries per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Knee {
     /// The least lower bound over the repeats.
@@ -110,7 +110,7 @@ pub(crate) fn each(cell: &Cell) -> Vec<f64> {
     cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect()
 }
 
-/// What is known of a cell's rate in words: of the capacity, or of the knee where that was not measured.
+/// A cell's rate in words: the capacity, or the knee where that was not measured.
 pub(crate) fn words(cell: &Cell) -> String {
     Capacity::of(cell).map_or_else(|| Knee::of(cell).text(), |capacity| capacity.text())
 }

@@ -33,7 +33,7 @@ pub(crate) struct Series<'a> {
     pub sample: Sample,
 }
 
-/// What belongs on one latency plot: the cells of one zone and rate.
+/// The cells of one latency plot: those of one zone and rate.
 pub(crate) fn series<'a>(run: &Run, cells: &[&'a Cell<'a>]) -> Vec<Series<'a>> {
     let of = |cell: &&'a Cell<'a>| {
         let mut label = cell.key.server.clone();

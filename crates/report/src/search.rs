@@ -1,4 +1,4 @@
-//! What a search found: latency and answered rate against offered rate, with every trial and the bounds.
+//! Plots of a search: latency and answered rate against offered rate, with every trial and the bounds.
 
 use crate::svg::{self, Axis, Plot, SIZE};
 use crate::{Error, format, plots};
@@ -24,10 +24,10 @@ pub struct RatePoint {
     pub fraction: Option<f64>,
 }
 
-/// What a search found, ready to be drawn.
+/// A search, ready to be drawn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchPlot {
-    /// What was measured: targets and traffic.
+    /// Its title: targets and traffic.
     pub title: String,
     /// Every trial.
     pub points: Vec<RatePoint>,

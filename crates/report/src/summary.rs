@@ -6,7 +6,7 @@ use crate::grid::Grid;
 use measure::units;
 use results::published::Relation;
 
-/// What was done, and on what.
+/// The first sentences of a report: the experiment, its trials, and the machine.
 pub(crate) fn sentences(run: &Run) -> Vec<String> {
     [Some(what_was_done(run)), machine(run)].into_iter().flatten().collect()
 }

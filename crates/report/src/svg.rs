@@ -107,7 +107,7 @@ impl Plot {
         }
         let _ = write!(self.body, "<path class=\"line s{} {class}\" d=\"{path}\"/>", style % STYLES);
         if class.is_empty() {
-            // Markers of different series sit at different places, so that lines on top of each other can be told.
+            // Markers of different series sit at different places, so that lines on top of each other can be distinguished.
             let step = 78.0;
             let mut next = MARGIN.0 + 12.0 + step * style as f64 / STYLES as f64 * 1.6 % step;
             for pair in at.windows(2) {

@@ -138,7 +138,7 @@ fn legend(lines: &[Line]) -> Vec<Entry> {
     all
 }
 
-/// What each core did, one above the other: user, system, softirq, steal. A picture for each core that did
+/// The use of each core, one above the other: user, system, softirq, steal. A picture for each core that did
 /// anything, in one figure.
 fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Option<Figure> {
     const PARTS: [&str; 4] = ["user", "system", "softirq", "steal"];

@@ -1,4 +1,4 @@
-//! What the page's template sees: text that is ready to be shown.
+//! The data of the page's template: text that is ready to be shown.
 
 use crate::appendix::{self, TrialView};
 use crate::cells::{Cell, Run};

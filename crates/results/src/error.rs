@@ -1,4 +1,4 @@
-//! What can go wrong with a run directory.
+//! Errors of run directories.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         cause: io::Error,
     },
     /// A new run would overwrite something.
@@ -32,7 +32,7 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         what: String,
     },
     /// The run directory belongs to another plan.

@@ -1,19 +1,15 @@
-//! What a run leaves behind, and what it is set beside.
+//! Run directories, and the published tables that they are compared with.
 //!
 //! A [`RunDir`] keeps one execution of an experiment: the plan (`run.toml`), the machine
 //! (`environment.json`), the trials as Parquet tables that DuckDB, pandas and Spark read, and a
-//! folder of configurations and logs per trial. [`stats`] turns repeats into a figure with an
-//! interval; [`compare()`](compare::compare) says whether a run is worse than another; [`published`] holds the seeds'
-//! tables, cell by cell.
+//! folder of configurations and logs per trial. [`compare()`](compare::compare) says whether a run is worse than another;
+//! [`published`] holds the tables of the papers, cell by cell.
 
 pub mod compare;
-pub mod effect;
 mod error;
 pub mod published;
-pub mod ratio;
 mod record;
 mod rundir;
-pub mod stats;
 mod tables;
 
 pub use error::Error;

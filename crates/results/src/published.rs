@@ -40,7 +40,7 @@ pub struct Cell {
     pub mark: Option<String>,
 }
 
-/// What may stand before a number, in a table or in the running text that figures were taken from.
+/// The words that may stand before a number, in a table or in the running text that figures were taken from.
 const RELATIONS: &[(&str, Relation)] = &[
     (">", Relation::Above),
     ("over ", Relation::Above),
@@ -99,7 +99,7 @@ pub struct Row {
     pub key: Vec<String>,
     /// The unit, where it is not the table's.
     pub unit: Option<String>,
-    /// As many as [`Table::columns`].
+    /// The cells, as many as [`Table::columns`].
     pub cells: Vec<Cell>,
 }
 
@@ -111,15 +111,15 @@ pub struct Table {
     pub id: String,
     /// The seed document's number: `003`.
     pub seed: String,
-    /// Who published it, where and when.
+    /// The authors, the publication and its date.
     pub source: String,
     /// Section and table number as printed.
     pub place: String,
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// `ms`, `%`, `GB`, `MB`, `B`, `s`, `1/s`, `Mbit/s`, `1`.
     pub unit: String,
-    /// What it was measured on.
+    /// The machines that it was measured on.
     pub hardware: String,
     /// With what, versions included.
     pub software: String,
@@ -137,7 +137,7 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Footnotes by mark, as printed in substance.
     pub footnotes: BTreeMap<String, String>,
-    /// What else to know: contradictions in the seeds, misprints, what the figures include.
+    /// Remarks: contradictions in the papers, misprints, and how the figures were counted.
     pub notes: Vec<String>,
 }
 

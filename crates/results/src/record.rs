@@ -24,11 +24,11 @@ pub struct SeriesRow {
 pub struct TrialRecord {
     /// Its number in the run.
     pub id: u32,
-    /// What was fixed, in the order of the experiment: `server`, `family`, `zone_size`, `rate` …
+    /// The fixed parameters, in the order of the experiment: `server`, `family`, `zone_size`, `rate` …
     pub params: Vec<(String, String)>,
     /// Which repeat of the same parameters this is, from 1.
     pub repeat: u32,
-    /// What was measured, and whether it may be believed.
+    /// The outcome, and whether it is valid.
     pub outcome: Outcome,
     /// Why the trial gave nothing, where it failed.
     pub error: Option<String>,

@@ -1,4 +1,4 @@
-//! What is checked before anything is started.
+//! Checks before anything is started.
 
 use crate::error::{Error, Problem};
 use crate::spec::ServerSpec;

@@ -1,4 +1,4 @@
-//! What a server says that it counted.
+//! A server's own counters.
 
 /// A server's own counters since its start; none of what it does not tell.
 ///
@@ -26,7 +26,7 @@ impl Counted {
         }
     }
 
-    /// What it tells, by names for metrics: `server_counted_queries` …
+    /// The counters that it has, by names for metrics: `server_counted_queries` …
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("server_counted_queries", self.queries()),

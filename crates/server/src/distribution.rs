@@ -21,7 +21,7 @@ impl fmt::Debug for TsigKey {
     }
 }
 
-/// How soon changes are told, taken and served. What servers wait for by default are floors in every figure of a transfer.
+/// How soon changes are announced, transferred and served. The servers' default timers are floors in every figure of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timers {
     /// As the server has them.
@@ -32,7 +32,7 @@ pub enum Timers {
     Tuned,
 }
 
-/// What a server does with changes of its zone. It is a primary without [`Self::primaries`], a secondary with some.
+/// The role of a server when its zone changes. It is a primary without [`Self::primaries`], a secondary with some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
     /// Signs updates, NOTIFY (where the server can) and transfers. Whoever has it may transfer the zone.

@@ -1,6 +1,6 @@
-//! What can go wrong with a server, told so that its own log need not be looked for.
+//! Errors of servers, with enough detail that their own log need not be looked for.
 
-use crate::spec::Kind;
+use crate::servers::Kind;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use std::time::Duration;
 pub struct Error {
     /// The server's label.
     pub label: String,
-    /// What went wrong. Boxed: a `Result` stays small.
+    /// The problem. Boxed: a `Result` stays small.
     pub problem: Box<Problem>,
 }
 
-/// What went wrong with a server.
+/// A problem with a server.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// A specification that cannot be met.
@@ -25,7 +25,7 @@ pub enum Problem {
     Spec {
         /// The field of [`crate::ServerSpec`].
         field: &'static str,
-        /// What is wrong, and what would be right.
+        /// The fault, and what would be right.
         why: String,
     },
     /// The program, or one of its tools, is not installed.
@@ -82,7 +82,7 @@ pub enum Problem {
     /// A file of ours cannot be written or read.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The file.
         path: PathBuf,
@@ -117,7 +117,7 @@ pub enum Problem {
         "{address} serves zone {origin} with serial {got}, not {expected}: the wrong zone file, or an old one"
     )]
     WrongSerial {
-        /// Who answered.
+        /// The address that answered.
         address: SocketAddr,
         /// The zone.
         origin: String,
@@ -129,7 +129,7 @@ pub enum Problem {
     /// It answers, but not what the zone says.
     #[error("{address} answers {question} wrongly: {why}")]
     WrongAnswer {
-        /// Who answered.
+        /// The address that answered.
         address: SocketAddr,
         /// The question: name and type.
         question: String,
@@ -141,12 +141,12 @@ pub enum Problem {
     NotReady {
         /// How long was waited.
         after: Duration,
-        /// What was last seen.
+        /// The last observation.
         last: String,
-        /// What its log says.
+        /// The cause, by its log.
         cause: Cause,
     },
-    /// Nobody waits for it any more.
+    /// The wait for it was given up.
     #[error("not waited for: the run was stopped")]
     Stopped,
     /// It runs, but has refused the zone: it will never be ready.
@@ -162,7 +162,7 @@ pub enum Problem {
         status: String,
         /// Processes of this machine that the kernel killed for want of memory since the server's start.
         killed: u64,
-        /// What its log says.
+        /// The cause, by its log.
         cause: Cause,
     },
     /// An external server does not answer any more.
@@ -170,7 +170,7 @@ pub enum Problem {
     Silent {
         /// Where it should.
         address: SocketAddr,
-        /// What was last seen.
+        /// The last observation.
         last: String,
     },
     /// This kind of server cannot do that.
@@ -178,7 +178,7 @@ pub enum Problem {
     Unsupported {
         /// The kind.
         kind: Kind,
-        /// What was asked.
+        /// The request.
         what: &'static str,
     },
 }

@@ -1,8 +1,9 @@
 //! Finding servers and their tools on this machine.
 
-use crate::driver::{NameServer, driver};
+use crate::driver::NameServer;
 use crate::error::{Error, Problem};
-use crate::spec::{Kind, ServerSpec};
+use crate::servers::{Kind, driver};
+use crate::spec::ServerSpec;
 use crate::tool::Tools;
 use rack::{Cmd, Host, Local};
 use std::os::unix::fs::PermissionsExt;
@@ -83,7 +84,7 @@ pub(crate) fn tool(spec: &ServerSpec, program: &Path, name: &str) -> Result<Path
     })
 }
 
-/// What a program says its version is.
+/// The version that a program tells.
 pub(crate) fn version(tools: Tools<'_>, driver: &dyn NameServer, program: &Path) -> Result<String, Error> {
     // PowerDNS tells it with exit status 99.
     let (_, said) = tools.outcome(&Cmd::new(program).arg(driver.version_flag()))?;

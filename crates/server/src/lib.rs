@@ -11,7 +11,7 @@
 //!   machine's own servers in /etc, /var and /run is read or written.
 //! * It listens on [`ServerSpec::addresses`] and [`ServerSpec::port`] only, over UDP and TCP.
 //! * UDP answers are capped at [`ServerSpec::udp_size`] octets, stated in the configuration even where it is
-//!   the default (1232). YADIFA is told so too, but heeds the client's size alone.
+//!   the default (1232). YADIFA has the setting too, but heeds the client's size alone.
 //! * Response rate limiting is off, and so is query logging. Without a [`Distribution`] NOTIFY and outgoing zone
 //!   transfers are off as well, and the zone file is served as it is.
 //! * It stays the user that started it: no setuid, no chroot. So it runs as root, and as the root of a user
@@ -41,30 +41,26 @@
 //! PowerDNS runs with its packet and query caches on, as by default; `config` lines `cache-ttl=0`,
 //! `query-cache-ttl=0` and `negquery-cache-ttl=0` switch them off.
 
-mod bind;
 mod check;
 mod counted;
 mod distribution;
 mod driver;
 mod error;
-mod external;
 mod found;
-mod knot;
 mod log;
-mod nsd;
-mod powerdns;
 mod ready;
+mod servers;
 mod spec;
 mod start;
 mod tool;
-mod yadifa;
 
 pub use counted::Counted;
 pub use distribution::{Distribution, Timers, TsigKey};
-pub use driver::{Capabilities, Control, NameServer, Prepared, Site, driver};
+pub use driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site};
 pub use error::{Cause, Error, Problem};
 pub use found::{Found, found, installed, package, program_in};
 pub use log::Line;
 pub use ready::fuzz_answer;
-pub use spec::{DEFAULT_UDP_SIZE, Kind, ServerSpec, ZoneRef};
+pub use servers::{Kind, driver};
+pub use spec::{DEFAULT_UDP_SIZE, ServerSpec, ZoneRef};
 pub use start::{Server, start, start_heeding};

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What a line of a server's log means.
+/// The meaning of a line of a server's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// Nothing of interest here.
@@ -108,7 +108,7 @@ mod tests {
     use crate::{Kind, driver};
     use std::io::Write;
 
-    /// What the servers of Debian 12 wrote for a zone file with a wrong line.
+    /// The lines that the servers of Debian 12 wrote for a zone file with a wrong line.
     #[test]
     fn each_servers_refusal_is_recognised() {
         let said = [

@@ -17,12 +17,12 @@ use wire::query::Edns;
 use wire::rtype;
 use zone::Probe;
 
-/// What one question brought.
+/// The result of one question.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// What the zone says.
+    /// The answer is that of the zone.
     Right,
-    /// Nothing yet that tells: no answer, or one of a server that has not loaded the zone.
+    /// Not known yet: no answer, or one of a server that has not loaded the zone.
     NotYet(String),
     /// An answer from another zone than the probe's.
     Wrong(Problem),

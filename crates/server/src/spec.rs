@@ -1,70 +1,15 @@
-//! What is to be started.
+//! The specification of a server.
 
 use crate::distribution::{self, Distribution};
 use crate::error::{Error, Problem};
+use crate::servers::Kind;
 use rack::Host;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// The cap on UDP answers, in octets, that all servers have by default now (DNS flag day 2020).
 pub const DEFAULT_UDP_SIZE: u16 = 1232;
-
-/// A kind of name server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// BIND 9 (`named`).
-    Bind,
-    /// NSD.
-    Nsd,
-    /// Knot DNS (`knotd`).
-    Knot,
-    /// PowerDNS authoritative server with its bind backend (`pdns_server`).
-    Powerdns,
-    /// YADIFA (`yadifad`).
-    Yadifa,
-    /// An address that already answers; nothing is started there.
-    External,
-}
-
-impl Kind {
-    /// All kinds, in the order in which they are shown.
-    pub const ALL: [Kind; 6] =
-        [Kind::Bind, Kind::Nsd, Kind::Knot, Kind::Powerdns, Kind::Yadifa, Kind::External];
-
-    /// Its name in experiments and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Bind => "bind",
-            Kind::Nsd => "nsd",
-            Kind::Knot => "knot",
-            Kind::Powerdns => "powerdns",
-            Kind::Yadifa => "yadifa",
-            Kind::External => "external",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    /// # Errors
-    /// A sentence that names the kinds there are.
-    fn from_str(text: &str) -> Result<Self, String> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            format!("'{text}' is not a kind of server: give bind, nsd, knot, powerdns, yadifa or external")
-        })
-    }
-}
 
 /// The zone that a server is to serve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +19,7 @@ pub struct ZoneRef {
     pub origin: String,
     /// Its zone file. It is served from there, not copied.
     pub file: PathBuf,
-    /// Whether it has RRSIGs: PowerDNS must be told.
+    /// Whether it has RRSIGs: PowerDNS's configuration must say so.
     pub signed: bool,
 }
 

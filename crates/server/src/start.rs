@@ -4,10 +4,11 @@ mod again;
 mod life;
 mod processes;
 
-use crate::driver::{NameServer, Prepared, Site, driver};
+use crate::driver::{NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
 use crate::log::Watch;
-use crate::spec::{Kind, ServerSpec};
+use crate::servers::{Kind, driver};
+use crate::spec::ServerSpec;
 use crate::tool::{self, Tools};
 use crate::{check, found};
 use rack::{Cmd, Host, Launcher, Output, Process};
@@ -25,7 +26,7 @@ pub struct Server<'a> {
     host: &'a Host,
     driver: &'static dyn NameServer,
     place: Place,
-    /// What starts it; none: external.
+    /// The command that starts it; none: external.
     cmd: Option<Cmd>,
     /// None: external.
     process: Option<Process>,
@@ -47,7 +48,7 @@ impl std::fmt::Debug for Server<'_> {
     }
 }
 
-/// What a [`Site`] borrows from.
+/// The values that a [`Site`] borrows.
 #[derive(Debug)]
 struct Place {
     spec: ServerSpec,
@@ -95,7 +96,7 @@ pub fn start<'a>(
 /// As [`start`]; but neither the start's tools nor what is waited for later goes on once `stop` is set.
 ///
 /// # Errors
-/// Those of [`start`]; [`Problem::Stopped`].
+/// The errors of [`start`]; [`Problem::Stopped`].
 pub fn start_heeding<'a>(
     stop: Option<&'a AtomicBool>,
     launcher: &'a dyn Launcher,
@@ -240,7 +241,7 @@ impl<'a> Server<'a> {
         &self.place.spec.label
     }
 
-    /// What it was started from.
+    /// The specification that it was started from.
     pub fn spec(&self) -> &ServerSpec {
         &self.place.spec
     }

@@ -80,7 +80,7 @@ fn hash(bits: u128) -> u64 {
 pub struct Anonymizer {
     cipher: EncryptingKey,
     pad: u128,
-    /// What becomes of the address that is zero, which stands for an empty place below.
+    /// The address that zero becomes; zero stands for an empty place below.
     zero: (u32, u128),
     /// Pairs by a hash of the first: a later one takes the place of an earlier one.
     v4: Vec<(u32, u32)>,

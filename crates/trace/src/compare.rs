@@ -1,13 +1,13 @@
 //! Two traces beside each other: RZAIA's baseline check (seed 003, section 3.2.6) in numbers.
 //!
 //! Each characteristic is a distribution over queries or answers, of categories (types, codes) or of numbers (sizes,
-//! latency). The effect size is a distance from 0 to 1 with its interval ([`results::effect::Effect`]).
+//! latency). The effect size is a distance from 0 to 1 with its interval ([`stats::Effect`]).
 
 use crate::facts::report::asked_to_text;
 use crate::facts::{Facts, Sizes};
 use measure::{Histogram, Seed};
-use results::effect::Effect;
 use serde::Serialize;
+use stats::Effect;
 use std::collections::BTreeMap;
 use wire::rcode;
 
@@ -23,16 +23,16 @@ pub struct Comparison {
     pub threshold: f64,
     /// Characteristics whose distance is above the threshold for certain: the lower end of its interval is.
     pub different: Vec<String>,
-    /// Those of which only one trace has anything.
+    /// Distributions of which only one trace has anything.
     pub one_sided: Vec<String>,
 }
 
 /// A characteristic of both traces.
 #[derive(Clone, Debug, Serialize)]
 pub struct Characteristic {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// What is counted: queries, answers, windows, clients' ranks.
+    /// The unit of the counts: queries, answers, windows, clients' ranks.
     pub of: &'static str,
     /// How many there are in the first trace and in the second.
     pub counts: [u64; 2],
@@ -68,7 +68,7 @@ pub struct Size {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// What sampling alone stays below 95 times of 100.
+    /// The distance that sampling alone stays below 95 times of 100.
     pub by_chance: f64,
 }
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub struct Packet {
     /// When it was captured: wall clock, nanoseconds since 1970.
     pub at: Nanos,
-    /// Who sent it.
+    /// The sender.
     pub from: IpAddr,
     /// To whom.
     pub to: IpAddr,

@@ -1,4 +1,4 @@
-//! Which answer belongs to which query.
+//! Pairs each answer with its query.
 //!
 //! An answer belongs to a query that went the other way between the same addresses and ports, over the same transport
 //! (and TCP connection), with the same ID and the same question in the same case. An answer without a question
@@ -22,10 +22,10 @@ const WAITING_MAX: usize = 1 << 20;
 pub struct Pairs<T> {
     waiting: HashTable<Asked<T>>,
     window: Nanos,
-    /// When was looked for queries that waited for too long.
+    /// The time of the last look for queries that waited for too long.
     swept: Nanos,
     asked: u64,
-    /// What waited for too long, in order.
+    /// Queries that waited for too long, in order.
     expired: Vec<Asked<T>>,
 }
 
@@ -35,7 +35,7 @@ struct Asked<T> {
     /// [`question::hash`].
     question: Option<u64>,
     at: Nanos,
-    /// The how manieth.
+    /// Its number among all queries, from 1.
     number: u64,
     what: T,
 }
@@ -84,7 +84,7 @@ impl<T> Pairs<T> {
         self.waiting.insert_unique(hash, asked, |asked| asked.hash);
     }
 
-    /// What was remembered of the query that this is the answer to, and how long that was before, in nanoseconds; `None`
+    /// The data of the query that this is the answer to, and how long it was before, in nanoseconds; `None`
     /// where no query waits for it.
     pub fn answer(&mut self, message: &Message<'_>) -> Option<(T, Nanos)> {
         let hash = hash(message);

@@ -16,7 +16,7 @@ use wire::{Checksum, header};
 /// queries are due makes them late. The rest of a longer trace is read on the way.
 pub const LOADED_MAX: usize = 256 << 20;
 
-/// What of which captures is replayed: queries (QR clear, any opcode) to a server's port, whole as captured.
+/// Which queries of which captures are replayed: queries (QR clear, any opcode) to a server's port, whole as captured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaySpec {
@@ -30,7 +30,7 @@ pub struct ReplaySpec {
     pub to: Vec<IpAddr>,
 }
 
-/// What a replay will send, and what it leaves out.
+/// Counts of the queries that a replay will send, and of those that it leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
     /// Queries to send.
@@ -55,7 +55,7 @@ pub struct Survey {
     pub responses: u64,
     /// All that the captures hold.
     pub counts: Counts,
-    /// What was not read as messages, by reason.
+    /// Packets that were not read as messages, by reason.
     pub skipped: Skipped,
 }
 

@@ -22,7 +22,7 @@ const HOSTS: [&[u8; 5]; 8] = [
 /// Draws labels to go before a name.
 #[derive(Clone)]
 pub(crate) enum Below {
-    /// So many: a host's name first where there are two or more, labels of 3 to 15 octets otherwise.
+    /// The number of labels: a host's name first where there are two or more, labels of 3 to 15 octets otherwise.
     Counts(Table<u8>),
     /// Of these lengths.
     Shapes { table: Table<u16>, shapes: Vec<Shape> },

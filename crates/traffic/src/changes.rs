@@ -14,7 +14,7 @@ use wire::rtype;
 /// day 2020).
 const UDP_SIZE: u16 = 1232;
 
-/// What replaces parts of a profile, in all of its classes of clients; `None` leaves the profile's own.
+/// Values that replace parts of a profile, in all of its classes of clients; `None` leaves the profile's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Changes {

@@ -1,4 +1,4 @@
-//! Who sends: the clients of a profile, their addresses and ports, seeded.
+//! The clients of a profile, their addresses and ports, seeded.
 //!
 //! Client `n` of a class, from 1, sends as often as 1/n to the power of [`Class::zipf`] (0: all alike). The first
 //! [`EXACT`] have their shares exactly; the others share those of ranges whose width is 1/32 of their rank, within
@@ -102,7 +102,7 @@ enum Who {
     Addresses(Arc<Addresses>),
 }
 
-/// Who sends a query.
+/// The sender of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// Its class, as [`Profile::classes`] counts them.

@@ -1,4 +1,4 @@
-//! What can go wrong with traffic.
+//! Errors of traffic.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub enum Error {
         line: u64,
         /// The octet in the line, from 1.
         column: usize,
-        /// What is wrong and what was expected.
+        /// The fault, and what would be right.
         what: String,
     },
     /// A profile that does not say what a profile says.
@@ -27,21 +27,21 @@ pub enum Error {
         line: usize,
         /// The character in the line, from 1.
         column: usize,
-        /// What is wrong and what was expected.
+        /// The fault, and what would be right.
         what: String,
     },
-    /// What is wrong with a list of names or addresses that a profile asks for.
+    /// A fault in a list of names or addresses that a profile asks for.
     #[error("{said}: {source}")]
     List {
         /// Where the profile asks for it: file, line and column.
         said: String,
-        /// What is wrong.
+        /// The fault.
         source: Box<Error>,
     },
     /// Neither a built-in profile nor a file.
     #[error("no profile '{name}': give {known} or the path of a profile file")]
     NoProfile {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// The built-in profiles.
         known: String,

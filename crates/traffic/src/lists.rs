@@ -32,7 +32,7 @@ impl NameList {
         Self { file: file.into(), weight: 1.0, exist: true, said: String::new() }
     }
 
-    /// What is wrong with a weight.
+    /// The fault of a weight, if it has one.
     pub(crate) fn wrong_weight(weight: f64) -> Option<String> {
         let right = weight > 0.0 && weight <= WEIGHT_MAX;
         (!right).then(|| format!("{weight} is not a list's weight: give a number above 0, up to 1e15"))

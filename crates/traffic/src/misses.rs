@@ -36,7 +36,7 @@ const LENGTHS: [(u8, f64); 18] = [
 /// Attempts at a name of one length before a longer one is tried.
 const ATTEMPTS: u8 = 16;
 
-/// What names that do not exist are like.
+/// How names that do not exist are made.
 #[derive(Clone)]
 pub(crate) struct Misses {
     pub(crate) below: Below,

@@ -19,7 +19,7 @@ pub use file::fuzz_names;
 /// The most names kept; of more, a sample. About 25 octets each.
 pub const NAMES_MAX: usize = 1 << 20;
 
-/// What is taken from a zone.
+/// Which names are taken from a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Want {
     /// Every name that queries can be asked for, once: the delegations, or where they are fewer the owners of
@@ -32,7 +32,7 @@ pub enum Want {
     Records,
 }
 
-/// What the names are.
+/// The kind of the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -61,10 +61,10 @@ pub struct Names {
     cuts: Vec<u32>,
 }
 
-/// What a zone has of a name, or lacks.
+/// The records that a zone has, or lacks, at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// So many octets at the name's end are the delegation that it is at or below, or the first name above it that does
+    /// The number of octets at the name's end that are the delegation that it is at or below, or the first name above it that does
     /// not exist; otherwise all.
     pub octets: usize,
     /// The name exists, or an answer leads to it.
@@ -157,7 +157,7 @@ impl Names {
         self.total > self.starts.len() as u64
     }
 
-    /// What the names are.
+    /// The kind of the names.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -222,7 +222,7 @@ impl Names {
         self.starts.binary_search(&at).ok().map(|n| n as u32)
     }
 
-    /// What the zone has of a name, case apart; `None` where the name is not of the zone, or only a sample is known.
+    /// The records at a name, case apart; `None` where the name is not of the zone, or only a sample is known.
     pub fn locate(&self, wire: &[u8]) -> Option<Found> {
         let known = self.known.as_ref().filter(|_| name::is_under(wire, &self.origin))?;
         let is_cut = |name: &[u8]| {

@@ -37,7 +37,7 @@ pub struct List {
 }
 
 impl List {
-    /// What was asked for.
+    /// The specification.
     pub fn spec(&self) -> &NameList {
         &self.spec
     }
@@ -248,7 +248,7 @@ struct Member {
     count: u64,
     /// The least 64 random bits that draw it.
     from: u64,
-    /// What is above `from`, shifted by this and multiplied by `scale` / 2^96, is a number below `count`.
+    /// The part above `from`, shifted by this and multiplied by `scale` / 2^96, is a number below `count`.
     shift: u32,
     scale: u64,
     /// Its turns among `Pool::turns`.

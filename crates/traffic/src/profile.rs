@@ -66,12 +66,12 @@ impl std::str::FromStr for Order {
     }
 }
 
-/// What queries look like. Shares are 0 to 1, of all queries; weights are relative.
+/// A profile of queries. Shares are 0 to 1, of all queries; weights are relative.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// One sentence on what it is.
     pub about: String,
-    /// Who asks, and how: at least one class of clients. A file without `[[class]]` has one.
+    /// The classes of clients: at least one. A file without `[[class]]` has one.
     pub classes: Vec<Class>,
     /// In which order names that exist are asked for.
     pub order: Order,
@@ -137,7 +137,7 @@ impl Profile {
         }
     }
 
-    /// What a zone must be read for.
+    /// Which names it needs of a zone.
     pub fn want(&self) -> Want {
         if self.types_of_zone { Want::Records } else { Want::Names }
     }

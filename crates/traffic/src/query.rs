@@ -17,12 +17,12 @@ pub struct Query {
     pub checksum: Checksum,
     /// The name asked for was made not to exist, or is of a list of such names.
     pub nonexistent: bool,
-    /// Of which list of names the name is, as [`crate::Lists::lists`] counts them; `None` where it was made, or is a
+    /// The list that the name is of, as [`crate::Lists::lists`] counts them; `None` where it was made, or is a
     /// popular one that no list has.
     pub list: Option<u16>,
     /// When it is due after the first of its stream, in nanoseconds; `None` where the stream has no times.
     pub at: Option<Nanos>,
-    /// Who sends it: queries of one client go from one address and port. `None`: whoever.
+    /// The sender: queries of one client go from one address and port. `None`: any.
     pub client: Option<u32>,
     /// Over which family it goes where there are targets of both; `None`: either.
     pub ipv6: Option<bool>,

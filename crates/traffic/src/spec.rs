@@ -1,4 +1,4 @@
-//! What a sender is told about its queries; travels as JSON to the roles and stands in TOML files.
+//! The specification of a sender's queries; it travels as JSON to the roles and stands in TOML files.
 
 use crate::lists::one_or_many;
 use crate::{Changes, Error, Kind, Lists, NameList, Profile, Queries, QuerySource, Synthesis};
@@ -25,7 +25,7 @@ pub enum SourceSpec {
 pub struct QueriesSpec {
     /// The file; a regular one, as it is read by every worker.
     pub path: PathBuf,
-    /// What every query's OPT record says; none where absent.
+    /// The OPT record of every query; none where absent.
     #[serde(default)]
     pub edns: Option<EdnsSpec>,
     /// Begin again at the end of the file (the default); otherwise the source ends there.
@@ -33,7 +33,7 @@ pub struct QueriesSpec {
     pub cycle: bool,
 }
 
-/// What an OPT record says.
+/// The fields of an OPT record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdnsSpec {
@@ -56,7 +56,7 @@ pub struct ProfileSpec {
     /// The seed.
     #[serde(default = "one")]
     pub seed: Seed,
-    /// What is otherwise than in the profile.
+    /// Values that replace those of the profile.
     #[serde(default, skip_serializing_if = "Changes::is_empty")]
     pub changes: Changes,
 }

@@ -26,7 +26,7 @@ const AHEAD: usize = 16;
 /// The longest zone name that leaves room for a made label of [`MAX_LABEL`] octets.
 const ORIGIN_MAX: usize = MAX_NAME - 1 - MAX_LABEL;
 
-/// What the queries of a class of clients are like.
+/// How the queries of a class of clients are made.
 #[derive(Clone)]
 struct Manner {
     edns: u64,

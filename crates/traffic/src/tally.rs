@@ -1,4 +1,4 @@
-//! What a stream of queries turned out to be, counted from the messages themselves.
+//! The shares of a stream of queries, counted from the messages themselves.
 
 use crate::Query;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use wire::{question, rtype};
 pub struct Tally {
     /// All.
     pub queries: u64,
-    /// Those of a flood, which are in none of the counts below.
+    /// Queries of a flood, which are in none of the counts below.
     pub background: u64,
     /// For names that do not exist.
     pub nonexistent: u64,

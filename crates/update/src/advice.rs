@@ -1,6 +1,6 @@
-//! What a response code means for whoever sent an update or asked for a transfer, and what to do about it.
+//! The meaning of a response code for whoever sent an update or asked for a transfer, and what to do about it.
 
-/// What was asked of the server.
+/// The request that a response code answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// An update (RFC 2136).
@@ -9,7 +9,7 @@ pub enum Asked {
     Transfer,
 }
 
-/// What to do about a response code, by its name (TSIG's among them, RFC 8945); none where there is nothing to say beside it.
+/// Advice on a response code, by its name (TSIG's among them, RFC 8945); none where there is nothing to say beside it.
 pub fn advice(code: &str, asked: Asked) -> Option<&'static str> {
     let of_keys = match code {
         "BADSIG" => {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
-/// What to send, in which batches, and whom to watch.
+/// The updates to send, in which batches, and the servers to watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchesSpec {
@@ -51,14 +51,14 @@ impl Batch {
     }
 }
 
-/// What came of it.
+/// The result of the batches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BatchesResult {
     /// Of the sender.
     pub send: SendResult,
     /// Of the watcher.
     pub watch: WatchResult,
-    /// Those that were begun.
+    /// The batches that were begun.
     pub batches: Vec<Batch>,
 }
 

@@ -50,7 +50,7 @@ impl EchoSpec {
     }
 }
 
-/// What an echo did.
+/// The counters of an echo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EchoResult {

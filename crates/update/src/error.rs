@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of updates and transfers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's reason.
         source: io::Error,
     },
     /// A file that is not what it should be.
@@ -24,13 +24,13 @@ pub enum Error {
         line: usize,
         /// From 1.
         column: usize,
-        /// What is wrong, and what to do.
+        /// The fault, and what to do.
         message: String,
     },
-    /// What was asked for cannot be.
+    /// A specification that cannot be met.
     #[error("{0}")]
     Spec(String),
-    /// Nothing can be drawn at random here.
+    /// The system gives no random numbers.
     #[error("cannot make a secret: {0}")]
     Random(io::Error),
     /// A zone file, or what is in it.
@@ -74,7 +74,7 @@ pub enum Error {
     /// Something that the system refused, with what was tried.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The system's reason.
         error: io::Error,

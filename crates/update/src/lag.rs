@@ -100,7 +100,7 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    /// What two servers showed: (server, first, last, hidden, seen), in milliseconds; the watch goes from 1000 to 3000.
+    /// Sightings at two servers: (server, first, last, hidden, seen), in milliseconds; the watch goes from 1000 to 3000.
     fn watch(sightings: &[(u16, u64, u64, u64, u64)]) -> WatchResult {
         let server = |name: &str, first| ServerResult {
             name: name.into(),

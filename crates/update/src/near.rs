@@ -1,4 +1,4 @@
-//! What may be sent to.
+//! Which addresses may be sent to.
 
 use crate::Error;
 use std::net::SocketAddr;

@@ -29,9 +29,9 @@ const ANY: u16 = 255;
 /// Which part of a message a record belongs to (RFC 2136, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// What must hold.
+    /// A condition that must hold.
     Prerequisite,
-    /// What is to be done.
+    /// A change to make.
     Update,
 }
 
@@ -50,7 +50,7 @@ pub struct Rr<'a> {
     pub rdata: &'a [u8],
 }
 
-/// What a line asks for.
+/// The command on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
     /// From here on updates are of this zone (wire format).
@@ -81,7 +81,7 @@ pub struct Script<R> {
 /// Something wrong at an octet of a line.
 type Wrong = (usize, String);
 
-/// What a line turned out to be; the parts are in the script.
+/// A parsed line; the parts are in the script.
 enum Parsed {
     Nothing,
     Zone,

@@ -51,7 +51,7 @@ impl Mac {
     }
 }
 
-/// What is wrong with a message's signature.
+/// A fault of a message's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// There is none.
@@ -75,7 +75,7 @@ pub struct Signer {
     name: Vec<u8>,
     algorithm: Vec<u8>,
     mac_len: usize,
-    /// What is digested, between calls.
+    /// The octets to digest; kept between calls to save allocations.
     scratch: Vec<u8>,
 }
 
@@ -170,7 +170,7 @@ impl Signer {
     /// Checks an answer's signature, which covers that of its request, at `now` (seconds since 1970).
     ///
     /// # Errors
-    /// What is wrong with it; a key or signature that the peer refused is told by its answer alone, which has none.
+    /// The fault; a key or signature that the peer refused shows in the answer's code alone, which is unsigned.
     pub fn check(&mut self, message: &[u8], now: u64, request: &Mac) -> Result<(), Fault> {
         let parts = parts(message).ok_or(Fault::Damaged)?.ok_or(Fault::Missing)?;
         if parts.error != 0 && parts.mac.is_empty() {
@@ -300,7 +300,7 @@ fn is_name(message: &[u8], mut at: usize, wire: &[u8]) -> bool {
     false
 }
 
-/// What RFC 8945, section 3, and RFC 1035 call a response code, TSIG's own errors included.
+/// The name of a response code in RFC 8945, section 3, and RFC 1035, TSIG's own errors included.
 pub fn code_name(code: u16) -> String {
     match code {
         0..=15 => wire::rcode::to_text(code as u8).into(),

@@ -75,7 +75,7 @@ impl Name {
     /// Reads presentation format; `origin` (wire format) completes a relative name, and is what `@` means.
     ///
     /// # Errors
-    /// What is wrong with the text, and where.
+    /// [`NameError`]: the fault in the text, and where it is.
     pub fn parse_text(text: impl AsRef<[u8]>, origin: Option<&[u8]>) -> Result<Self, NameError> {
         let mut wire = Vec::with_capacity(text.as_ref().len() + 2);
         parse_into(text.as_ref(), origin, &mut wire)?;
@@ -176,7 +176,7 @@ impl Hash for Name {
 /// Appends the wire format of the name in `text` to `out`; leaves `out` as it was on an error.
 ///
 /// # Errors
-/// What is wrong with the text, and where.
+/// [`NameError`]: the fault in the text, and where it is.
 #[inline]
 pub fn parse_into(text: &[u8], origin: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), NameError> {
     let start = out.len();

@@ -7,7 +7,7 @@ use crate::record::skip_name;
 /// Type OPT.
 const OPT: u16 = 41;
 
-/// What an OPT record says.
+/// The fields of an OPT record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opt {
     /// The sender's UDP payload size, in octets.

@@ -1,6 +1,6 @@
 //! Writing a query (RFC 1035, section 4.1; the OPT record: RFC 6891, section 6.1; DO: RFC 3225).
 
-/// What a query says in its OPT record.
+/// The fields of a query's OPT record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
     /// The largest UDP answer that the sender can take, in octets.

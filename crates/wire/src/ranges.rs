@@ -246,7 +246,7 @@ impl Partition {
         &self.ranges
     }
 
-    /// Which range holds the name; none outside of the origin. Both in wire format.
+    /// The range that holds the name; none outside of the origin. Both in wire format.
     pub fn find(&self, qname: &[u8], origin: &[u8]) -> Option<usize> {
         let label = label_below(qname, origin)?;
         Some(self.ranges.partition_point(|range| range.is_before(label)))

@@ -17,7 +17,7 @@ const FIXED: usize = 10;
 pub struct Damaged {
     /// From the start of the message.
     pub at: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Zone transfers as messages: AXFR (RFC 5936) and IXFR (RFC 1995), told apart and checked record by record, in memory
+//! Zone transfers as messages: AXFR (RFC 5936) and IXFR (RFC 1995), distinguished and checked record by record, in memory
 //! that does not grow with the zone. No sockets and no clock: the client and the reader of captures both feed it.
 
 use crate::header::Header;
@@ -6,17 +6,17 @@ use crate::record::{Damaged, Record, Records};
 use crate::{class, name, question, rcode, rtype};
 use serde::{Deserialize, Serialize};
 
-/// What a transfer was asked for.
+/// The question of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
     /// All of the zone.
     Axfr,
-    /// What changed since the version of this serial; none where the question was not seen.
+    /// The changes since the version of this serial; none where the question was not seen.
     Ixfr(Option<u32>),
 }
 
-/// What a transfer turned out to be.
+/// The kind of a transfer's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// What a record is in its transfer.
+/// The part that a record plays in its transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The SOA that opens every transfer: the server's version.
@@ -154,7 +154,7 @@ impl Fault {
     }
 }
 
-/// What came so far.
+/// The counts so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Messages.
@@ -188,7 +188,7 @@ impl Counts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing came.
+    /// There was no message.
     Nothing,
     /// One SOA: the next record tells what it is.
     First,
@@ -319,7 +319,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// What the next record is, by its type and, of a SOA, the serial.
+    /// The part of the next record, by its type and, of a SOA, the serial.
     fn part(&mut self, rtype: u16, soa: Option<u32>) -> Result<Part, Fault> {
         let first = self.to.unwrap_or_default();
         let (state, part) = match (self.state, soa) {
@@ -350,7 +350,7 @@ impl Transfer {
         Ok(part)
     }
 
-    /// What the second record is: it tells the kind (RFC 1995, section 4).
+    /// The part of the second record: it tells the kind (RFC 1995, section 4).
     fn second(&mut self, first: u32, soa: Option<u32>) -> Result<Part, Fault> {
         let whole = match self.asked {
             Asked::Axfr => Kind::Axfr,
@@ -370,7 +370,7 @@ impl Transfer {
         Ok(part)
     }
 
-    /// What it is, as soon as that can be told.
+    /// The kind, as soon as it is known.
     pub fn kind(&self) -> Option<Kind> {
         self.kind
     }
@@ -395,7 +395,7 @@ impl Transfer {
         self.to
     }
 
-    /// What came so far.
+    /// The counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -405,7 +405,7 @@ impl Transfer {
 /// was asked for.
 ///
 /// # Panics
-/// Where what is told of it contradicts itself: a bug.
+/// Where its parameters contradict each other: a bug.
 pub fn fuzz_transfer(bytes: &[u8]) {
     let Some((&first, mut stream)) = bytes.split_first() else { return };
     let asked = match first % 3 {

@@ -1,4 +1,4 @@
-//! What can go wrong with a zone.
+//! Errors of zones.
 
 use std::fmt;
 use std::io;
@@ -28,7 +28,7 @@ pub enum Error {
     Syntax {
         /// Where.
         place: Place,
-        /// What is wrong and what was expected.
+        /// The fault, and what would be right.
         what: String,
     },
     /// A file could not be opened or read.
@@ -69,7 +69,7 @@ pub enum Error {
     /// Neither a built-in zone profile nor a file.
     #[error("no zone profile '{name}': give {known} or the path of a profile file")]
     NoProfile {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// The built-in profiles.
         known: String,
@@ -79,7 +79,7 @@ pub enum Error {
     Key {
         /// The key file, or what stands for it.
         file: String,
-        /// What is wrong and what to do.
+        /// The fault, and what to do.
         what: String,
     },
 }

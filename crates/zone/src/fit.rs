@@ -137,7 +137,7 @@ fn servers(info: &Info) -> Servers {
                 }
                 let several = (sharers.apart + sharers.lodged) * (1.0 - sharers.alone) * size;
                 let distinct = inside + (outside - part) + sharers.apart / d;
-                // What is told apart best counts most.
+                // Pairs that differ most clearly count most.
                 let error = 25.0 * off(distinct, sharing.servers as f64 / records)
                     + off(several, shared)
                     + off(sharers.largest, largest);

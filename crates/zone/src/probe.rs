@@ -1,4 +1,4 @@
-//! What a server that has a zone must answer, and which delegations a zone has.
+//! A question whose answer shows that a server has a zone, and the delegations of a zone.
 
 use crate::error::Error;
 use crate::scan::{Record, Scanner};
@@ -6,7 +6,7 @@ use std::path::Path;
 use wire::name::{self, Name};
 use wire::rtype;
 
-/// What a server must answer to be ready: an RRset at the end of the zone, and the serial.
+/// The records that a server must answer with to be ready: an RRset at the end of the zone, and the serial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The zone's name.

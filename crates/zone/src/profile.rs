@@ -19,7 +19,7 @@ pub const BUILT_IN: [(&str, &str); 3] = [
     ("ROOT", include_str!("../profiles/root.toml")),
 ];
 
-/// What a zone of delegations looks like. Shares are 0 to 1; weights are relative.
+/// A profile of a zone of delegations. Shares are 0 to 1; weights are relative.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Profile {
@@ -210,7 +210,7 @@ impl Profile {
 pub struct Fault {
     /// The key, from the outermost table: `servers`, `under`, `com.`.
     pub path: Vec<String>,
-    /// What is wrong and what was expected.
+    /// The fault, and what would be right.
     pub what: String,
 }
 

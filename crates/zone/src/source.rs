@@ -8,10 +8,10 @@ pub trait RecordSource {
     /// The next record; `None` at the end.
     ///
     /// # Errors
-    /// What the source met; do not go on after an error.
+    /// The source's error; do not go on after one.
     fn next(&mut self) -> Result<Option<Record<'_>>, Error>;
 
-    /// What messages call the source.
+    /// The source's name in messages.
     fn file(&self) -> &str;
 
     /// Octets read so far.

@@ -31,7 +31,7 @@ pub(crate) fn write_head(ttl: u32, class: u16, rtype: u16, out: &mut Vec<u8>) {
     out.push(b'\t');
 }
 
-/// What [`write_head`] wrote, for records of few TTLs and types: most of a zone's are alike.
+/// The output of [`write_head`], for records of few TTLs and types: most of a zone's are alike.
 #[derive(Default)]
 pub(crate) struct Heads(Vec<(u32, u16, u16, Vec<u8>)>);
 

@@ -28,7 +28,7 @@ pub struct Echo {
     cpu: Option<usize>,
 }
 
-/// What can answer.
+/// The backends that can answer.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Backend {
     Socket,

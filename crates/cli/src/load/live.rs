@@ -79,7 +79,7 @@ fn colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// What a load that was specified so is about.
+/// The description of a load for the live view.
 pub fn about(title: &str, spec: &LoadSpec) -> About {
     About {
         title: title.into(),
@@ -132,7 +132,7 @@ impl Teller {
         // First, so that whoever reads a line finds its figures served.
         self.change(|live| live.event(happened));
         if self.events {
-            // Nobody listens any more where this fails; the result is told all the same.
+            // Nobody reads the lines any more where this fails; the result is still reported.
             let _ = output::event(happened);
         }
         if let (true, Event::Progress { second, values }) = (self.lines, happened) {
@@ -167,7 +167,7 @@ impl Teller {
     }
 }
 
-/// What is known, and the thread that samples the machine and draws.
+/// The state that is drawn, and the thread that samples the machine and draws.
 struct Watching {
     live: Arc<Mutex<Live>>,
     wake: Option<Sender<()>>,
@@ -251,7 +251,7 @@ impl Sampler {
         Some((backlog, self.counters.as_ref()?.read().ok()?))
     }
 
-    /// What happened since the last sample; none where that was just now: the kernel counts in hundredths of a second.
+    /// The change since the last sample; none where that was just now: the kernel counts in hundredths of a second.
     fn sample(&mut self) -> Option<Machine> {
         if clock::now() < self.at + SECOND / 2 {
             return None;

@@ -64,10 +64,10 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What was replayed, and what came of it.
+/// The replay and its result.
 #[derive(Serialize)]
 struct Replayed<'a> {
-    /// What the captures hold.
+    /// The queries of the captures.
     trace: &'a Survey,
     speed: f64,
     #[serde(flatten)]
@@ -102,7 +102,7 @@ pub fn run(args: &Replay, common: &Common) -> output::Result {
     Ok(if result.validity.valid && right { Status::Done } else { Status::Differs })
 }
 
-/// What the trace is, and what of the captures is left out.
+/// The trace in words, and which parts of the captures are left out.
 fn sentences(s: &Survey, speed: f64) -> String {
     let mut out = format!(
         "{} queries ({} over TCP, {} over IPv6) captured in {:.3} s: {:.0}/s, at most {} in a second; at speed {speed}\n",

@@ -98,7 +98,7 @@ fn tell(
         if let Some(fraction) = fraction {
             values["search_peak_fraction"] = fraction.into();
         }
-        // Nobody listens any more where this fails; the result is told all the same.
+        // Nobody reads the lines any more where this fails; the result is still reported.
         let _ = output::event(&Event::Progress { second: number as u64, values });
     }
     let shown = ::report::live::Trial {

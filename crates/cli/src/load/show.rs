@@ -157,7 +157,7 @@ pub fn run(spec: &LoadSpec, r: &LoadResult) -> String {
     out
 }
 
-/// What went beside the measured traffic, connections, and the check of answers.
+/// The traffic beside the measured one, connections, and the check of answers.
 fn beside(out: &mut String, r: &LoadResult) {
     for (name, part) in [("background", &r.background), ("retried over TCP", &r.tcp_retries)] {
         let Some(p) = part.as_ref().map(|part| &part.counts) else { continue };

@@ -26,7 +26,7 @@ pub struct Fit {
     ports: Vec<u16>,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Summary<'a> {
     output: &'a Path,

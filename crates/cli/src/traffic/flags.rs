@@ -103,7 +103,7 @@ fn weights(text: &str) -> Result<Weights, String> {
 }
 
 impl Shape {
-    /// What a message about them says.
+    /// The names of these flags in messages.
     pub const FLAGS: &str = "--nonexistent, --types, --below, --order, --clients, --clients-file, --ports, --ipv6 and --background";
 
     /// The changes that these flags ask for.

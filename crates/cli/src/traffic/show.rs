@@ -1,4 +1,4 @@
-//! What `traffic generate` tells.
+//! The summary of `traffic generate`.
 
 use super::Format;
 use measure::units;
@@ -22,7 +22,7 @@ pub struct Summary<'a> {
     pub names: usize,
     pub names_total: u64,
     pub names_are_sample: bool,
-    /// What the names are: owners of delegations, of authoritative data, or of records (one name a record); null where
+    /// The kind of the names: owners of delegations, of authoritative data, or of records (one name a record); null where
     /// lists differ.
     pub names_kind: Option<Kind>,
     pub lists: Vec<ListSummary<'a>>,
@@ -130,7 +130,7 @@ fn list_line(l: &ListSummary<'_>, share: String) -> String {
     )
 }
 
-/// What of the profile's popular names is not in the queries, and why.
+/// The popular names of the profile that are not in the queries, and why.
 fn left_out(left: &[LeftOut]) -> String {
     let part = |exist: bool, what: &str, which: &str| {
         let names: Vec<&LeftOut> = left.iter().filter(|left| left.exist == exist).collect();

@@ -132,7 +132,7 @@ pub fn run(args: &Send, common: &Common) -> output::Result {
 
 fn tell(event: &Event, common: &Common) {
     if common.events {
-        // Nobody listens any more where this fails; the result is told all the same.
+        // Nobody reads the lines any more where this fails; the result is still reported.
         let _ = output::event(event);
     }
     if let Event::Progress { second, values } = event {
@@ -155,7 +155,7 @@ fn line(second: u64, values: &Value) -> String {
     )
 }
 
-/// What was not taken, and what to do about it.
+/// The updates that were not taken, and what to do about it.
 fn unlucky(spec: &SendSpec, r: &SendResult) -> String {
     let mut out = String::new();
     for code in r.rcodes.keys() {

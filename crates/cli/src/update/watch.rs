@@ -61,7 +61,7 @@ pub fn run(args: &Watch, common: &Common) -> output::Result {
     let stop = stop_flag()?;
     let mut progress = common.progress("seconds", args.duration / SECOND);
     let result = update::watch(&spec, || clock::now() + SECOND / 100, &stop, &mut |event| match &event {
-        // Nobody listens any more where this fails; the result is told all the same.
+        // Nobody reads the lines any more where this fails; the result is still reported.
         event if common.events => drop(output::event(event)),
         measure::Event::Progress { second, .. } => progress.set(*second),
         _ => {}

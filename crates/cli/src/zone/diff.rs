@@ -5,7 +5,6 @@ use crate::output::{self, Common, Failure, Status, write_output};
 use clap::Args;
 use measure::clock::SECOND;
 use measure::units::{self, grouped};
-use results::stats;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

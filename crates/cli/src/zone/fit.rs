@@ -17,7 +17,7 @@ pub struct Fit {
     output: PathBuf,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Fitted<'a> {
     output: String,

@@ -21,7 +21,7 @@ pub struct Info {
     against: Option<String>,
 }
 
-/// What a zone is judged against.
+/// The profile or table that a zone is judged against.
 enum Against {
     Row(Published),
     Profile(Box<Profile>, String),

@@ -1,4 +1,4 @@
-//! What was acknowledged, and when: from the sender's file of latencies.
+//! Which updates were acknowledged, and when: from the sender's file of latencies.
 
 use crate::Error;
 use measure::Nanos;

@@ -39,12 +39,12 @@ const TRANSFER: Nanos = 60 * SECOND;
 /// How many lost updates are named.
 const EXAMPLES: usize = 5;
 
-/// What one cut showed.
+/// The result of one cut.
 #[derive(Clone, Debug, Default, Serialize)]
 struct CutSeen {
     /// From 1.
     number: u32,
-    /// Which fresh server and disk it was of, from 1.
+    /// The number of the fresh server and disk that it was of, from 1.
     server: u32,
     /// Some of what was not synced survived, at random.
     survivors: bool,
@@ -68,7 +68,7 @@ struct CutSeen {
     why: Option<String>,
     /// It said that it refuses the zone.
     zone_refused: bool,
-    /// What the cut took.
+    /// The pages that the cut dropped.
     cut: Cut,
 }
 
@@ -86,7 +86,7 @@ struct OnDisk<'a> {
 }
 
 impl Stage<'_> {
-    /// As many cuts as the experiment asks for, the first half of them on a disk on which nothing survives that was not synced.
+    /// All cuts that the experiment asks for, the first half of them on a disk on which nothing survives that was not synced.
     pub fn power_cuts(
         &self,
         fleet: &Fleet<'_>,
@@ -275,7 +275,7 @@ impl CutSeen {
     }
 }
 
-/// What all cuts say together.
+/// Adds up the results of all cuts.
 fn judge(seen: &[CutSeen], record: &mut TrialRecord) {
     let sum = |of: fn(&CutSeen) -> u64| seen.iter().map(of).sum::<u64>() as f64;
     let count = |of: fn(&&CutSeen) -> bool| seen.iter().filter(of).count() as f64;

@@ -1,6 +1,6 @@
 //! A secondary is killed (SIGKILL) at random, again and again, while changes stream to it by IXFR.
 //!
-//! A killed secondary may start with what it had written last. What is told is what was served: serials that went back, while
+//! A killed secondary may start with what it had written last. Reported is what was served: serials that went back, while
 //! it ran and over its restarts, and zones in which half a change was.
 
 use super::pairs::{self, Asked, Back, Transferred, Watched};

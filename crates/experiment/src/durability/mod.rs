@@ -244,7 +244,7 @@ impl Stage<'_> {
         }
     }
 
-    /// What is sent at the primary: a file of ours, signed.
+    /// The updates for the primary: a file that we made, signed with the run's key.
     fn updates(&self, fleet: &Fleet<'_>, file: PathBuf, pace: Pace) -> SendSpec {
         let spec = SendSpec::new((fleet.primary().v4, PORT).into(), file, pace);
         SendSpec { key: Some(fleet.key.clone()), ..spec }

@@ -29,9 +29,9 @@ const TRANSFER_PERIOD: Duration = Duration::from_millis(100);
 /// How long a transfer may take, in nanoseconds: of a server that is killed it never comes to its end.
 const TRANSFER: Nanos = 10 * SECOND;
 
-/// What is watched, and for how long.
+/// The secondary and names to watch, and for how long.
 pub struct Watched<'a> {
-    /// From where.
+    /// The host that asks.
     pub host: &'a Host,
     pub target: SocketAddr,
     pub origin: &'a str,
@@ -44,7 +44,7 @@ pub struct Watched<'a> {
 /// A serial after which an older one was served: from which to which.
 pub type Back = (u32, u32);
 
-/// What queries showed.
+/// The result of the queries.
 #[derive(Debug, Default)]
 pub struct Asked {
     /// Times that both names were seen in one state.
@@ -62,12 +62,12 @@ pub struct Asked {
     pub serials: u64,
 }
 
-/// What transfers showed.
+/// The result of the transfers.
 #[derive(Debug, Default)]
 pub struct Transferred {
     /// Complete ones.
     pub judged: u64,
-    /// Those that were not: the server was killed, or not there.
+    /// Transfers that failed: the server was killed, or not there.
     pub broken: u64,
     /// Complete ones in which the names differ, or the zone has not as many records as it must have.
     pub half: u64,
@@ -179,10 +179,10 @@ pub fn ask(watched: &Watched<'_>) -> Result<Asked, Error> {
 /// The counters at each of the two names; what is no number is none.
 pub type Pair = [Vec<Option<u64>>; 2];
 
-/// What one transfer has at the two names, and how many records; none: it broke off.
+/// The counters at the two names in one transfer, and its number of records; none where it broke off.
 ///
 /// # Errors
-/// Those of [`transfer`].
+/// The errors of [`transfer`].
 pub fn counters(watched: &Watched<'_>) -> Result<Option<(Pair, u64)>, Error> {
     let mut pair = Pair::default();
     let mut lines = Lines::new(|line| {
@@ -204,7 +204,7 @@ pub fn counters(watched: &Watched<'_>) -> Result<Option<(Pair, u64)>, Error> {
 /// not known, as it is signed.
 ///
 /// # Errors
-/// Those of [`transfer`].
+/// The errors of [`transfer`].
 pub fn transfers(watched: &Watched<'_>, records: Option<u64>) -> Result<Transferred, Error> {
     let mut seen = Transferred::default();
     while !watched.stop.load(Ordering::Relaxed) {
@@ -223,7 +223,7 @@ pub fn transfers(watched: &Watched<'_>, records: Option<u64>) -> Result<Transfer
     Ok(seen)
 }
 
-/// What is wrong with a zone that was transferred.
+/// The fault in a zone that was transferred, if there is one.
 fn fault(pair: &Pair, got: u64, records: Option<u64>) -> Option<String> {
     let [first, second] = pair;
     if first != second || first.len() > 1 {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// What all labels of ours begin with.
+/// The prefix of all labels that we add to a zone.
 const LABEL: &str = "dnsrack-";
 
 /// The names that one counter is at, in every update anew: the one in canonical order before most, the other after them.

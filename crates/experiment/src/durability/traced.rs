@@ -32,7 +32,7 @@ const WIDTH: usize = 300;
 /// How many lines of it.
 const LINES: usize = 200;
 
-/// What is kept of a trace.
+/// The parts of a trace that are written to `syncs.json`.
 #[derive(Serialize)]
 struct Kept<'a> {
     #[serde(flatten)]
@@ -193,7 +193,7 @@ fn disk_figures(before: &Calibration, after: &Calibration, result: &SendResult, 
     }
 }
 
-/// What the trace says, and whether all of it was seen.
+/// Records the trace's figures, and rejects the trial where a part of the trace is missing.
 fn trace_figures(report: &Report, accepted: u64, record: &mut TrialRecord) {
     let outcome = &mut record.outcome;
     let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));

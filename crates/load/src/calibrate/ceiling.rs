@@ -1,4 +1,4 @@
-//! What is reached between two hosts of a rack: a generator and an echo on cores of their own, joined by veth.
+//! The ceiling between two hosts of a rack: a generator and an echo on cores of their own, joined by veth.
 
 use super::{CalibrateSpec, Way, dropped};
 use crate::echo::{Echo, EchoSpec};

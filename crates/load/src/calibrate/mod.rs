@@ -1,4 +1,4 @@
-//! What this machine can claim: how fast it can send, how fast it can send and receive, how exact its clock and
+//! The limits of this machine: how fast it can send, how fast it can send and receive, how exact its clock and
 //! timers are. Every figure is for one worker per core given; over sockets on loopback, and over sockets and AF_XDP
 //! between two hosts of a rack.
 
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use traffic::{Query, QuerySource, SourceSpec};
 
-/// What to calibrate.
+/// Which limits to measure, and for how long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrateSpec {
@@ -74,7 +74,7 @@ impl Delay {
     }
 }
 
-/// What this machine can claim.
+/// The limits of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Reading the clock once, in nanoseconds.
@@ -100,7 +100,7 @@ pub struct Calibration {
     pub echo_latency_us: crate::Latency,
     /// Datagrams dropped on our side over all trials, by place.
     pub drops: BTreeMap<String, u64>,
-    /// What is reached between two hosts of a rack, a way of sending each; empty where it was not asked for.
+    /// The ceilings between two hosts of a rack, one for each way of sending; empty where they were not asked for.
     #[serde(default)]
     pub rack: Vec<Ceiling>,
     /// Why there is no (further) such figure.
@@ -191,7 +191,7 @@ pub fn calibrate(
     Ok(calibration)
 }
 
-/// What was dropped in several loads.
+/// The datagrams dropped in three loads, by place.
 fn dropped(loads: [&LoadResult; 3]) -> BTreeMap<String, u64> {
     let mut sum = BTreeMap::new();
     loads.into_iter().for_each(|load| counts::add(&mut sum, load.drops.clone()));

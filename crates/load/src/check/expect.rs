@@ -1,4 +1,4 @@
-//! What a server that has the zone must answer (RFC 1034 section 4.3.2, RFC 4592, RFC 6672, RFC 4035 section 3.1).
+//! The right answer of a server that has the zone (RFC 1034 section 4.3.2, RFC 4592, RFC 6672, RFC 4035 section 3.1).
 
 use super::facts::{Facts, wildcard};
 use super::message::Kind;
@@ -38,7 +38,7 @@ pub(super) enum End {
     Outside,
     /// A DNAME record would make too long a name (YXDOMAIN).
     TooLong,
-    /// What cannot be told, and why.
+    /// The right answer is not known, and why.
     Unknown(&'static str),
 }
 
@@ -46,7 +46,7 @@ pub(super) enum End {
 /// alias, servers differ.
 const NSEC_QUESTION: End = End::Unknown("nsec_question");
 
-/// What an answer must be.
+/// The right answer to a question.
 #[derive(Debug)]
 pub(super) struct Expected {
     pub steps: Vec<Step>,
@@ -57,7 +57,7 @@ pub(super) struct Expected {
     pub expanded: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What must be answered to a question.
+/// The right answer to a question, by the zone's facts.
 pub(super) fn expect(facts: &Facts, qname: &[u8], qtype: u16) -> Expected {
     let mut expected = Expected {
         steps: Vec::new(),

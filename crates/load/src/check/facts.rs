@@ -1,4 +1,4 @@
-//! What the zone file says about the names that the sampled answers are about: one pass, whatever the order of its
+//! Facts of the zone file about the names in the sampled answers: one pass, whatever the order of its
 //! records; memory goes with the sample, not with the zone.
 
 use super::message::{Answer, Kind, Set, add, find};
@@ -8,7 +8,7 @@ use wire::name;
 use wire::rtype;
 use zone::{Error, Scanner};
 
-/// What is known of one name.
+/// The facts about one name.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// Its records, owners left empty.
@@ -17,7 +17,7 @@ pub(super) struct Node {
     below: bool,
 }
 
-/// What the zone file says.
+/// The facts that the sampled answers are checked against.
 #[derive(Debug)]
 pub(super) struct Facts {
     /// Small letters.
@@ -106,7 +106,7 @@ impl Facts {
         }
     }
 
-    /// What is known of a name (small letters); `None` where nobody asked for it.
+    /// The facts about a name (small letters); `None` where no sampled answer is about it.
     pub fn node(&self, name: &[u8]) -> Option<&Node> {
         self.names.get(name)
     }

@@ -9,7 +9,7 @@ use wire::name;
 use wire::rtype;
 use zone::sign::verify::{Rrsig, canonical_rdata};
 
-/// What an RRset is known by beside its owner: the type, and for RRSIG records the type that they sign.
+/// The kind of an RRset, which with its owner identifies it: the type, and for RRSIG records the type that they sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Kind {
     pub rtype: u16,

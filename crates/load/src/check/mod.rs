@@ -39,7 +39,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// What to check answers against.
+/// The zone to check answers against, and how many to check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckSpec {
@@ -74,7 +74,7 @@ impl CheckSpec {
     /// Sees that the zone file can be read, so that a long load does not end in vain.
     ///
     /// # Errors
-    /// What the scanner meets up to the first record.
+    /// [`zone::Error`] where the first record cannot be read.
     pub fn check(&self) -> Result<(), Error> {
         zone::Scanner::open(&self.zone)?.next()?;
         Ok(())
@@ -91,13 +91,13 @@ const EXAMPLES_OF_A_FAULT: usize = 3;
 pub struct Example {
     /// Name and type.
     pub question: String,
-    /// Who gave it.
+    /// The server.
     pub target: SocketAddr,
     /// As in [`CheckResult::wrong`].
     pub fault: String,
-    /// What the zone says.
+    /// The right answer, by the zone.
     pub expected: String,
-    /// What the answer says.
+    /// The answer that came.
     pub got: String,
 }
 
@@ -105,7 +105,7 @@ pub struct Example {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serials {
-    /// Who answered.
+    /// The server.
     pub target: SocketAddr,
     /// Sampled answers with a SOA record.
     pub answers: u64,
@@ -119,7 +119,7 @@ pub struct Serials {
     pub back: u64,
 }
 
-/// What the check of the sampled answers gave. `sampled = checked + Σ unchecked`; an answer with several faults counts
+/// The result of checking sampled answers. `sampled = checked + Σ unchecked`; an answer with several faults counts
 /// once under each, so `checked - right` is the number of wrong answers.
 ///
 /// Faults: `rcode`, `aa`, `malformed`, `duplicate_record`, `foreign_record` (not the zone's), `incomplete_rrset`,
@@ -132,21 +132,21 @@ pub struct Serials {
 pub struct CheckResult {
     /// Answers in the sample.
     pub sampled: u64,
-    /// Those that could be judged.
+    /// Answers that could be judged.
     pub checked: u64,
-    /// Those without a fault.
+    /// Answers without a fault.
     pub right: u64,
-    /// Those judged that were truncated: in part only.
+    /// Judged answers that were truncated: judged in part only.
     pub truncated: u64,
-    /// Those judged that had to have signatures and proofs: DO, and the zone is signed.
+    /// Judged answers that had to have signatures and proofs: DO, and the zone is signed.
     pub dnssec: u64,
     /// Different signatures that were verified, and are valid.
     pub signatures: u64,
-    /// What the questions were about: `answer`, `alias`, `some` (ANY, RRSIG), `nodata`, `nxdomain`, `referral`.
+    /// The kinds of the questions: `answer`, `alias`, `some` (ANY, RRSIG), `nodata`, `nxdomain`, `referral`.
     pub kinds: BTreeMap<String, u64>,
     /// Faults, and how many answers have each.
     pub wrong: BTreeMap<String, u64>,
-    /// What is not as it should be in answers, but harms nobody: `ds_without_do`.
+    /// Oddities in answers that harm nobody: `ds_without_do`.
     pub odd: BTreeMap<String, u64>,
     /// Why answers could not be judged: `newer_serial`, `outside_zone`, `class`, `opcode`, `question_type`,
     /// `extended_rcode`, `cut_by_receiver`, `alias_chain`, `wildcard_delegation`, and where servers rightly differ

@@ -9,7 +9,7 @@ use wire::name;
 use wire::rtype;
 use zone::sign::verify::{Nsec3Data, NsecData};
 
-/// What has to be proved.
+/// A claim that a proof has to support.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Claim<'a> {
     /// There is no such name, and no wildcard at `closest`, the longest name above it that exists.
@@ -95,7 +95,7 @@ impl<'a> Proof<'a> {
         self.nsec.iter().find(|(owner, _)| name::equal(owner, name)).map(|(_, data)| &data.types[..])
     }
 
-    /// That an NSEC record has the name in its gap.
+    /// Succeeds where an NSEC record has the name in its gap.
     fn covered(&self, target: &[u8]) -> Result<(), String> {
         let covers = |(owner, data): &(&[u8], NsecData<'_>)| {
             // The last one of the zone leads back to the apex.
@@ -154,7 +154,7 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// That the chain passes over an existing name.
+    /// Succeeds where the chain passes over an existing name.
     fn opted_out(&self, name: &[u8]) -> Result<(), String> {
         let failed = || format!("NSEC3 of {}, or opt-out that covers it", show_name(name));
         if name.len() <= self.facts.apex.len() {
@@ -170,7 +170,7 @@ impl<'a> Proof<'a> {
         self.nsec3.iter().find(of).map(|(_, data)| &data.types[..])
     }
 
-    /// That an NSEC3 record has the name's hash in its gap; true where it has the opt-out flag.
+    /// Succeeds where an NSEC3 record has the name's hash in its gap; true where it has the opt-out flag.
     fn covers_hash(&self, name: &[u8]) -> Result<bool, String> {
         let covers = |(owner, data): &&(Vec<u8>, Nsec3Data<'_>)| {
             let hash = data.parameters.hash(name);
@@ -204,7 +204,7 @@ fn lacks(types: &[u16], owner: &[u8], absent: &[u16]) -> Result<(), String> {
     }
 }
 
-/// That the types are those of an unsigned delegation, on the parent's side (RFC 6840 section 4.4).
+/// Succeeds where the types are those of an unsigned delegation, on the parent's side (RFC 6840 section 4.4).
 fn delegates(types: &[u16], cut: &[u8]) -> Result<(), String> {
     if !types.contains(&rtype::NS) {
         return Err(format!("denial at {} with NS", show_name(cut)));

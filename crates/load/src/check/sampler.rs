@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// One answer that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Who gave it.
+    /// The server.
     pub target: SocketAddr,
     /// When it was received, monotonic nanoseconds.
     pub at: Nanos,

@@ -2,23 +2,19 @@
 //!
 //! A window of queries that wait for their answers keeps a server busy without a rate that could be wrong. Several such loads
 //! are cut into stretches of [`STRETCH`]. The capacity is the answered rate that a tenth of all stretches reached or
-//! exceeded ([`SUSTAINED`]). The reason for a high quantile is that whatever else happens on a machine can only make a server
-//! slower: pauses of a core, and programs of other guests that push its data out of a shared cache. On the virtual machines
-//! that this was tried on, the median of three loads of half a second was within 10 % of its usual value in 80 to 90 % of
-//! draws, and this quantile of six loads in all of them. Open loads far above the knee are a second witness: a server may
-//! answer more when it need not wait for the generator.
+//! exceeded ([`SUSTAINED`]), as whatever else happens on a machine can only make a server slower ([`measure::calm`]). docs/trust.md
+//! says how well that repeats. Open loads far above the knee are a second witness: a server may answer more when it need not wait
+//! for the generator.
 
 use super::{Offered, Trial};
 use crate::{LoadResult, LoadSpec};
+use measure::calm::{CALM, STRETCH, quantile};
 use measure::clock::SECOND;
 use measure::{Nanos, Pace, Reason, Validity};
 use serde::{Deserialize, Serialize};
 
-/// The length of the stretches whose answered rates are compared, in nanoseconds.
-pub const STRETCH: Nanos = 100_000_000;
-
 /// The quantile of the stretches' answered rates that a server is said to sustain.
-pub const SUSTAINED: f64 = 0.9;
+pub const SUSTAINED: f64 = 1.0 - CALM;
 
 /// Where the server's cores had nothing to do for more than this share of the time, they are not what limits a window.
 pub const IDLE_LIMIT: f64 = 0.1;
@@ -75,7 +71,7 @@ pub struct WindowLoad {
     pub limited: bool,
 }
 
-/// What was found.
+/// The capacity that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capacity {
@@ -115,19 +111,11 @@ pub fn sustained_qps(result: &LoadResult) -> f64 {
     quantile(stretches(result), SUSTAINED).unwrap_or_default()
 }
 
-/// With linear interpolation between the two nearest values; none of nothing.
-fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let at = q * values.len().checked_sub(1)? as f64;
-    let (low, high) = (values[at.floor() as usize], values[at.ceil() as usize]);
-    Some(low + at.fract() * (high - low))
-}
-
 /// Measures the capacity with `spec` in all but pace, length and deadline. `each` sees every load. Where the generator is the
 /// limit over sockets, the loads go on over AF_XDP, if that can be had.
 ///
 /// # Errors
-/// Those of `measure`.
+/// The errors of `measure`.
 pub fn capacity<E>(
     spec: &LoadSpec,
     goal: &CapacityGoal,
@@ -211,7 +199,7 @@ impl Capacity {
         }
     }
 
-    /// What limits the figure, where anything does.
+    /// The reason why the figure is limited, if it is.
     pub fn warning(&self) -> Option<Reason> {
         let Some(qps) = self.qps else {
             let why = self.loads.iter().find_map(|load| load.not_counted.clone());
@@ -252,7 +240,7 @@ mod tests {
         let each = (SECOND as f64 / qps) as Nanos;
         for at in (0..SECOND).step_by(each as usize) {
             if at >= pause_ms * 1_000_000 {
-                r.timeline.answered(at);
+                r.timeline.answered(at, 100_000);
                 r.counts.answered += 1;
             }
         }

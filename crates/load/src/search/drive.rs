@@ -16,7 +16,7 @@ const OWN_QUERIES: u64 = 1 << 16;
 /// had.
 ///
 /// # Errors
-/// Those of `measure`.
+/// The errors of `measure`.
 pub fn drive<E>(
     spec: &LoadSpec,
     mut search: Search,

@@ -79,12 +79,12 @@ pub struct Trial {
     /// The machine disturbed it, so that its losses say nothing about the server.
     #[serde(default)]
     pub disturbed: bool,
-    /// What else was seen; no class depends on it.
+    /// Further figures; no class depends on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
 }
 
-/// What a trial showed beside its loss: for plots and tables.
+/// Further figures of a trial, for plots and tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {
@@ -122,7 +122,7 @@ impl Trial {
     }
 }
 
-/// What a load is, for a goal.
+/// The class of a load with regard to a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {

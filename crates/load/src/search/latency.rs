@@ -1,4 +1,4 @@
-//! Latency at fixed fractions of the peak: a server is not run at its peak, so its latency is told below it.
+//! Latency at fixed fractions of the peak: a server is not run at its peak, so latency is measured below it.
 
 use crate::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
@@ -31,7 +31,7 @@ pub struct LatencyAt {
     pub fraction: f64,
     /// Offered queries per second.
     pub rate: f64,
-    /// What came of it, with its validity.
+    /// Its result, with its validity.
     pub result: LoadResult,
 }
 
@@ -40,7 +40,7 @@ pub struct LatencyAt {
 /// every trial.
 ///
 /// # Errors
-/// Those of `measure`.
+/// The errors of `measure`.
 pub fn latency_at<E>(
     spec: &LoadSpec,
     peak_qps: f64,

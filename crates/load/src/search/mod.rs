@@ -6,7 +6,7 @@
 //! neighbourhood with short trials, each led by the rate that the one before forwarded, then measures there in full
 //! length until the bounds are within the goal's width, or the time budget ends: whichever it was, the result says.
 //!
-//! [`Search`] is pure: it says what to measure next and is told what came of it.
+//! [`Search`] is pure: it says what to measure next and takes the result.
 
 mod capacity;
 mod drive;
@@ -18,7 +18,7 @@ mod result;
 mod tests;
 
 pub use capacity::{
-    Capacity, CapacityGoal, IDLE_LIMIT, STRETCH, WindowLoad, capacity, forgive_preemption, sustained_qps,
+    Capacity, CapacityGoal, IDLE_LIMIT, WindowLoad, capacity, forgive_preemption, sustained_qps,
 };
 pub use drive::drive;
 pub use goal::{
@@ -39,7 +39,7 @@ const MOST_PROBES: usize = 24;
 /// No search measures more often than this.
 const MOST_TRIALS: usize = 300;
 
-/// What to do next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
     /// Offer this rate for this long, and report what came of it.
@@ -113,8 +113,8 @@ impl Search {
         self
     }
 
-    /// What to measure next.
-    #[allow(clippy::should_implement_trait)] // it is told of each result in between
+    /// The next trial, or the end.
+    #[allow(clippy::should_implement_trait)] // it takes each result in between
     pub fn next(&mut self) -> Next {
         if self.ended != End::Unfinished {
             return Next::Done;
@@ -132,7 +132,7 @@ impl Search {
         Next::Measure { rate: load as f64, duration }
     }
 
-    /// What came of the trial that [`Self::next`] asked for.
+    /// Takes the trial that [`Self::next`] asked for.
     pub fn record(&mut self, trial: Trial) {
         self.spent += trial.duration;
         self.trials.push(trial);
@@ -288,7 +288,7 @@ impl Search {
         &self.goal
     }
 
-    /// What is found so far.
+    /// The result so far.
     pub fn result(&self) -> SearchResult {
         let (lower, upper) = self.bounds();
         // Without both bounds, and near each other, nothing is proven that could be written as one number.

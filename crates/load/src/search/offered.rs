@@ -2,7 +2,7 @@
 
 use crate::LoadResult;
 
-/// What a load gave, with what is known of the machine while it went on.
+/// The result of one load, with the state of the machine while it went on.
 #[derive(Clone, Debug, Default)]
 pub struct Offered {
     /// The generator's result.

@@ -1,4 +1,4 @@
-//! What a search found, and whether it may be believed.
+//! The result of a search, and whether it is valid.
 
 use super::{Capacity, Class, DISTURBED_TRIALS, Goal, LatencyAt, Trial};
 use measure::{Metric, Reason, Validity};
@@ -34,7 +34,7 @@ pub enum UpperBound {
     Machine,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {
     /// The knee: the conditional throughput of the lower bound, in answered queries per second. None where it is not proven:

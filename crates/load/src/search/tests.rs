@@ -135,7 +135,7 @@ fn a_result_goes_there_and_back() {
     assert_eq!(again.trials.len(), r.trials.len());
 }
 
-/// What a simulated load gives: the least that a search looks at.
+/// The result of a simulated load, as far as a search looks at it.
 fn result(rate: f64, loss: f64, valid: bool) -> crate::LoadResult {
     let offered = rate as u64;
     let lost = (offered as f64 * loss) as u64;

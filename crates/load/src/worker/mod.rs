@@ -32,7 +32,7 @@ pub(crate) struct Stall {
     pub length: Nanos,
 }
 
-/// What one worker did.
+/// The report of one worker.
 pub(crate) struct Report {
     /// By [`Class`].
     pub tallies: [Tally; Class::COUNT],
@@ -92,7 +92,7 @@ struct Work<'a> {
     /// When the measured part begins.
     base: Nanos,
     next_second: u64,
-    /// What of the second that runs is not the recorder's.
+    /// The figures of the current second that the recorder does not have.
     second: Second,
     drops: u64,
     wall: Wall,
@@ -105,7 +105,7 @@ struct Work<'a> {
     stall: Stall,
     offered: [u64; Class::COUNT],
     id_waits: u64,
-    /// What the transports kept when the last query had been sent.
+    /// Memory of the transports when the last query had been sent, in bytes.
     transport_bytes: usize,
     cut_short: bool,
     /// Where the schedule has ended: how long it was. Only answers are waited for then.

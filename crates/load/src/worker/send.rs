@@ -1,4 +1,4 @@
-//! What a worker sends, and when: by its schedule, or as much as a window takes.
+//! Sends a worker's queries: by its schedule, or as many as a window takes.
 
 use super::turn::RECEIVE_MAX;
 use super::{Work, part};

@@ -14,7 +14,7 @@ const BLIND: Nanos = 1_000_000;
 /// Datagrams looked at in one turn, so that a flood of answers cannot keep us from sending.
 pub(super) const RECEIVE_MAX: usize = 256;
 
-/// What it takes at most to receive a datagram; and to look for one. A deadline that is nearer is waited for first.
+/// The time that receiving a datagram takes at most, or looking for one. A deadline that is nearer is waited for first.
 const RECEIVE_COST: Nanos = 2_500;
 const LOOK_COST: Nanos = 10_000;
 

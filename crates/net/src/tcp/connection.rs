@@ -38,7 +38,7 @@ fn broken(e: &io::Error) -> End {
 pub(crate) struct Connection {
     fd: Option<OwnedFd>,
     pub flow: u32,
-    /// Which of the connections that have had this number; part of what epoll knows it by.
+    /// The count of connections that had this number before; a part of what epoll knows it by.
     generation: u32,
     established: bool,
     /// It takes no more queries, and is closed when it is answered.
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
     /// When it was begun; when something was heard last, or the first unanswered query was asked. Monotonic.
     begun: u64,
     pub heard: u64,
-    /// What is to be written, and how much of it has been.
+    /// Octets to write, and how many of them are written.
     out: Vec<u8>,
     written: usize,
     deframer: Deframer,
@@ -204,7 +204,7 @@ impl Table {
         }
     }
 
-    /// What epoll tells: the handshake's end (how long it took), or that more can be written.
+    /// Handles epoll's events: the handshake's end (returns how long it took), or that more can be written.
     pub(crate) fn progress(&mut self, c: u32, events: u32, pool: &mut Pool) -> Result<Option<u64>, End> {
         let connection = self.get_mut(c);
         let Some(fd) = &connection.fd else { return Ok(None) };

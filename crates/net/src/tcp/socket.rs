@@ -29,7 +29,7 @@ pub(crate) fn bind(fd: BorrowedFd<'_>, addr: SocketAddr) -> io::Result<()> {
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw.storage).cast(), raw.len) }).map(drop)
 }
 
-/// Begins a connection; what becomes of it is told by epoll, or at once where the error is the peer's.
+/// Begins a connection; epoll reports its success or failure; an error of the peer's is returned at once.
 pub(crate) fn connect(flow: &Flow) -> (Option<OwnedFd>, io::Result<()>) {
     let bound = || {
         let socket = stream(flow.target)?;
@@ -166,7 +166,7 @@ impl Epoll {
         }
     }
 
-    /// What the last look found in place `i`: the events and the number.
+    /// The events and the number that the last look found in place `i`.
     pub(crate) fn found(&self, i: usize) -> (u32, u64) {
         (self.events[i].events, self.events[i].u64)
     }

@@ -87,7 +87,7 @@ struct Socket {
     fd: OwnedFd,
     target: SocketAddr,
     raw_target: RawAddr,
-    /// What the socket's IP_MTU_DISCOVER says now.
+    /// The socket's current IP_MTU_DISCOVER.
     df: bool,
 }
 

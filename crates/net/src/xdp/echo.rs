@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 /// Answers every DNS query to one address with itself and QR set, without leaving the driver; ends on drop.
 ///
-/// What comes must carry a whole UDP checksum or none: between virtual interfaces sockets leave it to be computed by
+/// Queries must carry a whole UDP checksum or none: between virtual interfaces sockets leave it to be computed by
 /// hardware, unless transmission checksum offload is off at the sender. And what is sent back through a veth
 /// arrives only where the other end has an XDP program too, as [`super::XdpFlows`] and this have (receive offload alone
 /// has it wait in a ring for a packet that wakes the receiver).

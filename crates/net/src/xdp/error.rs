@@ -20,7 +20,7 @@ pub enum XdpError {
     /// An IPv4 source for an IPv6 target, or the other way round.
     #[error("source {0} and target {1} are of two families")]
     Families(IpAddr, SocketAddr),
-    /// Two flows with one source address and port, whose answers could not be told apart.
+    /// Two flows with one source address and port, whose answers could not be distinguished.
     #[error("two flows have the source {0}")]
     Twice(SocketAddr),
     /// More flows than ports.
@@ -61,7 +61,7 @@ pub enum XdpError {
         "{doing}: {source}; AF_XDP needs root (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF): use sockets instead"
     )]
     Privilege {
-        /// What was refused.
+        /// The request that was refused.
         doing: &'static str,
         /// The kernel's error.
         source: io::Error,
@@ -69,7 +69,7 @@ pub enum XdpError {
     /// The kernel or the driver refuses for another reason.
     #[error("{doing} on interface {interface}: {source}; use sockets instead")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The interface.
         interface: String,
@@ -78,7 +78,7 @@ pub enum XdpError {
     },
 }
 
-/// What a refusal by the kernel means.
+/// The error for a refusal by the kernel.
 pub(super) fn refusal(doing: &'static str, interface: &str) -> impl FnOnce(io::Error) -> XdpError + use<> {
     let interface = interface.to_owned();
     move |source| match source.raw_os_error() {

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// One flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// Which template.
+    /// The number of its template.
     pub template: u32,
     /// Its source port.
     pub port: u16,

@@ -4,7 +4,7 @@
 //! call. Receiving: an XDP program takes UDP datagrams to our ports (those of the flows, no others), stamps them, and
 //! puts them into a ring that is read without system calls. Copy mode, which every driver has.
 //!
-//! What differs from sockets: fragmented answers and such with IPv4 options or IPv6 extension headers go to the
+//! Differences from sockets: fragmented answers and such with IPv4 options or IPv6 extension headers go to the
 //! host's stack and are lost to us; UDP checksums of answers are not verified (between virtual interfaces there are
 //! none); a capture on the same interface does not see what is sent; one socket per interface, which must have one
 //! receive queue. Needs root.

@@ -185,7 +185,7 @@ struct Address {
     shared_umem: u32,
 }
 
-/// What the kernel counted (`struct xdp_statistics`).
+/// The kernel's counters (`struct xdp_statistics`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Statistics {
     /// Received packets that got lost on the way to us: no room in a ring, or too large for a chunk.

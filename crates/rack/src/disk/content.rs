@@ -62,7 +62,7 @@ impl Content {
         Ok(bytes)
     }
 
-    /// What the backing file still shows from `offset` on; the rest of `bytes` is left as it is.
+    /// Reads from the backing file at `offset` on; the rest of `bytes` is left as it is.
     fn below(&self, backing: Option<&File>, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let Some(file) = backing else { return Ok(()) };
         let mut left = bytes.len().min(self.visible.saturating_sub(offset) as usize);

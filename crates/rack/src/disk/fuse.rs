@@ -29,7 +29,7 @@ const GENERATION: Generation = Generation(0);
 /// The last eight decimal digits below 0o170000 say what kind a mode is of (inode(7)).
 const S_IFMT: u32 = 0o170_000;
 
-/// What was in a folder when it was opened: number, kind and name.
+/// The contents of a folder when it was opened: number, kind and name.
 type Listing = Vec<(Ino, FileType, OsString)>;
 
 /// Answers requests until it is unmounted.

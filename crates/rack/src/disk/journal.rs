@@ -1,4 +1,4 @@
-//! What makes things durable: the journal of names and attributes, and the backing folder that it is committed to.
+//! The durable part of a disk: the journal of names and attributes, and the backing folder that it is committed to.
 
 use super::Options;
 use super::content::Content;
@@ -33,7 +33,7 @@ pub(super) enum Op {
     Meta { ino: Ino },
 }
 
-/// What the power cut took, and what it left.
+/// The pages and changes that the power cut took, and those that it left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Cut {
     /// When it was asked for, by the monotonic clock in nanoseconds: what was acknowledged before is meant to be durable.

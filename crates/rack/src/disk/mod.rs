@@ -107,7 +107,7 @@ pub fn check() -> Result<(), Error> {
     Disk::mount(&backing, &at, Options::default())?.unmount()
 }
 
-/// What is on a disk now that a cut would take.
+/// The part of a disk that a cut would take now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volatile {
     /// Pages of 4 KiB.
@@ -163,7 +163,7 @@ impl Disk {
         &self.backing
     }
 
-    /// What a cut would take now.
+    /// The part that a cut would take now.
     pub fn volatile(&self) -> Volatile {
         let tree = locked(&self.tree);
         Volatile { pages: tree.pages, names: tree.journal.len() as u64, syncs: tree.syncs }

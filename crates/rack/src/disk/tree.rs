@@ -16,10 +16,10 @@ pub(super) type Ino = u64;
 /// The number of the topmost folder, which FUSE fixes.
 pub(super) const ROOT: Ino = 1;
 
-/// What a change of names or attributes that is not durable yet counts for, in bytes.
+/// The size that a change of names or attributes counts for while it is not durable, in bytes.
 const OP_BYTES: u64 = 256;
 
-/// What a file is.
+/// A file, by its kind.
 #[derive(Debug)]
 pub(super) enum Kind {
     Folder {
@@ -64,7 +64,7 @@ pub(super) struct Node {
     pub handles: u32,
     /// Folder and name under which it is durable.
     pub durable: Option<(Ino, OsString)>,
-    /// What is durable of it, while that is open.
+    /// Its durable part, while that is open.
     pub backing: Option<File>,
 }
 
@@ -214,7 +214,7 @@ impl Tree {
         }
     }
 
-    /// What is volatile, in bytes.
+    /// The size of its volatile part, in bytes.
     pub fn volatile(&self) -> u64 {
         self.pages * super::PAGE + self.journal.len() as u64 * OP_BYTES
     }

@@ -21,7 +21,7 @@ impl Paths {
     /// they join. What the emulator says goes to `log`. It runs on the router's CPUs.
     ///
     /// # Errors
-    /// Those of the launcher; [`Error::Role`]; [`Error::Spec`] where the rack has no such paths.
+    /// The errors of the launcher; [`Error::Role`]; [`Error::Spec`] where the rack has no such paths.
     pub fn start(
         launcher: &dyn Launcher,
         rack: &Rack,
@@ -35,7 +35,7 @@ impl Paths {
         Ok(Self { role, latest: None })
     }
 
-    /// What they did until the last full second; none in the first.
+    /// The report up to the last full second; none in the first.
     ///
     /// # Errors
     /// [`Error::Role`] where the emulator is gone.

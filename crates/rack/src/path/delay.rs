@@ -22,7 +22,7 @@ pub enum Delay {
         /// Its standard deviation.
         deviation: Nanos,
     },
-    /// What was measured: `{ quantiles = [[0, "20ms"], [0.5, "22ms"], [0.99, "150ms"], [1, "1s"]] }`: the share of packets
+    /// A measured distribution: `{ quantiles = [[0, "20ms"], [0.5, "22ms"], [0.99, "150ms"], [1, "1s"]] }`: the share of packets
     /// that take no longer, and how long; evenly distributed between two neighbours.
     Quantiles(Vec<(f64, Nanos)>),
     /// A distribution that comes with the program: `{ like = "rzaia-5.6" }`, see [`BUILT_IN`].

@@ -1,4 +1,4 @@
-//! What the emulator does with frames, without the socket: whose they are, where they wait, and what is due when.
+//! The emulator's treatment of frames, without the socket: whose they are, where they wait, and when each is due.
 
 use super::line::{Counts, Fate, Line};
 use super::spec::directions;
@@ -168,7 +168,7 @@ impl Forwarder {
         self.free.push(due.slot);
     }
 
-    /// What each direction did so far.
+    /// The counters of each direction so far.
     pub(crate) fn counts(&self) -> impl Iterator<Item = &Counts> {
         self.lines.iter().map(|line| &line.counts)
     }

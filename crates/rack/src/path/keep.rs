@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-/// What it is told.
+/// An order to the role.
 #[derive(Serialize, Deserialize)]
 struct Order {
     plan: Plan,
@@ -78,7 +78,7 @@ impl Emulator {
 /// that went, and works until it is killed. It ends if who started it does before saying that it is to stay.
 ///
 /// # Errors
-/// [`Error::Holder`] without an order; what happens later is told to who started it.
+/// [`Error::Holder`] without an order; later errors go to whoever started it.
 pub fn emulate() -> Result<(), Error> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);

@@ -6,7 +6,7 @@ use super::spec::{Bursts, Loss, PathSpec, Rate};
 use measure::{Draw, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What one direction did. Octets are those of IP packets, without Ethernet headers, as RZAIA counted them.
+/// Counters of one direction. Octets are those of IP packets, without Ethernet headers, as RZAIA counted them.
 ///
 /// `packets_in + duplicated = delivered + lost + queue_dropped + held + our_drops`; corrupted packets are delivered too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl Counts {
     }
 }
 
-/// What becomes of the next packet of a direction, whatever it is and whenever it comes.
+/// The decision about the next packet of a direction, whatever it is and whenever it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub lost: bool,
@@ -143,7 +143,7 @@ impl Decider {
     }
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It goes nowhere: lost, or the queue was full.

@@ -15,7 +15,7 @@
 //! what it sends before, and what it receives after the path. Nothing else of a frame is changed: no TTL, no checksum.
 //!
 //! - The delay counts from the kernel's stamp of arrival, not from when we came to read the frame; frames are never sent
-//!   early. How late they are is the *delay error*, and is told.
+//!   early. How late they are is the *delay error*, which is reported.
 //! - Packets keep their order, also where the delay varies, unless `reorder` or `jitter_reorders` is asked for (netem
 //!   reorders as soon as there is jitter). So packets wait behind one that takes long, as in a queue, and where many come
 //!   while the delay of one lasts, nearly all take longer than was drawn: a delay that `hold`s keeps order and distribution.
@@ -51,10 +51,10 @@ use serde::{Deserialize, Serialize};
 /// Octets of an Ethernet header.
 pub(crate) const ETHERNET: usize = 14;
 
-/// A delay error above this is told as a warning, in microseconds.
+/// A delay error above this gives a warning, in microseconds.
 const LATE_US: f64 = 200.0;
 
-/// What the emulator is to do: the specification of the role `path`, which runs in the router's namespace.
+/// The emulator's orders: the specification of the role `path`, which runs in the router's namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -78,7 +78,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// That of a rack that is to be.
+    /// The emulator's plan for a rack that is not up yet.
     pub fn of(spec: &RackSpec) -> Self {
         Self {
             mtu: spec.mtu,
@@ -98,13 +98,13 @@ impl Plan {
 /// How a rack's paths are made, kept with the results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Emulation {
-    /// What emulates: `user space`.
+    /// The place of the emulation: `user space`.
     pub method: String,
     /// Whether the kernel has the queueing discipline netem, which is not used, or what it said.
     pub netem: String,
     /// The congestion control of the hosts below.
     pub congestion_control: String,
-    /// What these hosts' devices do not do.
+    /// Offloads that were switched off at these hosts' devices.
     pub off: Vec<String>,
     /// The hosts that a path joins with another.
     pub hosts: Vec<String>,
@@ -121,7 +121,7 @@ pub struct Late {
     pub max: f64,
 }
 
-/// What the emulator did since it began. In progress events `delay_error_us` is that of the last second alone.
+/// The emulator's counters since it began. In progress events `delay_error_us` is that of the last second alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// For how long, in seconds.

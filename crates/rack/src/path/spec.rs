@@ -1,4 +1,4 @@
-//! What the rack file says of a path: which hosts it joins, and what it does to packets.
+//! A path in a rack file: the hosts that it joins, and its effects on packets.
 
 use super::delay::Delay;
 use crate::Error;
@@ -31,7 +31,7 @@ pub struct PathSpec {
     /// For how many nanoseconds a delay that was drawn holds; 0: each packet draws its own.
     #[serde(default, with = "nanos", skip_serializing_if = "is_none")]
     pub hold: Nanos,
-    /// Which packets never arrive.
+    /// The packets that are lost.
     #[serde(default)]
     pub loss: Loss,
     /// The share of packets that arrive twice, the copy right behind.
@@ -50,7 +50,7 @@ pub struct PathSpec {
     /// Bits that it carries in a second, of IP packets; none: any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// What may wait for its turn where there is a rate; none: [`Queue::default`].
+    /// The queue where there is a rate; none: [`Queue::default`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// The same seed makes the same decisions about the nth packet of a direction.
@@ -66,7 +66,7 @@ pub struct Rate(pub u64);
 /// empty queue is never too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// As long as the path needs for it.
+    /// The packets that the path lets through in this time.
     Time(Nanos),
     /// Octets.
     Octets(u64),

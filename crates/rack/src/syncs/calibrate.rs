@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What is written before each sync, in bytes.
+/// The size of the block that is written before each sync, in bytes.
 const BLOCK: usize = 4096;
 
 /// The blocks of each thread's file, which are written one after another.
@@ -22,7 +22,7 @@ const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 /// How far above the disk's own rate acknowledgements may be: the disk was not measured in the same second.
 const MARGIN: f64 = 2.0;
 
-/// What a disk can do.
+/// The rate and the time of a disk's syncs.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     /// Threads that synced side by side, each a file of its own.

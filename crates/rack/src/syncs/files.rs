@@ -1,4 +1,4 @@
-//! What was written and synced, in the order of the trace's lines.
+//! Writes and syncs of each file, in the order of the trace's lines.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};

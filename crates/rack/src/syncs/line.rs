@@ -4,7 +4,7 @@
 use memchr::memmem;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a line says.
+/// A line of strace's output, parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     pub pid: u32,
@@ -37,7 +37,7 @@ pub(super) enum What<'a> {
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End<'a> {
-    /// What it returned; none: it never did. Negative: an error.
+    /// The return value; none where the call never returned. Negative: an error.
     pub value: Option<i64>,
     /// The same and what strace says of it.
     pub result: &'a [u8],
@@ -131,7 +131,7 @@ fn ended(text: &[u8]) -> Option<(&[u8], End<'_>)> {
     Some((&text[..close], End { value, result, took }))
 }
 
-/// What a file descriptor at the start of `args` is: its number, and what `-yy` says it stands for.
+/// The file descriptor at the start of `args`: its number, and the file or socket that `-yy` prints for it.
 pub(super) fn descriptor(args: &[u8]) -> Option<(i64, &[u8])> {
     let len = args.iter().take_while(|b| b.is_ascii_digit()).count();
     let fd = number(&args[..len])? as i64;

@@ -1,4 +1,4 @@
-//! What has to be known of an UPDATE message (RFC 2136) and of its answer.
+//! The parts of an UPDATE message (RFC 2136) and of its answer that a trace is judged by.
 
 /// Labels shorter than this are found everywhere.
 const MIN_LABEL: usize = 4;

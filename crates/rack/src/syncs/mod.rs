@@ -28,10 +28,9 @@
 //!
 //! # What it cannot see
 //!
-//! What is written through a mapping: only that there is one. Reads and writes by io_uring (it is told: [`Report::blind`]).
+//! Writes through a mapping: it sees only that there is one. Reads and writes by io_uring ([`Report::blind`] says that there are some).
 //! Descriptors that were opened before strace came, or with O_DSYNC and then copied (dup). Whether a disk obeys. Updates over
-//! TLS. And the server is several times slower: rates are to be measured without strace, syncs per answer can be taken from
-//! here. The power cut ([`crate::disk`]) sees none of this, and what was lost.
+//! TLS. The server is several times slower meanwhile, so measure rates without strace; syncs per answer are right. The power cut ([`crate::disk`]) sees none of this, and what was lost.
 
 mod calibrate;
 mod files;

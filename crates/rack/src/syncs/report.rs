@@ -1,4 +1,4 @@
-//! What a trace says.
+//! The report on a trace.
 
 use measure::{Histogram, Nanos};
 use serde::Serialize;
@@ -16,7 +16,7 @@ pub enum Verdict {
     NotCovered {
         /// The file.
         file: PathBuf,
-        /// What it lacked.
+        /// The missing step.
         missing: Missing,
     },
     /// No file was written between request and answer.
@@ -25,7 +25,7 @@ pub enum Verdict {
     Refused,
 }
 
-/// What an answer's file lacked.
+/// The step that is missing between an update and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
@@ -39,7 +39,7 @@ pub enum Missing {
     Map,
 }
 
-/// By what the writes of an update were told from others'.
+/// The sign by which the writes of an update were recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -54,7 +54,7 @@ pub enum Basis {
 /// The answer to an update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// Who sent the update.
+    /// The sender of the update.
     pub client: SocketAddr,
     /// Its message id.
     pub id: u16,
@@ -66,14 +66,14 @@ pub struct Answer {
     pub lines: (u64, u64),
     /// From the one to the other.
     pub took: Nanos,
-    /// How its writes were told.
+    /// How its writes were recognised.
     pub basis: Basis,
     /// The judgement.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// What was done to one file while updates came.
+/// Counts of the calls on one file while updates came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FileCount {
     /// Writes.
@@ -84,7 +84,7 @@ pub struct FileCount {
     pub syncs: u64,
 }
 
-/// What a trace says altogether. All counts begin with the first update.
+/// The report on a whole trace. All counts begin with the first update.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// UPDATE messages received; one sent again counts again.

@@ -12,7 +12,7 @@ pub(super) struct Pending {
     pub received: u64,
     /// When, in nanoseconds since 1970.
     pub time: u64,
-    /// What is looked for in files.
+    /// The octets that are looked for in files.
     pub marks: Vec<Vec<u8>>,
     /// Updates that were received before it and not answered then.
     pub before: HashSet<(SocketAddr, u16)>,
@@ -24,7 +24,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// What is to be said of the answer that thread `sender` began to send on line `sent`.
+    /// The verdict on the answer that thread `sender` began to send on line `sent`.
     pub fn verdict(&self, files: &Files, sent: u64, sender: u32) -> (Basis, Verdict) {
         let received = self.received;
         let shared = !self.before.is_empty() || self.next.is_some_and(|next| next < sent);

@@ -8,7 +8,7 @@ use crate::format;
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
 
-/// What makes a load invalid: the verdict's own limits.
+/// The limits that make a load invalid: the verdict's own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// The share (0 to 1) of the offered queries that may stay unsent.
@@ -22,7 +22,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Nothing speaks against anything.
+    /// There is no reason against the load.
     fn default() -> Self {
         Self { unsent: 1.0, pacing: Nanos::MAX, stall: Nanos::MAX, steal: 1.0 }
     }

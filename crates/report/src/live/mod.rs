@@ -1,4 +1,4 @@
-//! A load while it runs: a model fed by its events, drawn on a terminal, told to Prometheus.
+//! A load while it runs: a model fed by its events, drawn on a terminal, exported to Prometheus.
 //!
 //! [`Live`] is pure. [`Screen`] draws it, frame over frame where the cursor is, in the ordinary screen,
 //! with nothing but relative movements: no terminal mode is changed, so nothing needs to be restored

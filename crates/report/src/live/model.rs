@@ -1,4 +1,4 @@
-//! What is known of a load while it runs.
+//! The state of a load while it runs.
 
 use super::judge::{self, Limits};
 use measure::clock::SECOND;
@@ -6,10 +6,10 @@ use measure::{Event, Nanos, Outcome, Validity};
 use serde::Deserialize;
 use std::collections::VecDeque;
 
-/// So many seconds (of a search: trials) are kept for the plots.
+/// The number of seconds (of a search: trials) that are kept for the plots.
 pub(super) const HISTORY: usize = 60;
 
-/// What does not change while a load runs.
+/// The part of the state that does not change while a load runs.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The command: `load run`.
@@ -24,7 +24,7 @@ pub struct About {
     pub count: Option<u64>,
     /// Cores that the generator is pinned to; none: it is not.
     pub generator: Vec<usize>,
-    /// What the validity so far is judged by.
+    /// The limits of the validity so far.
     pub limits: Limits,
     /// Queries are due at fixed times: late ones speak against the load.
     pub paced: bool,
@@ -70,7 +70,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The offered rate: as told, otherwise what was sent and what was not.
+    /// The offered rate: as reported, otherwise what was sent and what was not.
     pub fn offered(&self) -> f64 {
         self.offered_qps.unwrap_or(self.sent_qps + self.unsent)
     }
@@ -134,7 +134,7 @@ impl Totals {
     }
 }
 
-/// What one core did in the last second, in per cent of it.
+/// The use of one core in the last second, in per cent of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreUse {
     /// Its number.
@@ -156,7 +156,7 @@ impl CoreUse {
     }
 }
 
-/// What the machine did in the last second, and dropped since the load began.
+/// The machine in the last second, and its drops since the load began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machine {
     /// Core by core.
@@ -196,7 +196,7 @@ pub struct Live {
     pub(super) about: About,
     /// Wall clock, nanoseconds since 1970: the first query that counts is due.
     pub(super) started: Option<Nanos>,
-    /// Seconds told so far.
+    /// Seconds reported so far.
     pub(super) told: u64,
     pub(super) history: VecDeque<Figures>,
     pub(super) totals: Totals,

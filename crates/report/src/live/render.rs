@@ -1,6 +1,6 @@
 //! A load on a terminal: rows of text with bars beside them, plots where there is room.
 //!
-//! What does not fit is left out, least important first; the validity is always there, last, where the eye ends.
+//! Parts that do not fit are left out, least important first; the validity is always there, last, where the eye ends.
 
 use super::canvas::{Canvas, Colour, Line};
 use super::model::{CoreUse, Figures, HISTORY, Live};
@@ -16,7 +16,7 @@ const LEAST_BARS: usize = 12;
 /// Plots have at least so many rows and columns, and at most so many rows.
 const PLOT: (usize, usize) = (8, 76);
 const MOST_PLOT: usize = 14;
-/// So many sentences of a verdict are shown.
+/// The most sentences of a verdict that are shown.
 const SENTENCES: usize = 4;
 
 pub(super) const OFFERED: Colour = Colour::Plain;
@@ -100,7 +100,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// What is done of what, as a share (where that is known) and in words.
+/// The progress as a share (where that is known) and in words.
 fn progress(live: &Live, now: Nanos) -> (Option<f64>, String) {
     let planned = live.about.duration.map(|d| d as f64 / SECOND as f64);
     let Some(elapsed) = live.elapsed(now) else { return (None, "preparing".into()) };
@@ -160,7 +160,7 @@ pub(super) fn top(live: &Live, of: impl Fn(&Figures) -> f64) -> f64 {
     live.history.iter().map(of).fold(0.0, f64::max)
 }
 
-/// What the bars show: `last 12 s, up to 50,000`.
+/// The scale of the bars: `last 12 s, up to 50,000`.
 fn span(live: &Live, width: usize, top: &str) -> String {
     let shown = live.history.len().min(room(width)).min(HISTORY);
     if shown == 0 {

@@ -30,7 +30,7 @@ impl<W: Write> Screen<W> {
     /// many columns and rows.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn show(&mut self, live: &Live, now: Nanos, (width, height): (u16, u16)) -> io::Result<()> {
         // One row less than there are: the cursor rests below.
         let canvas = render(live, now, width.into(), height.saturating_sub(1).into());

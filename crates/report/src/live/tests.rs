@@ -200,7 +200,7 @@ fn figures_of_any_kind_are_drawn() {
     }
 }
 
-/// What a terminal of `width` columns shows: carriage return, line feed, cursor up, erase; colours are left out.
+/// The screen of a terminal of `width` columns: carriage return, line feed, cursor up, erase; colours are left out.
 fn terminal(text: &str, width: usize) -> Vec<String> {
     let (mut rows, mut x, mut y) = (vec![vec![' '; width]], 0, 0);
     let mut chars = text.chars();

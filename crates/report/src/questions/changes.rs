@@ -71,7 +71,7 @@ fn soon(run: &Run) -> Option<Question> {
     question("How soon does a secondary serve a batch?", vec![answer])
 }
 
-/// What do delay and loss of the path cost?
+/// The cost of delay and loss on the path.
 fn far(run: &Run) -> Option<Question> {
     let by_delay = each_server(run, |server| {
         let rate = |c: &&Cell| {

@@ -8,7 +8,7 @@ use measure::units;
 /// The share of queries, in per cent, that a server must answer to be there.
 const ANSWERED: f64 = 99.0;
 
-/// What pages add to a size, and the period of probes to a time.
+/// The relative error of a size by its pages, and of a time by the period of probes.
 const NOISE: (f64, f64) = (0.002, 0.01);
 
 fn of<'a>(run: &'a Run<'a>, measure: &'static str) -> impl Iterator<Item = &'a Cell<'a>> {
@@ -47,7 +47,7 @@ fn growth(run: &Run, measure: &'static str, metric: &'static str, noise: f64) ->
     Some(format!("From {first} to {last}, {} the delegations: {all}.", format::factor(by)))
 }
 
-/// What a machine's memory holds, and what signing costs.
+/// How many delegations a machine's memory holds, and the cost of signing.
 pub(super) fn memory(run: &Run) -> Vec<Question> {
     let sizes = sizes(run, "memory");
     let Some(&last) = sizes.last() else { return Vec::new() };

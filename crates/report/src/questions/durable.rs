@@ -27,7 +27,7 @@ fn zone(cell: &Cell) -> String {
     format!("{}{size}", cell.key.family)
 }
 
-/// What a cell of either measure says: whether what was acknowledged stays, and in which words.
+/// The verdict of a cell of either measure: whether acknowledged updates stay, and in which words.
 fn verdict(cell: &Cell) -> Option<(bool, String)> {
     if let Some((not, all)) = uncovered(cell).filter(|(_, all)| *all > 0.0) {
         let mut text = match not > 0.0 {

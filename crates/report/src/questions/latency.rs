@@ -5,7 +5,7 @@ use crate::cells::{Cell, Key, Run, Sample, State};
 use crate::format;
 use measure::units;
 
-/// What the histogram's rounding adds to a median.
+/// The relative error of a median by the histogram's rounding.
 const NOISE: f64 = 0.005;
 
 /// The variables of the chapter that the run has.

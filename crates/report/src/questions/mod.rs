@@ -4,9 +4,9 @@ use crate::cells::{Cell, Figure, Run, State, distinct};
 use crate::format;
 use crate::grid::Grid;
 use results::TrialRecord;
-use results::ratio::{MIN_REPEATS, Ratio};
-use results::stats;
 use serde::Serialize;
+use stats::Ratio;
+use stats::ratio::MIN_REPEATS;
 
 mod answers;
 mod changes;
@@ -51,7 +51,7 @@ pub(crate) fn all(run: &Run, grids: &[Grid]) -> Vec<Question> {
 struct Change {
     from: Figure,
     to: Figure,
-    /// By which factor, with the interval at 95 % where there are repeats enough for one.
+    /// The ratio, with the interval at 95 % where there are repeats enough for one.
     factor: f64,
     interval: Option<(f64, f64)>,
 }
@@ -93,7 +93,7 @@ fn times(x: f64) -> String {
     if x < 10.0 { format!("×{x:.2}") } else { format::factor(x) }
 }
 
-/// What changes show in one sentence; `more` and `less` say what a change for more and for less is: `slower`, `faster`.
+/// The changes in one sentence; `more` and `less` are the words for more and for less: `slower`, `faster`.
 fn verdict(changes: &[Change], more: &str, less: &str) -> Option<String> {
     let all = changes.len();
     if all == 0 {
@@ -104,7 +104,7 @@ fn verdict(changes: &[Change], more: &str, less: &str) -> Option<String> {
     let told = changes.iter().filter(|c| c.interval.is_some()).count();
     if told == 0 {
         return Some(format!(
-            "Not to be told: with fewer than {MIN_REPEATS} repeats a difference may be chance. The medians:"
+            "Not known: with fewer than {MIN_REPEATS} repeats a difference may be chance. The medians:"
         ));
     }
     let counts = [(with(Some(true)), more), (with(Some(false)), less), (with(None), "no difference shown")];
@@ -128,7 +128,7 @@ fn span<'a>(
     Some((low, values.iter().copied().max_by(f64::total_cmp)?))
 }
 
-/// What each server has to say, in their order, joined; none where none has.
+/// The sentences of all servers, in their order, joined; none where there are none.
 fn each_server(run: &Run, of: impl Fn(&str) -> Option<String>) -> Option<String> {
     let all: Vec<String> = run.servers.iter().filter_map(|s| of(s)).collect();
     (!all.is_empty()).then(|| all.join("; "))
@@ -157,7 +157,7 @@ mod tests {
             verdict(&[slower, same, slower], "slower", "faster").unwrap(),
             "Slower in 2 of 3, no difference shown in 1 of 3 (by 95 % intervals of the ratio of repeats)."
         );
-        assert!(verdict(&[single], "slower", "faster").unwrap().starts_with("Not to be told"));
+        assert!(verdict(&[single], "slower", "faster").unwrap().starts_with("Not known: with"));
         assert_eq!(verdict(&[], "slower", "faster"), None);
     }
 }

@@ -42,13 +42,13 @@ fn ranked(run: &Run) -> Vec<String> {
     zones.into_iter().filter_map(|at| ranking(run, |k| zone(k) == at)).collect()
 }
 
-/// What the figure is called.
+/// The name of the figure.
 fn title(run: &Run) -> &'static str {
     let capacity = run.cells.iter().any(|c| peak::Capacity::of(c).is_some());
     if capacity { "Capacity" } else { "Highest rate within the loss goal" }
 }
 
-/// The servers by capacity on one zone; those whose loads overlap are not told apart. What is not proven comes last, as what it
+/// The servers by capacity on one zone; those whose loads overlap are shown as equal. What is not proven comes last, as what it
 /// is.
 fn ranking(run: &Run, on_zone: impl Fn(&Key) -> bool) -> Option<String> {
     let cells = run.cells.iter().filter(|c| c.key.is("peak") && on_zone(&c.key) && c.state() == State::Valid);
@@ -62,7 +62,7 @@ fn ranking(run: &Run, on_zone: impl Fn(&Key) -> bool) -> Option<String> {
     for (i, (value, range, cell)) in ranked.iter().enumerate() {
         if i > 0 {
             let tie = ranked[i - 1].1.0 <= range.1;
-            text += if tie { ", not told apart from " } else { ", ahead of " };
+            text += if tie { ", about the same as " } else { ", ahead of " };
         }
         text += &format!("{} {}", cell.key.server, format::rate(*value));
         if range.0 < range.1 {

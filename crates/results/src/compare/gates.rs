@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 /// Figures that gates name together, and the threshold where nobody says otherwise.
 pub const GROUPS: [(&str, &[&str], f64); 9] = [
     ("throughput", &["sustained_qps", "answered_qps", "capacity_qps", "peak_qps"], 0.05),
-    ("cpu", &["server_cpu_per_query"], 0.05),
+    ("cpu", &["calm_server_cpu_per_query", "server_cpu_per_query"], 0.05),
     ("instructions", &["server_instructions_per_query"], 0.03),
     ("pss", &["server_pss"], 0.03),
     ("start", &["server_ready"], 0.10),
-    ("latency", &["latency_p50"], 0.15),
+    ("latency", &["calm_latency_p50", "latency_p50"], 0.15),
     ("answered", &["answered_in_deadline_share"], 0.01),
     ("reload", &["reload_seconds"], 0.10),
     ("transfer", &["transfer_seconds", "batches_seconds"], 0.10),
@@ -36,7 +36,7 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// Those of `list` (with none: every group), by its thresholds, otherwise by `all`, otherwise by their own. A share of
+    /// The gates of `list` (with none: every group), by its thresholds, otherwise by `all`, otherwise by their own. A share of
     /// queries has `all` fiftyfold: of lost queries one in a thousand counts as 5 % of a time.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What two `environment.json` say differently.
+/// An item of `environment.json` that two runs do not have in common.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Differing {
     /// `machine.kernel`, `server.workers` …
@@ -15,7 +15,7 @@ pub struct Differing {
     pub b: Value,
 }
 
-/// What differs from hour to hour and says nothing about the machine.
+/// Items that differ from hour to hour and say nothing about the machine.
 const PASSING: [&str; 6] = [
     "command",
     "machine.unix_time",
@@ -26,7 +26,7 @@ const PASSING: [&str; 6] = [
     "servers",
 ];
 
-/// What differs between the environments of A and B; of the servers, each pair of labels that is compared.
+/// The differences between the environments of A and B; of the servers, each pair of labels that is compared.
 pub(super) fn differing(a: &Value, b: &Value, servers: &BTreeSet<(&str, &str)>) -> Vec<Differing> {
     let mut all = Vec::new();
     walk("", a, b, &mut all);

@@ -4,7 +4,7 @@
 //! Trials belong to one cell where their parameters agree. Only valid ones are used; repeats (fresh starts) are the unit.
 //! Where A and B are servers of one run, their trials with the same repeat number were made one after the other: they are
 //! compared pair by pair. Otherwise the repeats of a run are independent of those of the other, and what changed on the
-//! machine between the runs cannot be told from what changed in the server.
+//! machine between the runs cannot be distinguished from changes in the server.
 
 mod figures;
 mod gates;
@@ -17,9 +17,9 @@ pub use gates::{GROUPS, Gates};
 pub use machine::Differing;
 pub use named::{Named, named};
 
-use crate::ratio::{self, Ratio};
-use crate::{RunDir, TrialRecord, stats};
+use crate::{RunDir, TrialRecord};
 use serde::Serialize;
+use stats::ratio::{self, Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One side of a comparison: a run, or one server of it.
@@ -40,7 +40,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a comparison came to. `a` and `b` of each thing are the two sides.
+/// The result of a comparison. `a` and `b` of each item are the two sides.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The base.
@@ -63,7 +63,7 @@ pub struct Comparison {
     pub candidate_error: Option<String>,
     /// Cells that both sides have, in A's order.
     pub cells: Vec<Cell>,
-    /// What has no counterpart.
+    /// Cells and figures that only one side has.
     pub alone: Vec<Alone>,
     /// In what the environments differ.
     pub environment: Vec<Differing>,
@@ -80,22 +80,22 @@ pub struct Tried {
     pub versions: Vec<String>,
     /// Trials.
     pub trials: usize,
-    /// Those that are used.
+    /// Valid trials, which are used.
     pub valid: usize,
-    /// Those whose figures must not be used.
+    /// Invalid trials, whose figures must not be used.
     pub invalid: usize,
-    /// Those that gave nothing.
+    /// Trials that failed.
     pub failed: usize,
-    /// Those that were not tried: they could not fit.
+    /// Trials that were not tried: they could not fit.
     pub skipped: usize,
 }
 
 /// A measurement at the same parameters on both sides.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// What was measured.
+    /// The parameters of its trials.
     pub params: BTreeMap<String, String>,
-    /// What both sides have, in the order of [`FIGURES`].
+    /// The figures that both sides have, in the order of [`FIGURES`].
     pub figures: Vec<Judged>,
     /// The trials of both sides, by number.
     #[serde(skip)]
@@ -111,7 +111,7 @@ pub struct Judged {
     pub unit: &'static str,
     /// The valid repeats of A.
     pub a: Repeats,
-    /// Those of B.
+    /// The trials of B.
     pub b: Repeats,
     /// How many pairs were compared; none where repeats are no pairs, or too few of them have both halves.
     pub pairs: Option<usize>,
@@ -166,7 +166,7 @@ pub struct Change {
     pub detectable: f64,
 }
 
-/// What can be said of a figure.
+/// The verdict on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -300,7 +300,7 @@ impl Comparison {
         self.findings().filter(|(_, f)| f.gates)
     }
 
-    /// What the comparison comes to.
+    /// The outcome of the comparison.
     pub fn outcome(&self) -> Outcome {
         if self.undone > 0 { Outcome::CutShort } else { self.outcome_so_far() }
     }
@@ -368,7 +368,7 @@ impl Comparison {
     }
 }
 
-/// What all figures are judged by.
+/// The rules that all figures are judged by.
 struct Judgement {
     level: f64,
     figures: usize,
@@ -424,7 +424,7 @@ impl Judged {
         self.ratio.map(|ratio| ratio.interval(level)).is_some_and(|(low, high)| low > limit || high < limit)
     }
 
-    /// What it is a figure of.
+    /// The figure that is judged.
     pub fn figure(&self) -> &'static Figure {
         FIGURES.iter().find(|f| f.name == self.name).expect("made from one of them")
     }
@@ -521,7 +521,7 @@ fn cell(params: &Params, a: &Trials, b: &Trials, interleaved: bool, alone: &mut 
     // With a window the server has all that its cores give: what a query takes of them is the rate once more.
     let rate = figures.iter().map(|f| f.name).find(|name| ["sustained_qps", "answered_qps"].contains(name));
     if rate.is_some() && params.get("measure").is_some_and(|m| m == "throughput") {
-        let cpu = figures.iter_mut().filter(|f| f.name == "server_cpu_per_query");
+        let cpu = figures.iter_mut().filter(|f| f.name.ends_with("server_cpu_per_query"));
         cpu.for_each(|f| f.same_as = rate);
     }
     Some(Cell { params: params.clone(), figures, trials: a.iter().chain(b).map(|t| t.id).collect() })

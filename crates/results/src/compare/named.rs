@@ -16,7 +16,7 @@ pub struct Named {
     pub gates: Gates,
 }
 
-/// What a run was made to compare; none where it was not made for that. Runs of before `[comparison]` name the base in their
+/// The labels that a run was made to compare; none where it was not made for that. Runs of before `[comparison]` name the base in their
 /// command (`--against`).
 pub fn named(run: &RunDir) -> Option<Named> {
     #[derive(Deserialize)]

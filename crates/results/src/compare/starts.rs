@@ -8,7 +8,7 @@ const START: &str = "server_ready";
 /// Measures before which a server starts in the same way, with nothing to do meanwhile.
 const MEASURES: [&str; 4] = ["latency", "throughput", "peak", "memory"];
 
-/// What a start depends on.
+/// The parameters that a start depends on.
 const ZONE: [&str; 4] = ["server", "family", "zone_size", "signed"];
 
 /// Takes the start out of cells that share zone and servers, and puts it into one of its own, with the repeats of all.

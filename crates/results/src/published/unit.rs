@@ -8,7 +8,7 @@ pub fn conversion(from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(1.0);
     }
-    /// What is measured, and how many of its base unit the unit is.
+    /// The base unit of a unit, and how many of it the unit is.
     fn base(unit: &str) -> Option<(&'static str, f64)> {
         Some(match unit {
             "ns" => ("time", 1e-9),

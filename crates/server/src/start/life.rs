@@ -1,4 +1,4 @@
-//! What can be asked of a server that was started, and how it ends.
+//! Requests to a server that was started, and its end.
 
 use super::Server;
 use super::processes::pin;

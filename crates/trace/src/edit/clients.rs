@@ -4,7 +4,7 @@ use super::{Error, Net};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Who got which address.
+/// The new address of each client.
 pub(super) struct Clients {
     v4: Option<Net>,
     v6: Option<Net>,

@@ -1,4 +1,4 @@
-//! What was not kept, by reason.
+//! Counts of packets that were not kept, by reason.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 

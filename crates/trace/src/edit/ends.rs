@@ -25,7 +25,7 @@ impl Way {
     }
 }
 
-/// What is known of a packet's ends.
+/// The addresses and ports of a packet, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pub way: Way,

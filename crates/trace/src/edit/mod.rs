@@ -80,7 +80,7 @@ pub enum When {
     After(Nanos),
 }
 
-/// What is written.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -98,10 +98,10 @@ impl Kind {
     }
 }
 
-/// What to keep and what to change; by default everything as it is, but wrong checksums.
+/// Which packets to keep and what to change in them; by default everything stays as it is, but wrong checksums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// What is written.
+    /// The format of the output.
     pub kind: Kind,
     /// Servers' ports.
     pub ports: Vec<u16>,
@@ -121,9 +121,9 @@ pub struct Edit {
     pub if_clients: Vec<Net>,
     /// No clients in one of these blocks.
     pub not_clients: Vec<Net>,
-    /// Nothing from before.
+    /// Drops packets before this time.
     pub from: Option<When>,
-    /// Nothing from then on.
+    /// Drops packets from this time on.
     pub to: Option<When>,
     /// The first of every so many queries that all other filters keep, and their responses.
     pub every: Option<u64>,
@@ -178,7 +178,7 @@ pub enum Input<'a> {
     From(Box<dyn Read + Send>),
 }
 
-/// What was done.
+/// Counts of an edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Packets read.
@@ -207,7 +207,7 @@ pub struct Summary {
     pub edns_sizes_set: u64,
     /// Packets or messages that were not kept, by reason.
     pub dropped: Dropped,
-    /// What could not be read, by reason.
+    /// Packets that could not be read, by reason.
     pub ignored: Skipped,
     /// The outputs, where there is one for each slot.
     pub slots: Vec<Slot>,

@@ -30,7 +30,7 @@ impl Parsed {
     }
 }
 
-/// What rewrites packets.
+/// The state of rewriting packets.
 pub(super) struct Rewriter {
     set_dst: [Option<IpAddr>; 2],
     clients: Clients,

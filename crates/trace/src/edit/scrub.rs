@@ -17,7 +17,7 @@ const SUBNET: u16 = 8;
 /// The longest such option with its code and length, without its last octet.
 const TAIL: usize = 4 + 4 + 16 - 1;
 
-/// What the options of an IP header are.
+/// The options of an IP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     /// They give a route: the sum of the transport is not over the addresses in the header.

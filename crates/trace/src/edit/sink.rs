@@ -45,14 +45,14 @@ pub(super) struct Sink<'a> {
     output: Output<'a>,
     /// By when their slots begin; where there are no slots, at 0.
     parts: BTreeMap<Nanos, Part>,
-    /// Those that are open, of [`Output::Slots`].
+    /// The open outputs of [`Output::Slots`].
     open: BTreeMap<Nanos, Box<dyn Write>>,
     query: Query,
     line: Vec<u8>,
     span: Option<(Nanos, Nanos)>,
 }
 
-/// What there is in an output.
+/// A part of an output.
 struct Part {
     layout: Layout,
     lines: u64,

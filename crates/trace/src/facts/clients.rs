@@ -1,4 +1,4 @@
-//! Who asks, and how often: exact while there are few clients, a sketch with a stated error beyond.
+//! Clients and their rates: exact while there are few clients, a sketch with a stated error beyond.
 
 use hashbrown::HashMap;
 use measure::distinct::{Distinct, mix};

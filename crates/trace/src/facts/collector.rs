@@ -8,7 +8,7 @@ use measure::Nanos;
 use std::collections::BTreeMap;
 use wire::{class, opt, question};
 
-/// What is remembered of a query until its answer comes.
+/// A query that waits for its answer.
 struct Query {
     asked: Asked,
     recursive: bool,

@@ -1,4 +1,4 @@
-//! What a trace is like: ISC-TN-2008-1 section 5.1 and RZAIA sections 3.1, 3.2.6 and chapter 6, in one pass.
+//! The facts of a trace: ISC-TN-2008-1 section 5.1 and RZAIA sections 3.1, 3.2.6 and chapter 6, in one pass.
 //!
 //! [`collect`] reads captures with several threads, each of which has the packets of some pairs of addresses, and adds up
 //! what they found: [`Facts`], the same whatever the number of threads. Its numbers are exact but for those of clients
@@ -36,9 +36,9 @@ pub type Asked = Option<(u16, u16)>;
 /// All that is known of a trace.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// What the reader counted.
+    /// The reader's counts.
     pub counts: Counts,
-    /// What it skipped.
+    /// Packets that it skipped, by reason.
     pub skipped: Skipped,
     /// When the earliest and the latest packet were captured, in nanoseconds since 1970.
     pub span: Option<(Nanos, Nanos)>,
@@ -60,11 +60,11 @@ pub struct Facts {
     pub tcp: Tcp,
     /// ICMP errors about DNS by IP version (4, 6), type and code.
     pub icmp: BTreeMap<(u8, u8, u8), u64>,
-    /// Who asks.
+    /// Clients and their rates.
     pub clients: Clients,
     /// Different names asked for, in lower case.
     pub names: Distinct,
-    /// What happened over time.
+    /// Counts over time.
     pub series: Series,
 }
 
@@ -127,7 +127,7 @@ pub struct Responses {
     pub edns: u64,
     /// UDP checksums.
     pub checksums: BTreeMap<ChecksumState, u64>,
-    /// That came in IP fragments.
+    /// Messages that came in IP fragments.
     pub fragmented: u64,
 }
 

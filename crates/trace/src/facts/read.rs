@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Packets after which is told how far it is.
+/// The number of packets between two progress reports.
 const STEP: u64 = 1 << 16;
 
-/// What is told of the events of a trace, or of a part of it.
+/// A collector of the events of a trace, or of a part of it.
 pub(crate) trait Collect {
-    /// What is known at the end.
+    /// The facts at the end.
     type Facts: Send;
     /// Takes the next event.
     fn add(&mut self, event: &Event<'_>);

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::{class, rcode, rtype};
 
-/// Clients that are told one by one.
+/// Clients that are listed one by one.
 const TOP: usize = 20;
 
-/// What `trace info --json` gives. Shares are of 1; times in seconds where not said otherwise.
+/// The output of `trace info --json`. Shares are of 1; times in seconds where not said otherwise.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs, reason = "each is what its name says, as in Facts")]
 pub struct Report {
@@ -65,7 +65,7 @@ pub struct Report {
     pub clients_error: u64,
     /// The standard error of estimated numbers of names and clients, as a share.
     pub sketch_error: f64,
-    /// The fewest clients that send half of the queries; null where they cannot be told.
+    /// The fewest clients that send half of the queries; null where they are not known.
     pub clients_half: Option<u64>,
     pub top_clients: Vec<Client>,
     /// ICMP errors about DNS: by version, type and code.
@@ -267,7 +267,7 @@ pub fn opcode_to_text(opcode: u8) -> String {
     }
 }
 
-/// What an ICMP error says (RFC 792, RFC 4443), with its numbers.
+/// The meaning of an ICMP error (RFC 792, RFC 4443), with its numbers.
 pub fn icmp_to_text((version, kind, code): (u8, u8, u8)) -> String {
     let what = match (version, kind, code) {
         (4, 3, 0) => "net unreachable",

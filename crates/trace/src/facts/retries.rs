@@ -36,7 +36,7 @@ fn key(client: IpAddr, server: IpAddr, message: &[u8]) -> Option<u64> {
 }
 
 impl Retries {
-    /// A truncated answer; `kind` is what will be told of it.
+    /// A truncated answer; `kind` is what will be reported of it.
     pub fn truncated(&mut self, answer: &Message<'_>, kind: usize) {
         let Some(key) = key(answer.to.ip(), answer.from.ip(), answer.bytes) else { return };
         if self.0.len() == REMEMBERED_MAX {

@@ -35,7 +35,7 @@ const BINS_END: [usize; 2] = [288, 4096];
 
 const DAY: Nanos = 86_400 * SECOND;
 
-/// What the metrics of a trace are made of.
+/// The counts behind the metrics of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Rssac002 {
     /// By the number of the day since 1970.
@@ -43,7 +43,7 @@ pub struct Rssac002 {
     span: Option<(Nanos, Nanos)>,
 }
 
-/// What is counted of a day: requests, responses; each over UDP, over TCP.
+/// The counts of a day: requests, responses; each over UDP, over TCP.
 #[derive(Clone, Debug, Default)]
 struct Day {
     /// Over IPv4, over IPv6.
@@ -182,7 +182,7 @@ impl Rssac002 {
     /// The YAML: documents of each day with a DNS message, in order, for the service of this name.
     pub fn yaml(&self, service: &str) -> String {
         let mut out = String::from(
-            "# Counted in captures; load-time and zone-size cannot be told from them, and are left out.\n",
+            "# Counted in captures; load-time and zone-size are not visible in them, and are left out.\n",
         );
         if self.days.is_empty() {
             out += "# There is no DNS message in the captures.\n";

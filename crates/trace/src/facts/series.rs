@@ -1,11 +1,11 @@
-//! What happened over time, in windows of equal length, in bounded memory.
+//! Counts over time, in windows of equal length, in bounded memory.
 
 use measure::Nanos;
 
 /// The most windows: where a trace is longer, two become one, and again.
 const WINDOWS_MAX: usize = 1 << 18;
 
-/// What is counted in each window.
+/// The events that are counted in each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// Queries over UDP.

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 /// Clients that are known one by one; beyond, the half that asked least is added up by what they do.
 pub(super) const CLIENTS_MAX: usize = 1 << 20;
 
-/// Ways of EDNS that are told apart of one client; what is beyond counts as the nearest.
+/// Ways of using EDNS that are distinguished of one client; further ones count as the nearest.
 const MANNERS_MAX: usize = 16;
 
-/// A client's misses are told from those of its like from so many judged queries on, ...
+/// A client's misses are distinguished from those of its like from so many judged queries on, ...
 const JUDGED_MIN: u64 = 30;
 /// ... so many standard deviations and ...
 const DEVIATIONS: f64 = 6.0;
@@ -22,7 +22,7 @@ const APART: f64 = 0.2;
 /// How a query uses EDNS: `None` without, otherwise its UDP size in octets and DO.
 pub(super) type Manner = Option<(u16, bool)>;
 
-/// What one client did.
+/// Counts of one client.
 #[derive(Clone, Debug, Default)]
 struct Client {
     manners: Vec<(Manner, u64)>,
@@ -44,7 +44,7 @@ pub(super) enum How {
     Tcp,
 }
 
-/// What goes together: the family, how most queries of a client use EDNS, whether its misses are like those of its like,
+/// The key of a class of clients: the family, how most queries of a client use EDNS, whether its misses are like those of its like,
 /// and whether most of its queries go over TCP.
 pub(super) type Kind = (bool, Manner, Misses, bool);
 
@@ -57,7 +57,7 @@ pub(super) enum Misses {
     Many,
 }
 
-/// What clients of a kind did together.
+/// Counts of all clients of a kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub seen: Seen,
@@ -81,7 +81,7 @@ pub(super) struct Ports {
 #[derive(Default)]
 pub(super) struct Crowd {
     clients: HashMap<u128, Client>,
-    /// Those that were given up.
+    /// Clients that no longer fit into the table, by kind.
     pools: BTreeMap<Kind, Group>,
     ports: Ports,
     all: Option<Distinct>,

@@ -5,10 +5,10 @@ use traffic::clients::ranges;
 /// The greatest exponent that is looked for.
 const ZIPF_MAX: f64 = 4.0;
 
-/// So many clients are believed in for each that was seen, at most.
+/// The most clients that are assumed for each that was seen.
 const UNSEEN_MAX: u64 = 20;
 
-/// What is known of how often each client of a class was seen.
+/// How often each client of a class was seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// Queries.

@@ -1,23 +1,23 @@
-//! Whether a name exists, and which part of it is the zone's: told by the answer, or by the zone itself.
+//! Whether a name exists, and which part of it is the zone's, by the answer or by the zone itself.
 
 use traffic::Names;
 use wire::{header::Header, name, opt, record::Records, rtype};
 
-/// What is known of the name of a query. Names are in lower case.
+/// The verdict on the name of a query. Names are in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It exists, or an answer leads to it.
     Hit(Option<Place>),
     /// It does not exist.
     Miss(Option<Place>),
-    /// It cannot be told: another code than NOERROR and NXDOMAIN, a name of no zone of the server.
+    /// It is not known: another code than NOERROR and NXDOMAIN, a name of no zone of the server.
     Neither,
 }
 
 /// Which part of a name is of the zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// So many octets at its end: of a name that exists the delegation, or all where it is below none; of another the
+    /// The number of octets at its end: of a name that exists the delegation, or all where it is below none; of another the
     /// part that would have to exist first.
     pub octets: usize,
     /// Labels go before it as the asker likes.

@@ -31,7 +31,7 @@ pub const POPULAR: usize = 200;
 /// The most shapes of a profile, of names that exist and of others.
 pub const SHAPES: usize = 500;
 
-/// Packets after which is told how far it is.
+/// The number of packets between two progress reports.
 const STEP: u64 = 1 << 16;
 
 /// Why there is no profile.
@@ -60,13 +60,13 @@ pub enum Error {
 pub struct Fitted {
     /// The profile.
     pub profile: Profile,
-    /// What the trace cannot tell.
+    /// Properties that the trace cannot tell.
     pub warnings: Vec<Reason>,
-    /// What it was made from.
+    /// The sample that it was made from.
     pub sample: Sample,
 }
 
-/// What a profile was made from.
+/// The sample that a profile was made from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
     /// Queries that the profile is made of.
@@ -85,7 +85,7 @@ pub struct Sample {
     pub hits: u64,
     /// For names that do not.
     pub misses: u64,
-    /// With an answer, or a name, from which neither can be told.
+    /// With an answer, or a name, which shows neither.
     pub neither: u64,
     /// Queries per second; none where all have the same time.
     pub rate: Option<f64>,

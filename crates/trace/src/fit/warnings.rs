@@ -1,4 +1,4 @@
-//! What a capture cannot tell, and by which signs it is seen.
+//! Properties that a capture cannot tell, and the signs of that.
 
 use super::Sample;
 use super::clients::Crowd;
@@ -41,7 +41,7 @@ pub(super) fn of(collector: &Collector<'_>, crowd: &Crowd, reader: &Reader) -> V
         warn(
             "hits_unknown",
             format!(
-                "{why}: whether names exist cannot be told, and every name counts as one that does; types are of all \
+                "{why}: whether names exist is not known, and every name counts as one that does; types are of all \
                  queries, popular names are not known. Capture the answers too, or judge by the zone (--zone)"
             ),
         );
@@ -58,7 +58,7 @@ pub(super) fn of(collector: &Collector<'_>, crowd: &Crowd, reader: &Reader) -> V
         warn(
             "names_unknown",
             format!(
-                "of {} queries it cannot be told whether the name exists (refused, failed, or of no zone): they are in no \
+                "of {} queries it is not known whether the name exists (refused, failed, or of no zone): they are in no \
                  figure about names",
                 grouped(sample.neither)
             ),
@@ -180,7 +180,7 @@ fn one_net(crowd: &Crowd) -> Option<String> {
     }
 }
 
-/// What some addresses have in common.
+/// The common prefix of some addresses.
 #[derive(Default)]
 struct Net {
     count: u64,

@@ -103,7 +103,7 @@ impl Files {
         Ok(Self { folder, aside, rows_per_file, open: None, count: 0, octets: 0 })
     }
 
-    /// What cannot be written, with the file that it is for.
+    /// The error for a table that cannot be written, with its file.
     pub fn failed(&self, source: ParquetError) -> Error {
         Error::Parquet { path: self.name(), source }
     }

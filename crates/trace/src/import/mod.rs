@@ -43,7 +43,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// What the files call their schema, under the key `dnsrack.schema` of their metadata.
+/// The name of the schema, under the key `dnsrack.schema` of the files' metadata.
 pub const SCHEMA: &str = "dnsrack.trace.import/1";
 
 /// How a trace is imported.
@@ -66,7 +66,7 @@ impl Default for Spec {
     }
 }
 
-/// What became of a trace.
+/// Counts of an import.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// Rows: one a query.
@@ -93,7 +93,7 @@ pub struct Summary {
     pub icmp_errors: u64,
     /// TCP connections without a DNS message: no row.
     pub connections_without_dns: u64,
-    /// What was skipped, by reason.
+    /// Packets that were skipped, by reason.
     pub ignored: Skipped,
 }
 
@@ -106,7 +106,7 @@ pub enum Error {
     /// A file or folder cannot be made or written.
     #[error("{}: {source}", .path.display())]
     Io {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -124,7 +124,7 @@ pub enum Error {
     Occupied {
         /// The folder.
         path: PathBuf,
-        /// What is there.
+        /// A description of the file that is in the way.
         what: &'static str,
     },
 }
@@ -191,7 +191,7 @@ fn encode(take: &Receiver<Vec<Row>>, done: &SyncSender<Result<files::Group, parq
     }
 }
 
-/// Packets after which is told how far it is.
+/// The number of packets between two progress reports.
 const STEP: u64 = 1 << 14;
 
 /// Reads the trace, pairs, and gives rows to the encoders in turn. Where an encoder is gone it stops: somebody else knows

@@ -1,4 +1,4 @@
-//! What is kept of a query and its answer until their row is written.
+//! A query and its answer until their row is written.
 
 use crate::read::{ChecksumState, Message};
 use measure::Nanos;
@@ -24,7 +24,7 @@ pub(super) struct Row {
     name: u8,
 }
 
-/// What is kept of either.
+/// The fields of either of them.
 #[derive(Clone, Debug)]
 pub(super) struct Side {
     pub at: Nanos,

@@ -26,7 +26,7 @@ pub(crate) struct Packet<'a> {
     pub at: Nanos,
     /// The link type's number as tcpdump.org registers it.
     pub link: u16,
-    /// What was captured of it.
+    /// Its captured octets.
     pub bytes: &'a [u8],
     /// How long it was.
     pub len: usize,
@@ -114,7 +114,7 @@ impl Capture {
     /// Goes on to the next packet; false at the end.
     ///
     /// # Errors
-    /// What cannot be a capture any more. A capture that is cut short just ends, and that is counted.
+    /// [`Error::Damaged`] where the rest cannot be a capture. A capture that is cut short just ends, and that is counted.
     pub fn advance(&mut self, counts: &mut Counts, skipped: &mut Skipped) -> Result<bool, Error> {
         self.input.pass(self.packet.2);
         self.packet = (0, 0, 0);

@@ -47,7 +47,7 @@ pub enum End {
 pub struct Connection {
     /// Its number, as in [`super::Message::tcp`].
     pub number: u64,
-    /// Who opened it; where that was not seen, the end that is no server's by its port.
+    /// The end that opened it; where that was not seen, the end that is no server's by its port.
     pub client: SocketAddr,
     /// The other end.
     pub server: SocketAddr,
@@ -67,7 +67,7 @@ pub struct Connection {
     pub end: End,
 }
 
-/// What a TCP connection took, both ways, to its last packet.
+/// The octets and packets of a TCP connection, both ways, to its last packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Packets.
@@ -98,14 +98,14 @@ pub(super) struct Ready {
     messages: u64,
 }
 
-/// What became ready.
+/// An item that became ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Message(Whole),
     Connection(Connection),
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 struct State {
     seen: Connection,
     /// When SYN was sent, and the answer to it.

@@ -1,9 +1,9 @@
-//! What a reader counts, apart from what it skips.
+//! A reader's counts, apart from those of skipped packets.
 
 use serde::Serialize;
 use wire::header::Header;
 
-/// What there was, apart from what was skipped.
+/// Counts of packets and messages, apart from those that were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Packets in the files.

@@ -19,7 +19,7 @@ pub enum Error {
     NotACapture {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// A description of the file.
         what: String,
     },
     /// It goes on as no capture can.
@@ -32,7 +32,7 @@ pub enum Error {
         path: PathBuf,
         /// Where, in its decompressed octets.
         offset: u64,
-        /// What is there.
+        /// A description of the packet.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a reader comes upon: messages, ICMP errors about them, TCP connections.
+//! The events of a reader: messages, ICMP errors about them, TCP connections.
 
 use super::connections::Connection;
 use super::packet::ChecksumState;
@@ -6,7 +6,7 @@ use measure::Nanos;
 use std::net::{IpAddr, SocketAddr};
 use wire::header::Header;
 
-/// What a reader comes upon.
+/// An event of a reader.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A DNS message.
@@ -53,7 +53,7 @@ pub struct Message<'a> {
 pub struct Frame<'a> {
     /// The link type's number as tcpdump.org registers it.
     pub link: u16,
-    /// What was captured of it.
+    /// Its captured octets.
     pub bytes: &'a [u8],
     /// How long it was.
     pub len: usize,
@@ -64,7 +64,7 @@ pub struct Frame<'a> {
 pub struct Quote<'a> {
     /// When it was captured, in nanoseconds since 1970.
     pub at: Nanos,
-    /// Who sent the error.
+    /// The sender of the error.
     pub from: IpAddr,
     /// To whom.
     pub to: IpAddr,
@@ -72,13 +72,13 @@ pub struct Quote<'a> {
     pub kind: u8,
     /// Its code.
     pub code: u8,
-    /// Who sent the packet that is quoted.
+    /// The sender of the packet that is quoted.
     pub quoted_from: SocketAddr,
     /// To whom.
     pub quoted_to: SocketAddr,
     /// The packet was of TCP.
     pub tcp: bool,
-    /// What was quoted of the DNS message; none over TCP.
+    /// The part of the DNS message that was quoted; none over TCP.
     pub message: &'a [u8],
 }
 

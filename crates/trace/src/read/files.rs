@@ -12,7 +12,7 @@ pub(crate) struct Files {
     /// By the time of their first packets, the earliest last.
     waiting: Vec<(Nanos, Waiting)>,
     open: Vec<Capture>,
-    /// Which of the open ones has the packet in sight.
+    /// The open file with the next packet.
     current: usize,
 }
 

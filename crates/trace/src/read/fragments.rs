@@ -16,7 +16,7 @@ const PAYLOAD_MAX: usize = 65_535;
 /// Pieces of one packet: as many as a path with an MTU of 68 octets (RFC 791) makes of the longest.
 const PIECES_MAX: usize = 1400;
 
-/// What the fragments of one packet have in common; IPv6 leaves the protocol out.
+/// The key of the fragments of one packet; IPv6 leaves the protocol out.
 type Key = (IpAddr, IpAddr, u32, u8);
 
 /// Packets in pieces.
@@ -36,7 +36,7 @@ struct Pieces {
     payload: Vec<u8>,
     /// Where there are octets, in order.
     here: Vec<(usize, usize)>,
-    /// How long the payload is, once the last fragment has told.
+    /// How long the payload is, once the last fragment is there.
     length: Option<usize>,
     fragments: u64,
     /// The protocol that the first fragment names, and whether any has DF.

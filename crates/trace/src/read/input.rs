@@ -33,7 +33,7 @@ pub(crate) struct Input {
     passed: u64,
     /// There is nothing more to come.
     over: bool,
-    /// What there was ended before its time.
+    /// The input ended before its time.
     pub truncated: bool,
 }
 

@@ -40,7 +40,7 @@ pub use packet::ChecksumState;
 pub(crate) use skipped::Skip;
 pub use skipped::{REASONS, Skipped};
 
-/// What is taken for DNS.
+/// Which packets are taken for DNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Packets from or to these ports, over UDP and TCP.
@@ -145,7 +145,7 @@ impl Reader {
         }
     }
 
-    /// What there was so far.
+    /// The counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -162,7 +162,7 @@ impl Reader {
         Ok(self.at)
     }
 
-    /// What a connection took on which a zone transfer was asked for or came. To be asked for at the end of the trace.
+    /// The traffic of a connection on which a zone transfer was asked for or came. Ask for it at the end of the trace.
     pub fn traffic(&self, connection: u64) -> Option<Traffic> {
         self.connections.traffic.get(&connection).copied()
     }
@@ -178,7 +178,7 @@ impl Reader {
         self.span
     }
 
-    /// What was skipped so far. At the end of the trace it is complete.
+    /// The packets skipped so far. At the end of the trace it is complete.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
@@ -280,7 +280,7 @@ impl Reader {
         self.files.link()
     }
 
-    /// What was found.
+    /// The event for an item that was found.
     pub(crate) fn show(&self, found: Found) -> Event<'_> {
         let (datagram, bytes, frame) = match found {
             Found::Packet(datagram) => {

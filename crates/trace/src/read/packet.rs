@@ -20,7 +20,7 @@ pub(crate) const ICMPV6: u8 = 58;
 pub(crate) struct Ip {
     pub from: IpAddr,
     pub to: IpAddr,
-    /// What the payload is: a protocol number of IANA's.
+    /// The protocol of the payload: a number of IANA's.
     pub protocol: u8,
     /// "Don't fragment" (IPv4).
     pub df: bool,
@@ -175,7 +175,7 @@ fn ipv6(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
     })
 }
 
-/// What a UDP checksum turned out to be.
+/// The state of a UDP checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChecksumState {
@@ -186,9 +186,9 @@ pub enum ChecksumState {
     /// It does not match.
     Bad,
     /// It is the sum of the pseudo-header alone: the capture was made where the packet was sent, before the network card
-    /// completed it. What was on the wire cannot be told.
+    /// completed it. The checksum on the wire is not known.
     Offloaded,
-    /// It cannot be told: the capture cut the packet short, or it is not of UDP.
+    /// It is not known: the capture cut the packet short, or it is not of UDP.
     Unknown,
 }
 

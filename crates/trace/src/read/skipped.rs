@@ -1,4 +1,4 @@
-//! What a reader did not turn into messages, by reason.
+//! Packets that a reader did not turn into messages, by reason.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 

@@ -12,7 +12,7 @@ const SEGMENTS_MAX: usize = 512;
 /// How long after the receiver acknowledged what a hole misses it is given up: captures reorder packets a little.
 const PATIENCE: Nanos = 100_000_000;
 
-/// What a direction is for, as far as its ports tell.
+/// The role of a direction, as far as its ports tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Role {
     /// Queries: it goes to a server's port.
@@ -36,10 +36,10 @@ pub(super) struct Stream {
     aligned: bool,
     /// A message with its length before it, as far as it is there.
     part: Vec<u8>,
-    /// What came too early, by sequence number.
+    /// Segments that came too early, by sequence number.
     waiting: Vec<(u32, Vec<u8>)>,
     waiting_octets: usize,
-    /// Since when the receiver has had what we miss.
+    /// The time since when the receiver has had what the capture misses.
     missed: Option<Nanos>,
     /// The sequence number of FIN.
     fin: Option<u32>,

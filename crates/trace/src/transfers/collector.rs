@@ -20,7 +20,7 @@ const OPEN_MAX: usize = 4096;
 /// Over UDP an answer is waited for that long.
 const PATIENCE: Nanos = crate::pair::WINDOW;
 
-/// What the messages of one transfer have in common.
+/// The key of the messages of one transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     connection: Option<u64>,
@@ -40,7 +40,7 @@ struct Open {
     fault: Option<String>,
 }
 
-/// What waits for an answer.
+/// A question that waits for an answer.
 #[derive(Clone, Copy)]
 enum Waiting {
     Notify(usize),

@@ -1,7 +1,7 @@
 //! How zones were carried, by a capture: every transfer (AXFR, RFC 5936; IXFR, RFC 1995) with its bytes, the NOTIFYs
 //! (RFC 1996) and the refresh queries for the SOA before it.
 //!
-//! IXFR is told from AXFR in its place by what came, and differences are counted. Bytes are counted thrice: DNS messages; TCP
+//! IXFR and AXFR in its place are distinguished by the records, and differences are counted. Bytes are counted thrice: DNS messages; TCP
 //! payload; and, as RZAIA does, all packets of the connection in both directions without Ethernet headers. A capture made
 //! where network cards cut segments has fewer IP headers than the wire had.
 
@@ -23,21 +23,21 @@ pub const KEPT_MAX: usize = 1 << 18;
 /// One transfer. Times are wall clock, nanoseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneTransfer {
-    /// Who asked.
+    /// The client.
     pub client: SocketAddr,
-    /// Who was asked.
+    /// The server.
     pub server: SocketAddr,
     /// The zone.
     pub zone: String,
     /// It came over TCP.
     pub tcp: bool,
-    /// What was asked for; the serial is null where the question was not captured.
+    /// The question; the serial is null where the question was not captured.
     pub asked: Asked,
-    /// What came; null where that cannot be told.
+    /// The kind of the answer; null where that is not known.
     pub kind: Option<Kind>,
     /// It came to its end.
     pub complete: bool,
-    /// What was wrong: the server refused, records were out of order.
+    /// The fault: the server refused, records were out of order.
     pub fault: Option<String>,
     /// The serial that the differences begin with.
     pub serial_from: Option<u32>,
@@ -67,7 +67,7 @@ pub struct ZoneTransfer {
     pub packets: Option<u64>,
     /// Octets of these packets without Ethernet headers.
     pub ip_bytes: Option<u64>,
-    /// So many transfers came on this connection, which its packets belong to together.
+    /// The number of transfers on this connection, which its packets belong to together.
     pub on_connection: u64,
 }
 
@@ -76,7 +76,7 @@ pub struct ZoneTransfer {
 pub struct Exchange {
     /// When it was sent: wall clock, nanoseconds since 1970.
     pub at_ns: Nanos,
-    /// Who sent it.
+    /// The sender.
     pub from: SocketAddr,
     /// To whom.
     pub to: SocketAddr,
@@ -92,7 +92,7 @@ pub struct Exchange {
     pub rcode: Option<u8>,
 }
 
-/// What a trace has of zones being carried, each in order of time.
+/// The zone transfers in a trace, and what announces them, each in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfers {
     /// Zone transfers.
@@ -103,7 +103,7 @@ pub struct Transfers {
     pub refreshes: Vec<Exchange>,
     /// TCP segments that the capture misses: transfers may be broken by that.
     pub holes: u64,
-    /// What there was beyond [`KEPT_MAX`] of a kind.
+    /// How many there were beyond [`KEPT_MAX`] of a kind.
     pub not_kept: u64,
 }
 

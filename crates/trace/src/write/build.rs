@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Time to live, or hop limit, of packets that are made.
 pub(crate) const HOPS: u8 = 64;
 
-/// What an IP header says apart from its addresses.
+/// The fields of an IP header apart from its addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IpFields {
     /// IPv4's identification.

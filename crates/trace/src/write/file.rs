@@ -1,7 +1,7 @@
 //! Capture files: what goes around packets.
 //!
 //! Classic pcap (draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng), both with nanoseconds, little-endian on
-//! every machine. What was not captured of a packet stays told: its length on the wire is written beside its octets.
+//! every machine. Packets that were captured in part keep their length on the wire, which is written beside their octets.
 
 use super::Error;
 use crate::read::Frame;
@@ -90,7 +90,7 @@ impl Layout {
         Ok(out.write_all(octets)?)
     }
 
-    /// What goes before the first packet.
+    /// Writes the octets before the first packet.
     fn begin(&mut self, link: u16, out: &mut (impl Write + ?Sized)) -> Result<(), Error> {
         let words = |words: &[u32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
         match self.format {

@@ -1,6 +1,6 @@
 //! Writing captures, streamed: [`Layout`] puts packets into a file, [`Writer`] makes a packet of a query.
 //!
-//! What is made is Ethernet, IPv4 or IPv6, UDP or TCP. Both addresses of a packet must be of one family. Addresses of Ethernet
+//! The packets are Ethernet, IPv4 or IPv6, UDP or TCP. Both addresses of a packet must be of one family. Addresses of Ethernet
 //! are locally administered ones.
 
 pub(crate) mod build;
@@ -60,7 +60,7 @@ pub enum Error {
     Packet {
         /// The packet, from 1.
         packet: u64,
-        /// What is wrong with it.
+        /// The fault in it.
         what: String,
     },
 }

@@ -35,7 +35,7 @@ pub(crate) fn parts(back: bool, data: &[u8]) -> impl Iterator<Item = Part<'_>> {
     data.chunks(DATA_MAX).enumerate().map(move |(n, piece)| (back, flags(n), piece))
 }
 
-/// What the client and the server of a connection send next.
+/// The next sequence numbers of the client and the server of a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers([u32; 2]);
 

@@ -93,7 +93,7 @@ fn parse_line(text: &[u8], kind: Kind, wire: &mut Vec<u8>) -> Result<u16, (usize
     }
 }
 
-/// What the first line of our own files says.
+/// The first line of our own files.
 struct Header {
     kind: Kind,
     of: u64,

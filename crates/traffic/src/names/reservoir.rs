@@ -77,7 +77,7 @@ impl Reservoir {
         self.bytes = bytes;
     }
 
-    /// What was kept, in the stream's order.
+    /// The names that were kept, in the stream's order.
     pub(super) fn finish(mut self) -> List {
         self.kept.sort_unstable_by_key(|k| k.0);
         self.compact();

@@ -1,4 +1,4 @@
-//! Which names there are: a hash table of offsets into the names' own memory.
+//! A set of names: a hash table of offsets into the names' own memory.
 
 use wire::name::{MAX_NAME, wire_len};
 
@@ -16,7 +16,7 @@ pub(super) struct Set {
     table: Vec<Entry>,
     used: usize,
     /// A bit for each tag there is, eight bits to a slot of the table: most names that are not there
-    /// are told by this alone, which stays in a cache where the table of a million names does not.
+    /// are decided by this alone, which stays in a cache where the table of a million names does not.
     filter: Vec<u64>,
 }
 

@@ -72,7 +72,7 @@ impl Class {
         if self.do_bit > 0.0 { &self.edns_sizes_do } else { &NONE }
     }
 
-    /// What is wrong where more queries have DO than have an OPT record.
+    /// The fault where more queries have DO than have an OPT record.
     pub(crate) fn do_without_edns(&self) -> Option<String> {
         (self.do_bit > self.edns).then(|| {
             format!(

@@ -136,7 +136,7 @@ struct BackgroundPart {
 }
 
 impl File {
-    /// What it says of clients that are of no other class.
+    /// The part for clients that are of no other class.
     fn all(&mut self) -> ClassPart {
         ClassPart {
             share: None,
@@ -265,7 +265,7 @@ fn shapes(raw: &Weighted) -> Result<BTreeMap<Shape, f64>, Fault> {
     weights(raw, |text| text.parse().ok(), expected)
 }
 
-/// What shapes say is not said otherwise too.
+/// Refuses values that shapes give and that are given otherwise, too.
 fn said_once(raw: &NamesPart, profile: &Profile) -> Result<(), Fault> {
     let start = |value: &Option<Spanned<Vec<f64>>>| value.as_ref().map(|value| value.span().start);
     let lengths = (!raw.lengths.is_empty()).then(|| first(&raw.lengths));

@@ -210,7 +210,7 @@ impl Toml {
         self.weights("clients.ports", "by client: random, own, or a port's number; weights", ports);
     }
 
-    /// Who the clients are.
+    /// The clients.
     fn crowd(&mut self, class: &Class) {
         match &class.addresses {
             Some(addresses) => self.value("addresses", path(&addresses.file), "ADDRESS WEIGHT a line"),

@@ -26,7 +26,7 @@ struct Link {
     rrsig: Vec<u8>,
 }
 
-/// What a name of the chain is by its place: compares as RFC 4034, section 6.1, wants it.
+/// The place of a name in the chain: compares as RFC 4034, section 6.1, wants it.
 type Place = Vec<u8>;
 
 fn place(wire: &[u8]) -> Place {

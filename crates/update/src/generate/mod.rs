@@ -1,6 +1,6 @@
 //! Streams of updates made in the context of a zone, in `nsupdate`'s format.
 //!
-//! What is deleted exists, what is added does not, and what is modified is changed from what it is then: the state is carried through
+//! Only records that exist are deleted, only new ones are added, and a change begins with the data of that moment: the state goes through
 //! the stream (ISC-TN-2008-1, section 5: ISC's `updgen`). `nsupdate`, `knsupdate` and [`crate::send`] play the same file.
 //!
 //! - An *addition* is a new name beside a delegation of the zone that lends it its looks: as many servers, inside it and elsewhere,
@@ -130,7 +130,7 @@ pub struct Step {
     pub added: u64,
 }
 
-/// What was written.
+/// Counts of a stream that was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Made {
@@ -144,7 +144,7 @@ pub struct Made {
     pub signed: bool,
     /// Steps from version to version.
     pub versions: u64,
-    /// What each of them is.
+    /// The kind of each of them.
     #[serde(default)]
     pub steps: Vec<Step>,
     /// Additions.

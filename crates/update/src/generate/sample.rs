@@ -1,4 +1,4 @@
-//! What a stream needs to know of a zone: some of its delegations in full, and names that it does not have.
+//! The sample of a zone that a stream needs: some of its delegations in full, and names that it does not have.
 //!
 //! Two passes over the file. The first draws delegations, each as likely; the second collects what belongs to them, finds which
 //! have servers that others use too, and strikes out names that exist. Memory is that of what was drawn.
@@ -51,7 +51,7 @@ impl Delegation {
     }
 }
 
-/// What was found.
+/// The sample.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     pub origin: Vec<u8>,

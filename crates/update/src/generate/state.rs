@@ -10,7 +10,7 @@ use wire::{name, rtype};
 /// The most servers of others that replace one.
 const SERVERS: usize = 1024;
 
-/// Which delegations there are, and what becomes of them.
+/// The delegations of a zone, and their state along the stream.
 pub(super) struct State {
     /// Untouched so far; taken from the end.
     drawn: Vec<Delegation>,

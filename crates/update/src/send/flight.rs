@@ -1,4 +1,4 @@
-//! What became of each message, decided without a clock or a socket: who calls says what happened and when.
+//! The outcome of each message, decided without a clock or a socket: who calls says what happened and when.
 //!
 //! Each client has ids that go up by one from where it begins; the place of a message is its id's distance from there modulo the
 //! window, so nothing is searched. An id is free again when all older ones are answered or given up.
@@ -8,7 +8,7 @@ use crate::tsig::Mac;
 use measure::Nanos;
 use std::collections::HashMap;
 
-/// What is known of a message.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// None was sent here yet.
@@ -88,7 +88,7 @@ struct Repeat {
     number: u64,
 }
 
-/// Which messages of an owner are in flight.
+/// The messages of an owner that are in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owner {
     /// The last one that was sent.

@@ -7,18 +7,18 @@ use measure::Nanos;
 use measure::clock::{self, SECOND};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So many batches in a row that are not served in time end a run.
+/// A run ends after this number of batches in a row that are not served in time.
 pub(crate) const MISSES_MAX: u32 = 3;
 
 /// How often is looked whether a batch is served.
 const LOOK: Nanos = SECOND / 1000;
 
-/// What opens for the next batch: that all servers show the marker of the last one.
+/// The condition for the next batch: that all servers show the marker of the last one.
 #[derive(Debug)]
 pub(crate) struct Gate<'a> {
     /// Messages of each batch.
     pub sizes: &'a [u64],
-    /// What the servers show.
+    /// The markers that the servers show.
     pub shown: &'a Shown,
     /// For so long it is waited for.
     pub patience: Nanos,

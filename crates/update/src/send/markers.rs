@@ -26,7 +26,7 @@ pub struct Marker {
     pub sent: Option<Nanos>,
     /// When it was answered within the deadline.
     pub acknowledged: Option<Nanos>,
-    /// By which response code, TSIG's among them.
+    /// The response code, TSIG's among them.
     pub rcode: Option<String>,
 }
 

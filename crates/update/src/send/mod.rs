@@ -4,7 +4,7 @@
 //!
 //! # Rates and counts
 //!
-//! What is paced and counted are *messages*. The file's *transactions* (what `send` ends) are each a message unless
+//! Messages are what is paced and counted. The file's *transactions* (what `send` ends) are each a message unless
 //! [`SendSpec::merge`] puts several into one; the result counts these too, and their *records*, the lines of the file. In an open
 //! loop messages are due at absolute instants; one that cannot be sent in time is not caught up in a burst but counted as unsent,
 //! and as every update has those before it as its premise, the stream then goes on where it was: nothing is left out of it.
@@ -19,7 +19,7 @@
 //!
 //! A lost message may have been applied: it may be the answer that was lost. To send it again is safe only if applying it twice does
 //! what once does. RFC 2136 (sections 3.4.2 and 5) would have prerequisites see to that, but then the answer to the second application
-//! cannot be told from a refusal of the first. So a message is sent again only where
+//! cannot be distinguished from a refusal of the first. So a message is sent again only where
 //!
 //! - it has no prerequisites, and adds or deletes no CNAME and no SOA, and deletes no NS record of the apex: all else RFC 2136 makes
 //!   sets grow and shrink, whatever is in them, and twice in a row is once; and

@@ -1,4 +1,4 @@
-//! What a run of updates gives: the object that `update send --json` prints, a role sends back, and an experiment keeps.
+//! The result of a run of updates: the object that `update send --json` prints, a role sends back, and an experiment keeps.
 
 use super::markers::Marker;
 use super::stream::Contents;
@@ -87,7 +87,7 @@ pub struct SendResult {
     pub transactions: Passed,
     /// Records of update sections.
     pub records: Passed,
-    /// What was in the file.
+    /// The contents of the file.
     pub file: Contents,
     /// From the intended time to the answer; answered messages only.
     pub latency_us: Latency,

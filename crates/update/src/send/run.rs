@@ -40,7 +40,7 @@ pub fn run(
     run_gated(spec, None, start, stop, events).map(|(result, _)| result)
 }
 
-/// As [`run`]; with a gate in batches, which are told too.
+/// As [`run`]; with a gate in batches, which are reported too.
 pub(crate) fn run_gated(
     spec: &SendSpec,
     gate: Option<Gate<'_>>,

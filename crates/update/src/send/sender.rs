@@ -23,7 +23,7 @@ use wire::question;
 
 /// Datagrams looked at in one turn.
 const RECEIVE_MAX: usize = 256;
-/// What it takes at most to receive a datagram, and to look for one.
+/// The time that receiving a datagram takes at most, or looking for one.
 const RECEIVE_COST: Nanos = 4_000;
 const LOOK_COST: Nanos = 10_000;
 /// Answers are looked for as often as this, however near the deadlines are.
@@ -35,7 +35,7 @@ const LONGEST_SLEEP: Nanos = 20_000_000;
 const LINGER: Nanos = 50_000_000;
 const LAST_CHANCE: Nanos = 200_000_000;
 
-/// What the sender did, beside what was counted.
+/// The sender's own part of the result, beside the counts.
 #[derive(Debug, Default)]
 pub(super) struct Did {
     /// How long messages were offered.
@@ -46,11 +46,11 @@ pub(super) struct Did {
     pub clock_step: i64,
     pub id_waits: u64,
     pub cut_short: bool,
-    /// Nothing was heard for as long as its patience lasts.
+    /// It gave up, as there was no answer for as long as its patience lasts.
     pub gave_up: bool,
     /// Signatures that were wrong, by what was wrong.
     pub tsig_faults: BTreeMap<String, u64>,
-    /// What was sent behind a gate.
+    /// The batches that were sent behind a gate.
     pub batches: Vec<SentBatch>,
 }
 
@@ -66,14 +66,14 @@ pub(super) struct Sender<'a> {
     pub fates: Option<Fates>,
     pub stop: &'a AtomicBool,
     pub seconds: Channel<Second>,
-    /// What holds batches back, where there are such.
+    /// The gate that holds batches back, where there is one.
     pub gate: Option<Gate<'a>>,
     pub did: Did,
     /// The next message, made ready while there is time.
     message: Prepared,
     ready: bool,
     ended: bool,
-    /// What is in the batch.
+    /// The messages of the batch.
     pending: Vec<(u32, u16, u32)>,
     wall: Wall,
     wall_at: Nanos,
@@ -233,7 +233,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// As much as fits into the window, until the file or the time is over, or so many are offered in all. How long it took.
+    /// Sends as much as fits into the window, until the file or the time is over, or `count` are offered in all. Returns how long it took.
     pub(super) fn unpaced(&mut self, window: u64, count: u64) -> Result<Nanos, Error> {
         let end = self.start + self.spec.duration.unwrap_or(LONGEST);
         loop {
@@ -585,7 +585,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// What arrived.
+/// The verdict on a message that arrived.
 enum Judged {
     /// An answer to the message with this id, with this code.
     Answer(u16, u16),

@@ -1,4 +1,4 @@
-//! What is to be sent, and how; travels as JSON to the role that sends it.
+//! The specification of a run of updates; it travels as JSON to the role that sends it.
 
 use crate::{Error, Key};
 use measure::clock::SECOND;

@@ -1,6 +1,6 @@
 //! A file of updates, made into messages once, before anything is sent.
 //!
-//! What is wrong in the file is found here. The messages wait in memory, or, where they are many, in a temporary file, from
+//! Faults in the file are found here. The messages wait in memory, or, where they are many, in a temporary file, from
 //! which they are read in order: memory does not grow with the file.
 
 use crate::Error;
@@ -43,7 +43,7 @@ pub(crate) struct Prepared {
     pub names: Vec<u64>,
 }
 
-/// What is in a file of updates.
+/// The contents of a file of updates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contents {

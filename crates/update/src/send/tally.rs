@@ -1,4 +1,4 @@
-//! What is counted.
+//! The counters.
 
 use measure::{Coarse, Histogram, Nanos};
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
 use net::transport::Troubles;
 
-/// What is known of our own side.
+/// Evidence about our own side.
 pub(super) struct Evidence<'a> {
     pub spec: &'a SendSpec,
     pub tally: &'a Tally,
@@ -89,7 +89,7 @@ fn running(e: &Evidence<'_>, v: &mut Validity) {
     v.reject_for(Own::clock_stepped(e.did.clock_step));
 }
 
-/// What may make updates arrive in another order than the file's.
+/// Warns where updates may arrive in another order than the file's.
 fn order(e: &Evidence<'_>, v: &mut Validity) {
     if e.across_clients > 0 {
         let text = format!(

@@ -29,7 +29,7 @@ pub(super) enum Broken {
 pub(super) struct Connection {
     stream: TcpStream,
     pub buffer: Box<[u8]>,
-    /// What is in the buffer and was not given yet.
+    /// The part of the buffer that was not given yet.
     held: Range<usize>,
     octets: u64,
     first: Option<Nanos>,

@@ -28,7 +28,7 @@ pub const TIMEOUT: Nanos = 600 * SECOND;
 /// Time between two tellings of how far it is.
 const TELL: Nanos = SECOND / 10;
 
-/// What to transfer.
+/// The specification of a transfer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransferSpec {
@@ -86,16 +86,16 @@ pub struct Tsig {
     pub unsigned: u64,
 }
 
-/// What came of a transfer. Bytes are of the server's side where not said otherwise.
+/// The result of a transfer. Bytes are of the server's side where not said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransferResult {
     /// The server.
     pub target: SocketAddr,
     /// The zone, in presentation format.
     pub zone: String,
-    /// What was asked for.
+    /// The question.
     pub asked: Asked,
-    /// What it turned out to be; null where it broke off before that could be told.
+    /// The kind of the answer; null where it broke off before that was known.
     pub kind: Option<Kind>,
     /// Everything came, and everything was in order.
     pub complete: bool,

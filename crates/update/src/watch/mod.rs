@@ -2,7 +2,7 @@
 //!
 //! The sender of updates replaces, now and then, the TXT record at one name by a counter: a marker. The watcher asks every
 //! server for it every few milliseconds. A server that shows counter 7 has all that was sent before marker 7, and servers
-//! that put several updates into one serial are told apart from those that lose some. The counter became visible between
+//! that put several updates into one serial are distinguished from those that lose some. The counter became visible between
 //! the sending of the last question whose answer did not show it and the arrival of the first answer that did: that interval is
 //! what is recorded, and how long it is is the error of every lag.
 
@@ -29,13 +29,13 @@ pub const SERVERS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watched {
-    /// What it is called in results.
+    /// Its name in results.
     pub name: String,
     /// Where it answers.
     pub address: SocketAddr,
 }
 
-/// What to watch. Times are nanoseconds.
+/// Which servers to watch, and for how long. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatchSpec {
@@ -114,7 +114,7 @@ pub struct SerialSeen {
     pub seen_at: Nanos,
 }
 
-/// What goes forwards only.
+/// A value that goes forwards only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwards {
@@ -129,7 +129,7 @@ pub enum Forwards {
 pub struct WentBack {
     /// The server.
     pub server: u16,
-    /// What.
+    /// The value that went back.
     pub what: Forwards,
     /// From what.
     pub from: u64,
@@ -139,7 +139,7 @@ pub struct WentBack {
     pub at: Nanos,
 }
 
-/// What came of one server.
+/// The result of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerResult {
     /// As in the specification.
@@ -197,7 +197,7 @@ pub struct OwnLoad {
     pub cpu: f64,
 }
 
-/// What was seen.
+/// The result of a watch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WatchResult {
     /// Wall clock, nanoseconds since 1970, when it began.
@@ -218,7 +218,7 @@ pub struct WatchResult {
     pub not_kept: u64,
     /// How long answers took, nanoseconds.
     pub latency: Histogram,
-    /// What the watching itself was.
+    /// The watcher's own load and pace.
     pub own: OwnLoad,
     /// Whether the lags can be believed.
     pub validity: Validity,

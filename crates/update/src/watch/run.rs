@@ -98,7 +98,7 @@ pub(crate) struct Watch<'a> {
     servers: Vec<Server>,
     /// For a marker, for the SOA.
     questions: [Vec<u8>; 2],
-    /// What was lent in this batch.
+    /// The queries lent in this batch.
     lent: Vec<(usize, u16, Forwards)>,
     wall: Wall,
     sightings: Vec<Sighting>,
@@ -203,7 +203,7 @@ impl<'a> Watch<'a> {
                     self.validity.reject(Reason::new("clock_stepped", text));
                 }
                 self.wall = wall;
-                // Seconds that passed in a stall are not told.
+                // Seconds that passed in a stall are not reported.
                 second = (now - start) / SECOND;
                 events(Event::Progress { second, values: self.values() });
                 second += 1;
@@ -224,7 +224,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// What every server shows now, for a progress event.
+    /// The values that every server shows now, for a progress event.
     fn values(&self) -> serde_json::Value {
         let servers: Vec<_> = self
             .servers

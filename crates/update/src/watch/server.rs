@@ -21,7 +21,7 @@ struct Asked {
     what: Forwards,
 }
 
-/// What an answer tells. Instants are monotonic.
+/// The contents of an answer. Instants are monotonic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// The value of before, or an older one in an answer that was overtaken.

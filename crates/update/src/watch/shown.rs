@@ -1,4 +1,4 @@
-//! What servers show now, for another thread.
+//! The values that servers show now, for another thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,12 +20,12 @@ impl Shown {
         }
     }
 
-    /// What all of them show, at least.
+    /// The least value that all of them show.
     pub fn least(&self) -> u64 {
         self.newest.iter().map(|newest| newest.load(Ordering::Relaxed)).min().unwrap_or(0)
     }
 
-    /// Nobody looks any more.
+    /// Ends the watch.
     pub fn leave(&self) {
         self.left.store(true, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use wire::name::{self, Name};
 use wire::rtype;
 
-/// What changes at one owner, the SOA left out, and where it is not asked for so are DNSSEC's records (RRSIG, NSEC, NSEC3,
+/// The changes at one owner, the SOA left out, and where it is not asked for so are DNSSEC's records (RRSIG, NSEC, NSEC3,
 /// NSEC3PARAM, DNSKEY, ZONEMD). A record with another TTL is deleted and added.
 #[derive(Debug)]
 pub struct Change<'a> {

@@ -1,4 +1,4 @@
-//! Which entries of a zone changed: names, and delegations with all that is below them.
+//! The entries of a zone that changed: names, and delegations with all that is below them.
 
 use super::node::Node;
 use crate::probe::strictly_under;
@@ -56,7 +56,7 @@ struct Delegation {
     other: bool,
 }
 
-/// What differs at an owner, DNSSEC and SOA apart.
+/// The difference at an owner, DNSSEC and SOA apart.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Touched {
     pub ns: bool,

@@ -15,7 +15,7 @@ const HEADER: u64 = 12;
 /// The length before each message on TCP.
 const LENGTH: u64 = 2;
 
-/// What an IXFR carries.
+/// The records of an IXFR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ixfr {
     /// Records, the four SOA of the sequence among them.
@@ -89,7 +89,7 @@ struct Messages {
     filled: u64,
     /// Names and ends of names in it, as small letters.
     known: HashSet<Vec<u8>>,
-    /// Those of the record that is being put.
+    /// The names of the record that is being put.
     fresh: Vec<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! What changed between two versions of a zone, and what an IXFR of it would carry (RFC 1995).
+//! The differences between two versions of a zone, and the contents of an IXFR with them (RFC 1995).
 //!
 //! Both versions are read once, side by side; nothing but one owner of each is in memory. A zone out of canonical
 //! order is sorted outside memory first. A record is what RFC 1995 takes it for: with another TTL it is another one.
@@ -62,7 +62,7 @@ impl Records {
     }
 }
 
-/// What changed between two versions.
+/// The differences between two versions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diff {
     /// The zone's name.
@@ -81,7 +81,7 @@ pub struct Diff {
     pub delegations: Changes,
     /// In what delegations changed.
     pub changed_in: ChangedIn,
-    /// What an IXFR carries.
+    /// The contents of an IXFR.
     pub ixfr: Ixfr,
     /// The same without DNSSEC records.
     pub ixfr_without_dnssec: Ixfr,

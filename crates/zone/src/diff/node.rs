@@ -187,7 +187,7 @@ impl Nodes {
         self.source.octets()
     }
 
-    /// What messages call the zone.
+    /// The zone's name in messages.
     pub fn file(&self) -> &str {
         self.source.file()
     }

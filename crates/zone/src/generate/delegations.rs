@@ -16,7 +16,7 @@ pub(super) struct Delegations<'a> {
     cut: u64,
     /// The text of labels that are given, by number.
     given: Vec<Vec<u8>>,
-    /// What follows the label: `.` in the root, `.com.` in COM.
+    /// The end of each name after the label: `.` in the root, `.com.` in COM.
     pub suffix: Vec<u8>,
     key: u64,
 }

@@ -64,7 +64,7 @@ impl Family {
         Self::Nominet,
     ];
 
-    /// Those of the RZAIA study, in the order of table 1.1.
+    /// The families of the RZAIA study, in the order of table 1.1.
     pub const RZAIA: [Self; 5] = [Self::U4Ds0, Self::U6Ds0, Self::S6Ds10, Self::S6Ds50, Self::S6Ds100];
 
     /// The name on the command line; where there is one, the seed's.

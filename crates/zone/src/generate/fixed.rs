@@ -1,4 +1,4 @@
-//! What a zone has by name: the delegations that others' servers lie under, the apex's servers in the
+//! The delegations that a zone has by name: those that others' servers lie under, the apex's servers in the
 //! zone, and in the RZAIA families the root of 2009.
 
 use super::base::{Base, Server, name};
@@ -22,9 +22,9 @@ pub(super) struct Fixed {
     pub items: Vec<Item>,
     /// Delegations among them.
     pub delegations: u64,
-    /// Those that the profile makes.
+    /// How many of them the profile makes.
     pub numbered: u64,
-    /// What follows a label: `.` or `.com.`.
+    /// The end of each name after the label: `.` or `.com.`.
     pub suffix: Vec<u8>,
     pub origin: Name,
 }
@@ -90,7 +90,7 @@ impl Fixed {
     }
 }
 
-/// What follows a label in the text of a name just below `origin`.
+/// The text after a label of a name just below `origin`.
 fn suffix(origin: &Name) -> Vec<u8> {
     match origin.label_count() {
         0 => b".".to_vec(),

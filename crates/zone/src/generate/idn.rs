@@ -6,7 +6,7 @@
 
 use super::labels::mix;
 
-/// What every A-label starts with.
+/// The prefix of every A-label.
 pub(super) const PREFIX: &[u8] = b"xn--";
 
 /// Letters of Latin script that names are registered with; all PVALID (RFC 5892).

@@ -230,7 +230,7 @@ fn deal(p: &Profile, counts: &[u32], total: u64, slots: &mut [Slot], draw: &mut 
     }
 }
 
-/// As many of each key as its weight has of `n`, in order.
+/// Each key as often as its weight has of `n`, in order.
 fn expand<K: Copy>(weights: &std::collections::BTreeMap<K, f64>, n: u64) -> Vec<K> {
     let parts = apportion(weights.values().copied(), n);
     weights.keys().zip(parts).flat_map(|(&k, n)| std::iter::repeat_n(k, n as usize)).collect()

@@ -45,7 +45,7 @@ pub(crate) const MAX_DELEGATIONS: u64 = 1_000_000_000;
 const MADE_TASK: u64 = 1000;
 const UNDER_TASK: u64 = 4096;
 
-/// What a zone looks like.
+/// The kind of zone to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A zone of the seeds.
@@ -76,7 +76,7 @@ impl Shape {
     }
 }
 
-/// What was written: table 1.1's row.
+/// Counts of a zone that was written: table 1.1's row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Delegations.

@@ -41,7 +41,7 @@ impl Permutation {
         }
     }
 
-    /// What goes to `x`.
+    /// The number that goes to `x`.
     pub fn invert(&self, mut x: u64) -> u64 {
         loop {
             for (_, inverse, addend) in self.rounds.into_iter().rev() {

@@ -23,7 +23,7 @@ use wire::name::Name;
 
 /// A name that servers lie under.
 pub(super) struct Entry<'a> {
-    /// What follows a second-level label: `.net.`.
+    /// The end of each name after a second-level label: `.net.`.
     pub suffix: Vec<u8>,
     /// The label below the apex that has the glue, for names in the zone.
     pub child: Option<Vec<u8>>,
@@ -44,7 +44,7 @@ pub(super) struct Group {
     pub at: At,
     /// How the hosts are called, and how many there are.
     pub hosts: Hosts,
-    /// Which of them: from the first, this many.
+    /// The range of them: from the first, this many.
     pub first: u8,
     pub size: u8,
     /// Key and index of their addresses; the host's number is added to the key.
@@ -52,7 +52,7 @@ pub(super) struct Group {
     index: u64,
 }
 
-/// What a group's servers lie under.
+/// The place of a group's servers.
 #[derive(Clone, Copy)]
 pub(super) enum At {
     /// The delegation of this number.

@@ -1,4 +1,4 @@
-//! What labels are made of: words, syllables, letters, digits and hyphens, with their weights.
+//! The building blocks of labels: words, syllables, letters, digits and hyphens, with their weights.
 
 use super::words;
 
@@ -6,7 +6,7 @@ use super::words;
 pub(super) const SLOTS: u64 = 1 << SLOT_BITS;
 pub(super) const SLOT_BITS: u32 = 12;
 
-/// What a label may look like.
+/// The style of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     /// One word, more where the words are used up, perhaps a digit at the end, no hyphen: `along2`.

@@ -23,7 +23,7 @@ pub(super) enum Part<'a> {
     Under(usize, Range<u64>),
 }
 
-/// What stands between owner and data, by type: the TTL where it is not the default one.
+/// The text between owner and data, by type: the TTL where it is not the default one.
 pub(super) struct Heads {
     ns: Vec<u8>,
     a: Vec<u8>,

@@ -109,7 +109,7 @@ pub struct Sharing {
     pub delegations_per_server: BTreeMap<u32, u64>,
     /// The same for servers that are inside no delegation that they serve.
     pub elsewhere: BTreeMap<u32, u64>,
-    /// Those servers by the name that they lie under: in the zone the one just below the apex, out of it
+    /// The same servers by the name that they lie under: in the zone the one just below the apex, out of it
     /// the top-level domain.
     pub under: BTreeMap<String, u64>,
     /// Delegations of the ten servers with the most.

@@ -13,10 +13,10 @@ use wire::rtype;
 const MOST: usize = 10;
 /// How many servers of the apex are kept.
 const APEX_SERVERS: usize = 64;
-/// How many TTLs of a type are told apart.
+/// How many TTLs of a type are counted by themselves.
 const TTLS: usize = 16;
 
-/// What is known of one type.
+/// The counts of one type.
 #[derive(Clone, Default)]
 struct Type {
     count: u64,
@@ -50,7 +50,7 @@ impl Type {
     }
 }
 
-/// What was seen of the delegation that is open.
+/// The delegation that is open, so far.
 #[derive(Default)]
 struct Cut {
     owner: Vec<u8>,
@@ -253,7 +253,7 @@ fn tally(counts: &mut Vec<u64>, size: u32) {
     counts[size] += 1;
 }
 
-/// What was met at all, by name.
+/// The counts that are not zero, by name.
 fn met<K: Ord>(counts: &[u64], key: impl Fn(usize) -> K) -> BTreeMap<K, u64> {
     counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, &n)| (key(i), n)).collect()
 }

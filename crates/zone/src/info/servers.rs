@@ -1,4 +1,4 @@
-//! Who serves whom: distinct server names and what they share, in bounded memory.
+//! Server names: how many there are and how delegations share them, in bounded memory.
 //!
 //! Two sketches over the targets of delegations' NS records:
 //!
@@ -19,7 +19,7 @@ use wire::name;
 const SAMPLE: usize = 65_536;
 /// Slots of the vote: a power of two.
 const SLOTS: usize = 16_384;
-/// How many of the busiest names are told.
+/// How many of the busiest names are listed.
 const BUSIEST: usize = 10;
 
 /// Where the name of a server lies.
@@ -197,7 +197,7 @@ impl Servers {
         }
     }
 
-    /// What the sketches say.
+    /// The estimates of the sketches.
     pub fn finish(self) -> Sharing {
         let exact = self.exact();
         let scale = if exact { 1.0 } else { u64::MAX as f64 / self.limit as f64 };

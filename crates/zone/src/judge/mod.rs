@@ -22,11 +22,11 @@ const LEAST: f64 = 0.01;
 /// One characteristic of a zone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What was compared.
+    /// The property that was compared.
     pub what: String,
-    /// What it should be.
+    /// Its value in the profile or the table.
     pub expected: f64,
-    /// What the zone has.
+    /// Its value in the zone.
     pub found: f64,
     /// The least and the most that are accepted.
     pub bound: [f64; 2],
@@ -36,16 +36,16 @@ pub struct Finding {
     pub basis: String,
 }
 
-/// What a zone came to.
+/// The verdict on a zone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What it was judged against.
+    /// The profile or the table that it was judged against.
     pub against: String,
     /// True where all findings are within their bounds.
     pub within: bool,
     /// One for each characteristic.
     pub findings: Vec<Finding>,
-    /// What is known and not judged.
+    /// Properties that are known and not judged.
     pub notes: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ fn share(what: &str, expected: f64, found: f64, n: f64) -> Finding {
     finding(what, expected, found, chance.max(least), basis("binomial", chance, least, LEAST))
 }
 
-/// Which of two margins it was: what chance makes, or the `share` that is always left.
+/// The margin that was used: what chance makes, or the `share` that is always left.
 fn basis(chance: &str, margin: f64, least: f64, share: f64) -> String {
     match margin.max(least) {
         0.0 => "must be equal".to_owned(),

@@ -129,7 +129,7 @@ fn servers(info: &Info, p: &Profile, d: f64, findings: &mut Vec<Finding>) {
 
     let provided = (1.0 - p.servers.inside - p.servers.own).max(0.0);
     let used = provided - sharers.apart * sharers.alone / d + sharers.lodged * (1.0 - sharers.alone) / d;
-    // Servers of one delegation are told well by a sample; those of many are too few in it.
+    // A sample shows servers of one delegation well; those of many are too few in it.
     let single = sharing.delegations_per_server.get(&1).copied().unwrap_or(0) as f64 / records;
     let margin = (MODEL * used).max(LEAST) + DEVIATIONS * sharing.standard_error * single;
     findings.push(finding("NS with a shared server", used, 1.0 - single, margin, model()));

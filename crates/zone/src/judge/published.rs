@@ -4,7 +4,7 @@ use super::{DEVIATIONS, Finding, LEAST, Verdict, basis, exactly, finding};
 use crate::{Family, Info};
 use measure::units::grouped;
 
-/// What a row of table 1.1 says of a zone.
+/// The properties of a zone by its row in table 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The zone family.

@@ -1,4 +1,4 @@
-//! What a profile's providers come to: the expectation of what `zone generate` does.
+//! The expected sharing of servers by a profile's providers, as `zone generate` draws it.
 
 use crate::Profile;
 
@@ -40,7 +40,7 @@ impl Sharers {
         Self { apart, lodged, alone: alone / providers, largest: 1.0 + others * ranges[0].1 / sum }
     }
 
-    /// Those of a profile in a zone of so many delegations.
+    /// The expectation for a profile in a zone of so many delegations.
     pub fn of(p: &Profile, delegations: f64) -> Self {
         let s = &p.servers;
         let users = (1.0 - s.inside - s.own).max(0.0) * delegations;

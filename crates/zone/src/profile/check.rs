@@ -1,4 +1,4 @@
-//! Which zone profiles can be used.
+//! Checks of zone profiles.
 
 use super::{Fault, Profile};
 use std::collections::BTreeMap;

@@ -44,7 +44,7 @@ pub struct Scanner {
     finished: bool,
 }
 
-/// What outlives an entry.
+/// The state that outlives an entry.
 #[derive(Default)]
 struct State {
     owner: Vec<u8>,
@@ -59,7 +59,7 @@ struct State {
     rtype: u16,
 }
 
-/// What an entry was.
+/// An entry, by its kind.
 enum Entry {
     Nothing,
     /// A record, in the state.
@@ -67,7 +67,7 @@ enum Entry {
     Directive(Box<Directive>),
 }
 
-/// What an entry with a `$` asks for.
+/// The directive of an entry with a `$`.
 enum Directive {
     Origin(Vec<u8>),
     /// A file, its origin, and where in the entry its name stands.

@@ -52,7 +52,7 @@ fn plain_len(text: &[u8]) -> usize {
 /// A file (or stream) that is being scanned.
 pub(super) struct Source {
     pub file: String,
-    /// What $INCLUDE is relative to.
+    /// The folder that $INCLUDE is relative to.
     pub folder: PathBuf,
     pub origin: Option<Vec<u8>>,
     /// The including file's last owner, restored at the end of this one.
@@ -211,7 +211,7 @@ impl Source {
         }
     }
 
-    /// What is left when the file ends without a line end.
+    /// The rest of a file that ends without a line end.
     fn rest(&mut self, content: bool, depth: u32, open: usize) -> Result<Option<Range<usize>>, Error> {
         if depth > 0 {
             return Err(self.bad(self.start + open, "a parenthesis that is not closed before the file ends"));

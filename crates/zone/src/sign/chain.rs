@@ -25,7 +25,7 @@ pub(super) struct Batch {
 /// A batch is handed on when it has so many octets or signatures.
 pub(super) const BATCH_OCTETS: usize = 96 << 10;
 pub(super) const BATCH_SIGNATURES: usize = 256;
-/// What lies below a delegation waits for the next name of an NSEC chain: so many batches in memory.
+/// Records below a delegation wait for the next name of an NSEC chain: so many batches in memory.
 const WAITING: usize = 128;
 
 /// Counts of the walk.
@@ -49,7 +49,7 @@ pub(super) struct Walk<'f> {
     octets: u64,
     /// The last owner, of whatever kind.
     owner: Vec<u8>,
-    /// What is ready for the workers, with the node of the chain that is open.
+    /// The nodes that are ready for the workers, with the node of the chain that is open.
     nodes: Nodes,
     signatures: usize,
     open: bool,
@@ -66,7 +66,7 @@ pub(super) struct Walk<'f> {
     pub walked: Walked,
 }
 
-/// What waits below the current delegation, in memory up to a bound and in a temporary file beyond.
+/// The records that wait below the current delegation, in memory up to a bound and in a temporary file beyond.
 #[derive(Default)]
 struct Below {
     nodes: Nodes,

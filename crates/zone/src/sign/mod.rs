@@ -91,7 +91,7 @@ impl Options {
     }
 }
 
-/// What was signed.
+/// Counts of a zone that was signed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The zone's name.
@@ -145,7 +145,7 @@ pub struct Cpu {
     pub writing: f64,
 }
 
-/// What walk and workers know of the zone.
+/// Facts of the zone for walk and workers.
 struct Zone {
     /// As the SOA has it.
     apex: Vec<u8>,
@@ -161,7 +161,7 @@ struct Zone {
 }
 
 impl Zone {
-    /// What the signer adds to the apex: type, TTL and data.
+    /// The records that the signer adds to the apex: type, TTL and data.
     fn at_apex(&self) -> Vec<(u16, u32, Vec<Vec<u8>>)> {
         let mut sets = vec![(rtype::DNSKEY, self.soa_ttl, self.dnskeys.clone())];
         // Only servers look at it: like BIND, with a TTL of zero.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use wire::name;
 
-/// What is to be done with an owner.
+/// The treatment of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {

@@ -61,7 +61,7 @@ impl<'a> Rrsig<'a> {
     }
 }
 
-/// What came of verifying a signature.
+/// The verdict on a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A key of the zone made it over these records.

@@ -1,4 +1,4 @@
-//! What the workers do: sign and print nodes.
+//! The workers: they sign and print nodes.
 
 use super::canonical::{Canonical, is_canonical};
 use super::chain::Batch;

@@ -30,7 +30,7 @@ use wire::rtype;
 /// Where to cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// So many parts, equal by records.
+    /// This number of parts, equal by records.
     Parts(usize),
     /// At these ranges.
     Ranges(Partition),
@@ -50,7 +50,7 @@ pub struct Plan {
     needs: Needs,
 }
 
-/// What is in a slice.
+/// Counts of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Slice {
     /// Its range, as [`wire::ranges::Range`] reads it.
@@ -200,7 +200,7 @@ impl InOrder {
     }
 }
 
-/// What the first pass finds.
+/// The findings of the first pass.
 struct Survey {
     apex: Vec<u8>,
     serial: u32,
@@ -243,7 +243,7 @@ impl Survey {
     }
 }
 
-/// Which slices need the addresses of which names beside the slice that the name is in: pairs in canonical order.
+/// The slices that need the addresses of names outside of them: pairs in canonical order.
 struct Needs {
     pairs: Sorted,
     ahead: Option<(Vec<u8>, usize)>,

@@ -10,7 +10,7 @@ use std::path::Path;
 use trace::facts::{Facts, Line, Sizes};
 use wire::rcode;
 
-/// Points of a line: more could not be told apart.
+/// Points of a line: more could not be distinguished.
 const POINTS: usize = 400;
 
 /// Refuses a folder that has something in it, before anything is read.

@@ -11,7 +11,7 @@ use wire::transfer::{Asked, Kind};
 /// Rows that are shown of each kind.
 const ROWS: usize = 40;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 pub struct With<'a> {
     #[serde(flatten)]

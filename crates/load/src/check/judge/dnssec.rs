@@ -1,4 +1,4 @@
-//! What DNSSEC asks of an answer: signatures and proofs where they are wanted, and none where they are not.
+//! DNSSEC in answers: signatures and proofs where they are wanted, and none where they are not.
 
 use super::{Judge, shown};
 use crate::check::expect::End;
@@ -39,7 +39,7 @@ impl Judge<'_> {
                     here.is_some_and(|here| here.rdatas.iter().any(|h| same_data(rtype::RRSIG, h, r)))
                 };
                 let there = zone.rdatas.iter().filter(|r| has(r)).count();
-                // One that is there in part was told as incomplete.
+                // One that is there in part was reported as incomplete.
                 if there == 0 {
                     self.fault("rrsig_missing", format!("RRSIG of {}", shown(set)), "none in its section");
                 }

@@ -9,7 +9,7 @@ use super::signatures::Signatures;
 use wire::name;
 use wire::rtype;
 
-/// What is wrong with an answer.
+/// A fault in an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub name: &'static str,
@@ -17,10 +17,10 @@ pub(super) struct Fault {
     pub got: String,
 }
 
-/// What came of one answer.
+/// The judgement of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
-    /// What the zone has there; empty where it was not looked up.
+    /// The kind of answer that the zone asks for; empty where it was not looked up.
     pub kind: &'static str,
     pub faults: Vec<Fault>,
     /// Right, but not as it should be.

@@ -8,8 +8,8 @@
 //! that is a number. `ceil(F)`. A `*` in METRIC stands for anything. Numbers, `+ - * /` with spaces around them, and parentheses. Times are in seconds, memory in octets, shares of one.
 
 use super::{filters, number::factor};
-use results::ratio::Ratio;
-use results::{TrialRecord, published, stats};
+use results::{TrialRecord, published};
+use stats::Ratio;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 

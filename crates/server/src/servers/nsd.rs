@@ -15,7 +15,7 @@
 
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL, TsigKey};
-use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
+use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
@@ -47,6 +47,11 @@ impl NameServer for Nsd {
             ixfr_out: true,
             udp_cap: true,
         }
+    }
+
+    fn memory(&self) -> Option<MemoryPerDelegation> {
+        // Measured at 3M delegations, where it takes more for each.
+        Some(MemoryPerDelegation { sparse: 6_400, full: 7_200, nsec: 8_600, nsec3: 9_400 })
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -156,7 +161,7 @@ fn key(part: &Distribution) -> String {
     format!("key:\n\tname: \"{name}\"\n\talgorithm: hmac-sha256\n\tsecret: \"{secret}\"\n")
 }
 
-/// Where the zone comes from, and who is told and may have it. Differences are kept to be sent on.
+/// Where the zone comes from, and who gets NOTIFY and may transfer it. Differences are kept to be sent on.
 fn peers(part: &Distribution) -> String {
     let key = &part.key.name;
     let at = |a: &SocketAddr| format!("{}@{}", a.ip(), a.port());

@@ -2,8 +2,6 @@
 //!
 //! A few repeats say little about a distribution's shape, so nothing here assumes one.
 
-use measure::Seed;
-
 /// The level that tables use where nothing else is said.
 pub const LEVEL: f64 = 0.95;
 
@@ -123,46 +121,10 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// By how much the median of one sample exceeds that of another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Difference {
-    /// Median of `a` minus median of `b`.
-    pub value: f64,
-    /// Lower end of the bootstrap interval.
-    pub low: f64,
-    /// Upper end of the bootstrap interval.
-    pub high: f64,
-    /// The nominal level of the interval (0 to 1); for few values the true one is lower.
-    pub level: f64,
-}
-
-/// The difference of the medians of two independent samples, with a percentile bootstrap interval of
-/// nominal `level` from `resamples` resamples drawn from `seed`. None where either median is none.
-pub fn difference_of_medians(
-    a: &[f64],
-    b: &[f64],
-    level: f64,
-    resamples: u32,
-    seed: Seed,
-) -> Option<Difference> {
-    let (a, b) = (sorted(a)?, sorted(b)?);
-    let mut draw = seed.draw("bootstrap", 0);
-    let mut again = |from: &[f64]| {
-        let mut values: Vec<f64> =
-            from.iter().map(|_| from[draw.below(from.len() as u64) as usize]).collect();
-        values.sort_by(f64::total_cmp);
-        middle(&values)
-    };
-    let mut all: Vec<f64> = (0..resamples.max(1)).map(|_| again(&a) - again(&b)).collect();
-    all.sort_by(f64::total_cmp);
-    let at = |q: f64| all[((all.len() - 1) as f64 * q).round() as usize];
-    let tail = (1.0 - level.clamp(0.0, 1.0)) / 2.0;
-    Some(Difference { value: middle(&a) - middle(&b), low: at(tail), high: at(1.0 - tail), level })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use measure::Seed;
     use proptest::prelude::*;
 
     #[test]
@@ -225,7 +187,6 @@ mod tests {
         assert_eq!(median(&[]), None);
         assert_eq!(interval(&[f64::NAN, 1.0], LEVEL), None);
         assert_eq!(standard_deviation(&[1.0]), None);
-        assert_eq!(difference_of_medians(&[], &[1.0], LEVEL, 100, Seed(1)), None);
     }
 
     #[test]
@@ -247,15 +208,6 @@ mod tests {
             let below = values.iter().filter(|v| **v < m).count();
             let above = values.iter().filter(|v| **v > m).count();
             prop_assert!(below * 2 <= values.len() && above * 2 <= values.len());
-        }
-
-        #[test]
-        fn a_shift_is_found(values in prop::collection::vec(0f64..1.0, 6..30), shift in 5f64..100.0) {
-            let moved: Vec<f64> = values.iter().map(|v| v + shift).collect();
-            let d = difference_of_medians(&moved, &values, LEVEL, 200, Seed(1)).unwrap();
-            prop_assert!((d.value - shift).abs() < 1e-9);
-            prop_assert!(d.low > 0.0 && d.low <= d.high);
-            prop_assert_eq!(Some(d), difference_of_medians(&moved, &values, LEVEL, 200, Seed(1)));
         }
     }
 }

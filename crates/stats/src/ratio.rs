@@ -1,16 +1,17 @@
-//! By which factor one sample of repeats is another, with an interval that holds its level for a handful of them.
+//! The ratio of two samples of repeats, with an interval that holds its level for a handful of them.
 //!
 //! Repeats are few (three to twelve), so resampling them is far too sure of itself. What is compared are logarithms,
 //! by Student's t: of differences where repeats were made pair by pair (n − 1 degrees of freedom), otherwise by
 //! Welch's. With tails heavier than the normal distribution's the level is kept, at the price of wider intervals; the
 //! tests prove both.
 
-use crate::stats;
+use crate::repeats::{mean, standard_deviation};
+use statrs::function::beta::beta_reg;
 
-/// Repeats on a side below which nothing is told.
+/// With fewer repeats on a side, nothing is said.
 pub const MIN_REPEATS: usize = 3;
 
-/// By which factor the figures of B are those of A.
+/// The ratio of the figures of B to those of A.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Its natural logarithm, from means of logarithms.
@@ -33,8 +34,8 @@ impl Ratio {
             return None;
         }
         let n = logs.len() as f64;
-        let variance = stats::standard_deviation(&logs)?.powi(2) + 2.0 * noise * noise;
-        Some(Self { log: stats::mean(&logs)?, error: (variance / n).sqrt(), freedom: n - 1.0 })
+        let variance = standard_deviation(&logs)?.powi(2) + 2.0 * noise * noise;
+        Some(Self { log: mean(&logs)?, error: (variance / n).sqrt(), freedom: n - 1.0 })
     }
 
     /// From independent repeats of A and of B. `noise` and None as of [`Ratio::of_pairs`].
@@ -45,8 +46,8 @@ impl Ratio {
                 return None;
             }
             let n = logs.len() as f64;
-            let variance = stats::standard_deviation(&logs)?.powi(2) + noise * noise;
-            Some((stats::mean(&logs)?, variance / n, n - 1.0))
+            let variance = standard_deviation(&logs)?.powi(2) + noise * noise;
+            Some((mean(&logs)?, variance / n, n - 1.0))
         };
         let ((mean_a, of_a, free_a), (mean_b, of_b, free_b)) = (side(a)?, side(b)?);
         let variance = of_a + of_b;
@@ -56,7 +57,7 @@ impl Ratio {
         Some(Self { log: mean_b - mean_a, error: variance.sqrt(), freedom })
     }
 
-    /// By which share B is above A (−0.1: 10 % below).
+    /// The relative difference of B to A (−0.1: 10 % below).
     pub fn difference(&self) -> f64 {
         self.log.exp_m1()
     }
@@ -113,7 +114,7 @@ pub fn adjusted(by_chance: &[f64]) -> Vec<f64> {
 
 /// P(|T| ≥ |t|) of Student's t.
 fn tails(t: f64, freedom: f64) -> f64 {
-    incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
+    beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
 /// The t within which (on both sides of zero) the share `level` of Student's distribution lies.
@@ -130,55 +131,11 @@ fn quantile(level: f64, freedom: f64) -> f64 {
     high
 }
 
-/// The regularised incomplete beta function I_x(a, b), by its continued fraction (Abramowitz and Stegun 26.5.8).
-fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
-    if x <= 0.0 || x >= 1.0 {
-        return x.clamp(0.0, 1.0);
-    }
-    // The fraction converges quickly on this side of the mean only.
-    if x > (a + 1.0) / (a + b + 2.0) {
-        return 1.0 - incomplete_beta(b, a, 1.0 - x);
-    }
-    let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp() / a;
-    // Lentz's evaluation, as modified by Thompson and Barnett.
-    let away = |v: f64| if v.abs() < 1e-300 { 1e-300 } else { v };
-    let (mut c, mut d) = (1.0, 1.0 / away(1.0 - (a + b) * x / (a + 1.0)));
-    let mut fraction = d;
-    for m in (1..=500).map(f64::from) {
-        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
-        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
-        let mut step = 1.0;
-        for coefficient in [even, odd] {
-            d = 1.0 / away(1.0 + coefficient * d);
-            c = away(1.0 + coefficient / c);
-            step = c * d;
-            fraction *= step;
-        }
-        if (step - 1.0).abs() < 1e-15 {
-            break;
-        }
-    }
-    front * fraction
-}
-
-/// The logarithm of the gamma function for x > 0: Stirling's series, from where it is exact to 1e-14.
-fn ln_gamma(mut x: f64) -> f64 {
-    let mut below = 0.0;
-    while x < 15.0 {
-        below += x.ln();
-        x += 1.0;
-    }
-    let y = 1.0 / (x * x);
-    let series = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / x;
-    (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - below
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LEVEL;
     use measure::{Draw, Seed};
-
-    const LEVEL: f64 = stats::LEVEL;
 
     fn uniform(draw: &mut Draw) -> f64 {
         ((draw.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64

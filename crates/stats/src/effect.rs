@@ -1,6 +1,6 @@
 //! How much two distributions differ: effect sizes with their intervals.
 //!
-//! With millions of queries every test finds a difference, so what is told is how large it is. Counts are resampled as
+//! With millions of queries every test finds a difference, so the size of the difference is reported. Counts are resampled as
 //! Poisson variables of their own mean (the Poisson bootstrap), which assumes that what was counted came independently; where
 //! it came in clusters (many queries of one client), intervals are too narrow.
 
@@ -19,7 +19,7 @@ pub struct Effect {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// What a distance stays below in 95 of 100 cases where there is no difference but that of sampling.
+    /// The distance that sampling alone stays below in 95 of 100 cases.
     pub by_chance: f64,
 }
 

@@ -4,7 +4,7 @@
 //! lines before and after reading the configuration are in one file. Control is by `rndc` over a TCP port of
 //! the host's loopback with a secret of this start alone: BIND gave up control sockets in the file system.
 //!
-//! What limits updates and transfers, and is raised where timers are tuned: `update-quota` (100: so many updates wait at once,
+//! Limits of updates and transfers that are raised where timers are tuned: `update-quota` (100: so many updates wait at once,
 //! one more is dropped without an answer; since 9.18.11 a setting), `tcp-clients` (150), `transfers-in` and `-out` (10),
 //! `transfers-per-ns` (2), and the rates of NOTIFY and SOA queries (20 a second).
 //!
@@ -17,7 +17,7 @@
 
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL};
-use crate::driver::{Capabilities, Control, NameServer, Prepared, Site, extra, tool};
+use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
@@ -49,6 +49,10 @@ impl NameServer for Bind {
             ixfr_out: true,
             udp_cap: true,
         }
+    }
+
+    fn memory(&self) -> Option<MemoryPerDelegation> {
+        Some(MemoryPerDelegation { sparse: 2_300, full: 3_400, nsec: 4_700, nsec3: 4_800 })
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {

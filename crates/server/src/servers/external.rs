@@ -1,9 +1,9 @@
 //! A server that somebody else runs: an address that already answers. Nothing is started, controlled or stopped.
 
-use crate::driver::{Capabilities, Control, NameServer, Prepared, Site};
+use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
 use crate::log::Line;
-use crate::spec::Kind;
+use crate::servers::Kind;
 use rack::Cmd;
 
 pub(crate) struct External;
@@ -31,6 +31,10 @@ impl NameServer for External {
             ixfr_out: false,
             udp_cap: false,
         }
+    }
+
+    fn memory(&self) -> Option<MemoryPerDelegation> {
+        None
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {

@@ -1,0 +1,13 @@
+//! Statistics of repeats and of distributions: medians and means with their intervals, ratios of two samples, effect sizes.
+//!
+//! Pure functions of numbers; every random draw has a seed.
+
+pub mod effect;
+pub mod ratio;
+mod repeats;
+
+pub use effect::Effect;
+pub use ratio::Ratio;
+pub use repeats::{
+    Basis, Interval, LEVEL, geometric_mean, interval, mean, median, share_interval, standard_deviation,
+};
