@@ -7,7 +7,7 @@ use measure::{Nanos, units};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use update::{Key, TransferResult, TransferSpec};
+use update::{TransferResult, TransferSpec, TsigKey};
 use wire::transfer::Kind;
 
 /// The flags of `transfer`.
@@ -43,7 +43,7 @@ pub fn run(args: &Command, common: &Common) -> output::Result {
     }
     let spec = TransferSpec {
         ixfr: args.ixfr,
-        key: args.tsig.as_deref().map(Key::load).transpose().map_err(crate::update::failure)?,
+        key: args.tsig.as_deref().map(TsigKey::load).transpose().map_err(crate::update::failure)?,
         timeout: args.timeout,
         allow_external: args.allow_external,
         ..TransferSpec::new(args.target, &args.zone)

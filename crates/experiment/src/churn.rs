@@ -38,7 +38,7 @@ pub struct Versions {
     /// The secondaries' hosts and servers.
     secondaries: Vec<(String, String, SocketAddr)>,
     primary: SocketAddr,
-    key: update::Key,
+    key: update::TsigKey,
     origin: String,
     /// Where the lags of all versions go.
     table: PathBuf,

@@ -7,7 +7,7 @@ use crate::{Error, Measure, Trial};
 use measure::clock::SECOND;
 use measure::{Metric, Outcome, Reason};
 use rack::Host;
-use server::{Distribution, Server, TsigKey};
+use server::{Distribution, Server};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct Fleet<'a> {
     zone: &'a Prepared,
     dir: &'a Path,
     /// Made for this trial alone.
-    pub key: update::Key,
+    pub key: update::TsigKey,
     patience: Duration,
     /// The primary's label.
     primary: String,
@@ -57,7 +57,7 @@ impl<'a> Fleet<'a> {
     ) -> Result<Self, Error> {
         let plan = bench.experiment.distribution_of(trial.variant.as_deref());
         let patience = trial::patience(bench.experiment, zone)?;
-        let key = update::Key::random("rack")?;
+        let key = update::TsigKey::random("rack")?;
         let primary = plan.primary.clone().unwrap_or_else(|| trial.server.clone());
         let changes = trial.measure != Measure::Transfer;
         Ok(Self { bench, plan, zone, dir, key, patience, primary, changes })
@@ -74,10 +74,6 @@ impl<'a> Fleet<'a> {
         let sent = self.signing() == Signing::Sent;
         let now = (measure::clock::wall() / SECOND) as u32;
         sent.then(|| generate::Signing { keys, inception: now - 3600, validity: zones::VALIDITY })
-    }
-
-    fn secret(&self) -> TsigKey {
-        TsigKey { name: self.key.name.clone(), secret: self.key.secret.clone() }
     }
 
     /// The addresses of the secondaries, that of the server measured first where it is one.
@@ -115,7 +111,7 @@ impl<'a> Fleet<'a> {
             ixfr: plan.ixfr,
             timers: plan.timers.into(),
             journal: plan.journal,
-            ..Distribution::new(self.secret())
+            ..Distribution::new(self.key.clone())
         };
         match secondary {
             None => {

@@ -9,15 +9,9 @@ pub enum Error {
     /// A specification that contradicts itself or has no end.
     #[error("{0}")]
     Spec(String),
-    /// A target beyond this machine, without leave.
-    #[error(
-        "{target} is neither on loopback nor on a virtual link of this machine: to send it queries at this rate, be \
-         sure that it is yours and give --allow-external"
-    )]
-    External {
-        /// The target.
-        target: SocketAddr,
-    },
+    /// A target that may not be loaded.
+    #[error(transparent)]
+    Target(#[from] net::target::Refused),
     /// The queries.
     #[error(transparent)]
     Source(#[from] traffic::Error),

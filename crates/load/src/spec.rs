@@ -8,12 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// No run sends for longer than this, whatever it was asked.
-pub const LONGEST: Nanos = 24 * 3600 * SECOND;
-
-/// How long before a deadline a worker polls: longer than a virtual machine's cores usually take to wake, and than the
-/// gaps at RZAIA's 5,000 queries/s, so that such a trial never sleeps while it sends.
-pub const SPIN: Nanos = 250_000;
+pub use engine::{LONGEST, SPIN};
 
 /// The same for what was recorded, whose timing is the point: who has just slept sends several microseconds later, as
 /// nothing of the way is in the processor's caches any more.

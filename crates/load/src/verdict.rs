@@ -3,7 +3,7 @@
 //! Nothing here looks at what the server did: loss, late and wrong answers are the outcome, not the validity.
 
 use crate::Tally;
-use crate::worker::Stall;
+use engine::Stall;
 use measure::clock::SECOND;
 use measure::limits::{MEMORY_LIMIT, UNSENT_LIMIT};
 use measure::own::{Own, Unsent, ms, share};

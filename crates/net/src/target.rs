@@ -87,13 +87,31 @@ impl From<Prefix> for String {
     }
 }
 
-/// The first of `targets` that is not on this machine and not in an `allowed` network; none: all may be loaded.
+/// A target that may not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// It may be somebody else's.
+    #[error(
+        "{0} is neither on loopback nor on a virtual link of this machine: be sure that it is yours and give \
+         --allow-external"
+    )]
+    External(SocketAddr),
+    /// It is not known which addresses are on this machine.
+    #[error("cannot list the network interfaces: {0}")]
+    Interfaces(#[source] io::Error),
+}
+
+/// Refuses targets that are neither on this machine nor in an `allowed` network, unless `allow_external` is set.
 ///
 /// # Errors
-/// From the system: the interfaces cannot be listed.
-pub fn far(targets: &[SocketAddr], allowed: &[Prefix]) -> io::Result<Option<SocketAddr>> {
-    let here = link::addresses()?;
-    Ok(targets.iter().find(|t| !near(t.ip(), allowed, &here)).copied())
+/// [`Refused`], with the first such target.
+pub fn check(targets: &[SocketAddr], allowed: &[Prefix], allow_external: bool) -> Result<(), Refused> {
+    if allow_external {
+        return Ok(());
+    }
+    let here = link::addresses().map_err(Refused::Interfaces)?;
+    let far = targets.iter().find(|t| !near(t.ip(), allowed, &here));
+    far.map_or(Ok(()), |target| Err(Refused::External(*target)))
 }
 
 /// Loopback, an address of this machine, in a network of the rack, or on a virtual link.

@@ -2,24 +2,9 @@
 
 use crate::error::{Error, Problem};
 use crate::spec::{ServerSpec, quotable};
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-
-/// A key that servers, senders and clients of one run share (TSIG, RFC 8945, with HMAC-SHA256). Its secret is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TsigKey {
-    /// Its name in presentation format, without the last dot.
-    pub name: String,
-    /// In base64.
-    pub secret: String,
-}
-
-impl fmt::Debug for TsigKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TsigKey").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+use update::TsigKey;
 
 /// How soon changes are announced, transferred and served. The servers' default timers are floors in every figure of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,12 +84,11 @@ pub(crate) fn check(spec: &ServerSpec) -> Result<(), Error> {
     let Some(part) = &spec.distribution else { return Ok(()) };
     let refuse = |why: String| Err(Error::new(&spec.label, Problem::Spec { field: "distribution", why }));
     let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let coded = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    if part.key.name.is_empty() || !part.key.name.chars().all(named) || !part.key.secret.chars().all(coded) {
-        return refuse(format!(
-            "the key '{}' has no plain name or a secret that is not base64",
-            part.key.name
-        ));
+    if part.key.name.is_empty() || !part.key.name.chars().all(named) {
+        return refuse(format!("key {}: give it a name of letters, digits, hyphens and dots", part.key.name));
+    }
+    if let Err(wrong) = part.key.tsig() {
+        return refuse(wrong.to_string());
     }
     if part.updates && part.is_secondary() {
         return refuse("a secondary takes no updates: send them to its primary".into());

@@ -55,7 +55,7 @@ mod start;
 mod tool;
 
 pub use counted::Counted;
-pub use distribution::{Distribution, Timers, TsigKey};
+pub use distribution::{Distribution, Timers};
 pub use driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site};
 pub use error::{Cause, Error, Problem};
 pub use found::{Found, found, installed, package, program_in};

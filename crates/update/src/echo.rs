@@ -5,7 +5,7 @@
 
 use crate::message::is_update;
 use crate::tsig::{Signer, mac_of};
-use crate::{Error, Key};
+use crate::{Error, TsigKey};
 use measure::Nanos;
 use measure::clock::{self, SECOND};
 use net::{tcp, udp};
@@ -35,7 +35,7 @@ pub struct EchoSpec {
     pub duration: Nanos,
     /// The key that signs its answers to signed requests; none: they stay unsigned.
     #[serde(default)]
-    pub key: Option<Key>,
+    pub key: Option<TsigKey>,
     /// The core it is pinned to.
     #[serde(default)]
     pub cpu: Option<usize>,

@@ -39,15 +39,9 @@ pub enum Error {
     /// A stream that cannot be written.
     #[error("cannot write the updates: {0}")]
     Write(io::Error),
-    /// A target beyond this machine, without leave.
-    #[error(
-        "{target} is neither on loopback nor on a virtual link of this machine: be sure that it is yours and \
-         give --allow-external"
-    )]
-    External {
-        /// The target.
-        target: SocketAddr,
-    },
+    /// A target that may not be loaded.
+    #[error(transparent)]
+    Target(#[from] net::target::Refused),
     /// The sockets could not be opened.
     #[error(
         "cannot open {clients} sockets to {target}: {error}; give fewer --clients, or raise the limit of open files (ulimit -n)"

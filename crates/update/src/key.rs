@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// A key that two ends share. Its secret is never shown: [`fmt::Debug`] leaves it out.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Key {
+pub struct TsigKey {
     /// Its name in presentation format, without the last dot.
     pub name: String,
     /// `hmac-sha256` …
@@ -21,7 +21,12 @@ pub struct Key {
     pub secret: String,
 }
 
-impl Key {
+impl TsigKey {
+    /// A key with this secret (base64) for HMAC-SHA256.
+    pub fn sha256(name: impl Into<String>, secret: impl Into<String>) -> Self {
+        Self { name: name.into(), algorithm: "hmac-sha256".into(), secret: secret.into() }
+    }
+
     /// A key of 256 random bits for HMAC-SHA256, for one run.
     ///
     /// # Errors
@@ -33,7 +38,7 @@ impl Key {
             got += rustix::rand::getrandom(&mut bytes[got..], rustix::rand::GetRandomFlags::empty())
                 .map_err(|e| Error::Random(e.into()))?;
         }
-        Ok(Self { name: name.into(), algorithm: "hmac-sha256".into(), secret: BASE64.encode(bytes) })
+        Ok(Self::sha256(name, BASE64.encode(bytes)))
     }
 
     /// Reads a key file: what `tsig-keygen` and `keymgr -t` write for BIND,
@@ -125,9 +130,9 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for TsigKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key")
+        f.debug_struct("TsigKey")
             .field("name", &self.name)
             .field("algorithm", &self.algorithm)
             .finish_non_exhaustive()
@@ -174,18 +179,18 @@ mod tests {
         let bind = format!(
             "# made by hand\nkey \"lab.\" {{\n\talgorithm hmac-sha256;\n\tsecret \"{SECRET}\";\n}};\n"
         );
-        let key = Key::parse(&bind, "k").unwrap();
+        let key = TsigKey::parse(&bind, "k").unwrap();
         assert_eq!(
             (key.name.as_str(), key.algorithm.as_str(), key.secret.as_str()),
             ("lab", "hmac-sha256", SECRET)
         );
-        assert_eq!(Key::parse(&format!("hmac-sha256:lab:{SECRET}\n"), "k").unwrap(), key);
-        assert_eq!(Key::parse(&key.bind(), "k").unwrap(), key);
+        assert_eq!(TsigKey::parse(&format!("hmac-sha256:lab:{SECRET}\n"), "k").unwrap(), key);
+        assert_eq!(TsigKey::parse(&key.bind(), "k").unwrap(), key);
     }
 
     #[test]
     fn random_keys_differ_and_can_be_used() {
-        let (one, other) = (Key::random("a").unwrap(), Key::random("a").unwrap());
+        let (one, other) = (TsigKey::random("a").unwrap(), TsigKey::random("a").unwrap());
         assert_ne!(one.secret, other.secret);
         one.tsig().unwrap();
         assert!(!format!("{one:?}").contains(&one.secret));
@@ -193,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_and_the_secret_is_not() {
-        let error = |text: &str| Key::parse(text, "k").unwrap_err().to_string();
+        let error = |text: &str| TsigKey::parse(text, "k").unwrap_err().to_string();
         assert_eq!(error("key \"a\" { secret \"AAAA\"; };"), "k:1:28: the key has no algorithm");
         assert!(error("hmac-sha999:a:AAAA").contains("unknown algorithm 'hmac-sha999'"));
         let text = error("hmac-sha256:a:*notbase64*");

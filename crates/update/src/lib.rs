@@ -1,6 +1,6 @@
 //! Changing zones and carrying them: update streams, the RFC 2136 sender, zone transfers, convergence.
 //!
-//! - [`Key`]: the secret that signs updates and transfers (TSIG, RFC 8945).
+//! - [`TsigKey`]: the secret that signs updates and transfers (TSIG, RFC 8945).
 //! - [`mod@generate`]: streams of updates made in the context of a zone, in `nsupdate`'s format.
 //! - [`script`]: reads that format.
 //! - [`send`]: sends it and says what became of each update; [`echo`] is an other end that only acknowledges.
@@ -17,7 +17,6 @@ pub mod generate;
 mod key;
 pub mod lag;
 pub mod message;
-mod near;
 pub mod script;
 pub mod send;
 pub mod transfer;
@@ -26,9 +25,8 @@ pub mod watch;
 
 pub use batches::{Batch, BatchesResult, BatchesSpec, batches};
 pub use error::Error;
-pub use key::Key;
+pub use key::TsigKey;
 pub use lag::{Lags, lags};
-pub(crate) use near::refuse_external;
 pub use send::{Marker, MarkerSpec, SendResult, SendSpec, Transport};
 pub use transfer::{TransferResult, TransferSpec, transfer};
 pub use watch::{WatchResult, WatchSpec, watch};

@@ -3,7 +3,7 @@
 //! As `domain::tsig` does it, of which the tests make their judge, but without a copy of the message: a sender signs hundreds of
 //! thousands of messages a second on one core.
 
-use crate::{Error, Key};
+use crate::{Error, TsigKey};
 use aws_lc_rs::hmac;
 use std::fmt;
 use wire::header::{self, Header};
@@ -102,8 +102,8 @@ impl Signer {
     /// For this key.
     ///
     /// # Errors
-    /// [`Error::Spec`] for an algorithm other than hmac-sha1, -sha256, -sha384 and -sha512, and as [`Key::tsig`].
-    pub fn new(key: &Key) -> Result<Self, Error> {
+    /// [`Error::Spec`] for an algorithm other than hmac-sha1, -sha256, -sha384 and -sha512, and as [`TsigKey::tsig`].
+    pub fn new(key: &TsigKey) -> Result<Self, Error> {
         let algorithm = match key.algorithm.as_str() {
             "hmac-sha1" => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             "hmac-sha256" => hmac::HMAC_SHA256,
@@ -364,7 +364,7 @@ mod tests {
     fn signers() -> Vec<(Signer, Arc<domain::tsig::Key>)> {
         ["hmac-sha1", "hmac-sha256", "hmac-sha384", "hmac-sha512"]
             .map(|algorithm| {
-                let key = Key { algorithm: algorithm.into(), ..Key::random("Lab.Example").unwrap() };
+                let key = TsigKey { algorithm: algorithm.into(), ..TsigKey::random("Lab.Example").unwrap() };
                 (Signer::new(&key).unwrap(), Arc::new(key.tsig().unwrap()))
             })
             .into()
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn what_a_server_refuses_has_its_name() {
         let (mut ours, theirs) = signers().swap_remove(1);
-        let mut other = Signer::new(&Key::random("stranger").unwrap()).unwrap();
+        let mut other = Signer::new(&TsigKey::random("stranger").unwrap()).unwrap();
         let mut message = update(b"x");
         let mac = other.sign(&mut message, NOW, None);
         let mut request = Message::from_octets(message).unwrap();

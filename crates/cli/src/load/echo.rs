@@ -19,7 +19,7 @@ pub struct Echo {
     /// For how long [default: 1h]
     #[arg(long, value_parser = positive)]
     duration: Option<Nanos>,
-    /// What answers: a thread with a socket, or an XDP program in the kernel (root; on a veth, its other end needs an XDP
+    /// Answer with a thread and a socket, or with an XDP program in the kernel (root; on a veth, its other end needs an XDP
     /// program too, which a generator with '--backend xdp' has)
     #[arg(long, value_enum, default_value_t = Backend::Socket)]
     backend: Backend,

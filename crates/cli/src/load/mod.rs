@@ -17,6 +17,7 @@ pub use show::us;
 use crate::output::{self, Common, Failure};
 use ::load::Error;
 use clap::Subcommand;
+use net::target::Refused;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -29,7 +30,7 @@ pub enum Command {
     Replay(Box<replay::Replay>),
     /// Find the capacity and the knee of a server (RFC 9971)
     Search(Box<search::Search>),
-    /// What this machine can claim: send and echo rates, clock, jitter, drops
+    /// Measure the limits of this machine: send and echo rates, clock, jitter, drops
     Calibrate(calibrate::Calibrate),
     /// Answer every query with itself, as the other end of a calibration
     Echo(echo::Echo),
@@ -38,7 +39,7 @@ pub enum Command {
 /// Wrong flags are wrong usage; everything else failed.
 fn failure(error: Error) -> Failure {
     match error {
-        Error::Spec(_) | Error::External { .. } => Failure::usage(error.to_string()),
+        Error::Spec(_) | Error::Target(Refused::External(_)) => Failure::usage(error.to_string()),
         other => other.into(),
     }
 }

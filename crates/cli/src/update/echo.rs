@@ -4,7 +4,7 @@ use super::failure;
 use crate::load::{positive, stop_flag};
 use crate::output::{self, Common, Status};
 use ::load::parse_target;
-use ::update::Key;
+use ::update::TsigKey;
 use ::update::echo::{DEFAULT_DURATION, Echo as Responder, EchoResult, EchoSpec};
 use clap::Args;
 use measure::clock::SECOND;
@@ -32,7 +32,7 @@ pub struct Echo {
 /// Answers until it is told to stop.
 pub fn run(args: &Echo, common: &Common) -> output::Result {
     let duration = args.duration.unwrap_or(DEFAULT_DURATION);
-    let key = args.tsig.as_deref().map(Key::load).transpose().map_err(failure)?;
+    let key = args.tsig.as_deref().map(TsigKey::load).transpose().map_err(failure)?;
     let spec = EchoSpec { duration, key, cpu: args.cpu, ..EchoSpec::new(args.addr) };
     let stop = stop_flag()?;
     let echo = Responder::open(&spec).map_err(failure)?;

@@ -8,6 +8,7 @@ mod watch;
 use crate::output::{self, Common, Failure};
 use ::update::Error;
 use clap::Subcommand;
+use net::target::Refused;
 
 /// What `dnsrack update` can do.
 #[derive(Debug, Subcommand)]
@@ -25,7 +26,7 @@ pub enum Command {
 /// Wrong flags are wrong usage; everything else failed.
 pub fn failure(error: Error) -> Failure {
     match error {
-        Error::Spec(_) | Error::External { .. } => Failure::usage(error.to_string()),
+        Error::Spec(_) | Error::Target(Refused::External(_)) => Failure::usage(error.to_string()),
         other => other.into(),
     }
 }

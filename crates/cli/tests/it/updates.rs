@@ -3,13 +3,14 @@
 use crate::{dnsrack, output, stderr, stdout, write};
 use rack::{Host, Local};
 use serde_json::Value;
-use server::{Distribution, Kind, Server, ServerSpec, Timers, TsigKey, ZoneRef};
+use server::{Distribution, Kind, Server, ServerSpec, Timers, ZoneRef};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
+use update::TsigKey;
 
 const SECRET: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 const READY: Duration = Duration::from_secs(30);
@@ -39,7 +40,7 @@ impl Lab {
             (0..8000).map(|n| format!("rest-of-it-{n:05}.example. 60 IN TXT \"{}\"\n", "x".repeat(40))),
         );
         let zone = write(&self.folder, "zone", &zone);
-        let key = TsigKey { name: "lab".into(), secret: SECRET.into() };
+        let key = TsigKey::sha256("lab", SECRET);
         let part = Distribution { updates, timers: Timers::Tuned, ..Distribution::new(key) };
         let origin = ZoneRef { origin: "example.".into(), file: zone.clone().into(), signed: false };
         let spec =

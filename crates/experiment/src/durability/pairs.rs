@@ -12,7 +12,7 @@ use rack::Host;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use update::{Key, TransferSpec, transfer};
+use update::{TransferSpec, TsigKey, transfer};
 use wire::header::Header;
 use wire::name::Name;
 use wire::record::Records;
@@ -35,7 +35,7 @@ pub struct Watched<'a> {
     pub host: &'a Host,
     pub target: SocketAddr,
     pub origin: &'a str,
-    pub key: &'a Key,
+    pub key: &'a TsigKey,
     /// How often the server was started: a serial that goes back within one life is another fault than over two.
     pub life: &'a AtomicU32,
     pub stop: &'a AtomicBool,

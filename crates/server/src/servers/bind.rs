@@ -158,7 +158,7 @@ fn named_conf(site: &Site<'_>) -> Result<String, Error> {
         control.ip(),
         control.port(),
         control.ip(),
-        part.map_or_else(String::new, shared_key),
+        part.map_or_else(String::new, |part| part.key.bind()),
         spec.zone.origin,
         zone(part, zone_file),
     ))
@@ -207,11 +207,6 @@ fn distributing(site: &Site<'_>, dir: &str) -> Result<Vec<(&'static str, String)
 
 /// More than any sender has under way.
 const MANY: &str = "65536";
-
-fn shared_key(part: &Distribution) -> String {
-    let key = &part.key;
-    format!("key \"{}\" {{ algorithm hmac-sha256; secret \"{}\"; }};\n", key.name, key.secret)
-}
 
 /// The statements of the zone.
 fn zone(part: Option<&Distribution>, file: &str) -> String {

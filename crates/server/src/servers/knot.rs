@@ -14,13 +14,14 @@
 //! zone's own settings are changed by a `template:` with `id: default`.
 
 use crate::counted::{Counted, sum};
-use crate::distribution::{Distribution, JOURNAL, TsigKey, private_keys};
+use crate::distribution::{Distribution, JOURNAL, private_keys};
 use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
 use rack::Cmd;
 use std::net::SocketAddr;
+use update::TsigKey;
 
 pub(crate) struct Knot;
 
@@ -171,7 +172,7 @@ fn journal(part: Option<&Distribution>) -> String {
 
 /// The key, the other servers, and who may do what.
 fn peers(part: &Distribution) -> String {
-    let TsigKey { name, secret } = &part.key;
+    let TsigKey { name, algorithm, secret } = &part.key;
     let remote = |id: &str, list: &[SocketAddr]| -> String {
         let one = |(n, a): (usize, &SocketAddr)| {
             format!("  - id: {id}{n}\n    address: \"{}@{}\"\n    key: \"{name}\"\n", a.ip(), a.port())
@@ -187,7 +188,7 @@ fn peers(part: &Distribution) -> String {
     let remotes = remote("primary", &part.primaries) + &remote("secondary", &part.secondaries);
     let remotes = if remotes.is_empty() { remotes } else { format!("remote:\n{remotes}") };
     format!(
-        "key:\n  - id: \"{name}\"\n    algorithm: hmac-sha256\n    secret: \"{secret}\"\n\
+        "key:\n  - id: \"{name}\"\n    algorithm: {algorithm}\n    secret: \"{secret}\"\n\
          {remotes}\
          acl:\n  - id: rack\n    key: \"{name}\"\n    action: [ transfer, notify{update} ]\n\
          {policy}",

@@ -14,13 +14,14 @@
 //! (`key:`, `pattern:`). The last of two settings wins.
 
 use crate::counted::{Counted, sum};
-use crate::distribution::{Distribution, JOURNAL, TsigKey};
+use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
 use rack::Cmd;
 use std::net::SocketAddr;
+use update::TsigKey;
 
 pub(crate) struct Nsd;
 
@@ -157,8 +158,8 @@ fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
 }
 
 fn key(part: &Distribution) -> String {
-    let TsigKey { name, secret } = &part.key;
-    format!("key:\n\tname: \"{name}\"\n\talgorithm: hmac-sha256\n\tsecret: \"{secret}\"\n")
+    let TsigKey { name, algorithm, secret } = &part.key;
+    format!("key:\n\tname: \"{name}\"\n\talgorithm: {algorithm}\n\tsecret: \"{secret}\"\n")
 }
 
 /// Where the zone comes from, and who gets NOTIFY and may transfer it. Differences are kept to be sent on.

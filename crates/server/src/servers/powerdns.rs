@@ -28,6 +28,7 @@ use rack::{Cmd, Output};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use update::TsigKey;
 
 pub(crate) struct Powerdns;
 
@@ -233,8 +234,8 @@ fn grants(part: &Distribution, origin: &str) -> String {
 
 /// The key, for a database of either backend: not on a command line, where others could read it.
 fn tsig_key(part: &Distribution) -> String {
-    let (name, secret) = (&part.key.name, &part.key.secret);
-    format!("INSERT INTO tsigkeys (name, algorithm, secret) VALUES ('{name}', 'hmac-sha256', '{secret}');\n")
+    let TsigKey { name, algorithm, secret } = &part.key;
+    format!("INSERT INTO tsigkeys (name, algorithm, secret) VALUES ('{name}', '{algorithm}', '{secret}');\n")
 }
 
 /// The kind of the zone, and its primary.

@@ -273,7 +273,7 @@ fn timers(part: Option<&Distribution>) -> &'static str {
 
 fn shared_key(part: &Distribution) -> String {
     let key = &part.key;
-    format!("<key>\n\tname {}\n\talgorithm hmac-sha256\n\tsecret {}\n</key>\n", key.name, key.secret)
+    format!("<key>\n\tname {}\n\talgorithm {}\n\tsecret {}\n</key>\n", key.name, key.algorithm, key.secret)
 }
 
 /// The zone's settings for changes. Its file is written when the server is told to, and when the journal is full.

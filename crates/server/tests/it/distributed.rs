@@ -2,17 +2,18 @@
 
 use crate::lab::{Answer, How, Lab, PLAIN, TIMEOUT, ask, free_port};
 use domain::base::iana::{Rcode, Rtype};
-use server::{Distribution, Kind, Problem, Server, ServerSpec, Timers, TsigKey, driver};
+use server::{Distribution, Kind, Problem, Server, ServerSpec, Timers, driver};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use update::TsigKey;
 
 for_each_server! {
     has_the_zone_from_a_primary, tells_a_secondary, hands_on_what_it_got, drops_no_update_where_tuned,
 }
 
 fn key() -> TsigKey {
-    TsigKey { name: "rack".into(), secret: "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=".into() }
+    TsigKey::sha256("rack", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 }
 
 /// A server in a distribution at an address of its own.
@@ -132,9 +133,8 @@ fn drops_no_update_where_tuned(lab: &Lab, kind: Kind) {
     let file = lab.dir.path().join("updates");
     let lines = (0..300).map(|n| format!("update add w{n}. 300 TXT x\nsend\n"));
     std::fs::write(&file, format!("zone .\n{}", lines.collect::<String>())).unwrap();
-    let TsigKey { name, secret } = key();
     let send = update::SendSpec {
-        key: Some(update::Key { name, algorithm: "hmac-sha256".into(), secret }),
+        key: Some(key()),
         deadline: 100 * measure::clock::SECOND,
         ..update::SendSpec::new(at(&primary), &file, measure::Pace::Closed { window: 150 })
     };
@@ -186,6 +186,6 @@ fn what_a_server_cannot_is_refused_before_it_starts() {
     assert!(why(Kind::Bind, both).contains("send them to its primary"));
     let signs = Distribution { keys: Some("/keys".into()), primaries, ..tuned() };
     assert!(why(Kind::Bind, signs).contains("does not sign"));
-    let odd = Distribution::new(TsigKey { name: "a\"b".into(), secret: "AAAA".into() });
-    assert!(why(Kind::Knot, odd).contains("no plain name"));
+    let odd = Distribution::new(TsigKey::sha256("a\"b", "AAAA"));
+    assert!(why(Kind::Knot, odd).contains("give it a name of letters"));
 }

@@ -2,10 +2,11 @@
 
 use crate::lab::{Lab, TIMEOUT, lives};
 use rack::Local;
-use server::{Distribution, Kind, Problem, ServerSpec, TsigKey};
+use server::{Distribution, Kind, Problem, ServerSpec};
 use std::net::{TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use update::TsigKey;
 
 for_each_server! {
     wrong_serial_is_named, wrong_answer_is_named, broken_zone_is_quoted, missing_zone_file_is_refused,
@@ -203,7 +204,7 @@ fn tools_end_when_the_run_does() {
     let mut text = std::fs::read_to_string(&file).unwrap();
     text.extend((0..300_000).map(|n| format!("x{n}. 172800 IN NS ns1.x{n}.\n")));
     std::fs::write(&file, text).unwrap();
-    let key = TsigKey { name: "rack".into(), secret: "c2VjcmV0".into() };
+    let key = TsigKey::sha256("rack", "c2VjcmV0");
     let part = Distribution { updates: true, ..Distribution::new(key) };
     let spec = ServerSpec { distribution: Some(part), ..lab.spec(Kind::Powerdns, &file) };
     let stop = AtomicBool::new(false);

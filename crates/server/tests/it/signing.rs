@@ -2,13 +2,14 @@
 
 use crate::lab::{Lab, TIMEOUT};
 use measure::{Pace, Seed};
-use server::{Distribution, Kind, Problem, Server, ServerSpec, Timers, TsigKey, ZoneRef, driver};
+use server::{Distribution, Kind, Problem, Server, ServerSpec, Timers, ZoneRef, driver};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use update::TsigKey;
 use update::generate::{Mix, Signing, Spec, generate};
 use zone::sign::{Algorithm, Options};
 
@@ -101,7 +102,7 @@ fn ready(server: &mut Server<'_>, zone: &Path) {
 
 /// A primary takes a stream of updates, its secondary follows, and both have a zone that is wholly signed.
 fn follows(lab: &Lab, kind: Kind, online: bool) {
-    let key = TsigKey { name: "rack".into(), secret: "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=".into() };
+    let key = TsigKey::sha256("rack", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=");
     let made = signed(lab);
     let tuned = Distribution { timers: Timers::Tuned, ..Distribution::new(key.clone()) };
     // By a path that is relative to us, as a run's may be.
@@ -140,11 +141,7 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
     let file = lab.dir.path().join("updates");
     std::fs::write(&file, &text).unwrap();
     let send = update::SendSpec {
-        key: Some(update::Key {
-            name: key.name.clone(),
-            algorithm: "hmac-sha256".into(),
-            secret: key.secret.clone(),
-        }),
+        key: Some(key.clone()),
         deadline: 20 * measure::clock::SECOND,
         ..update::SendSpec::new(at(&primary), &file, Pace::Closed { window: 1 })
     };
@@ -180,7 +177,7 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
 
 /// Why a primary of a signed zone is refused before it is started.
 fn refused(lab: &Lab, kind: Kind, keys: Option<PathBuf>) -> String {
-    let key = TsigKey { name: "rack".into(), secret: "AAAA".into() };
+    let key = TsigKey::sha256("rack", "AAAA");
     let part = Distribution { updates: true, keys, ..Distribution::new(key) };
     match *spec(lab, kind, "one", &lab.zone(7), part).check().unwrap_err().problem {
         Problem::Spec { field: "distribution", why } => why,

@@ -3,6 +3,7 @@
 use super::sender::Sender;
 use crate::Error;
 use crate::watch::Shown;
+use engine::Engine;
 use measure::Nanos;
 use measure::clock::{self, SECOND};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,24 +39,29 @@ pub(crate) struct SentBatch {
 
 impl Sender<'_> {
     /// Batch after batch, each as much as fits into the window. How long it took, the waiting with it.
-    pub(super) fn batches(&mut self, window: u64, gate: &Gate<'_>) -> Result<Nanos, Error> {
+    pub(super) fn batches(
+        &mut self,
+        engine: &mut Engine<'_>,
+        window: u64,
+        gate: &Gate<'_>,
+    ) -> Result<Nanos, Error> {
         let mut misses = 0;
         for (n, &messages) in (1..).zip(gate.sizes) {
             self.hold_markers();
             gate.at_work.store(n, Ordering::Relaxed);
             let (offered, accepted) = (self.flight.tally.offered, self.flight.tally.accepted);
-            let began = clock::now().max(self.start());
+            let began = clock::now().max(engine.start());
             self.heard_at(began);
-            self.unpaced(window, offered + messages)?;
-            self.settle()?;
+            engine.unpaced(self, window, offered + messages)?;
+            self.settle(engine)?;
             let taken = self.heard().max(began);
             let (sent, accepted) =
                 (self.flight.tally.offered - offered, self.flight.tally.accepted - accepted);
             if sent == 0 {
                 break;
             }
-            let marker = if self.did.cut_short { None } else { Some(self.mark()?) };
-            let wall = self.wall();
+            let marker = if engine.cut_short { None } else { Some(self.mark()?) };
+            let wall = engine.wall();
             self.did.batches.push(SentBatch {
                 // What was not marked is never seen.
                 marker: marker.unwrap_or(u64::MAX),
@@ -65,35 +71,35 @@ impl Sender<'_> {
                 taken: wall.to_wall(taken),
             });
             let Some(marker) = marker else { break };
-            self.settle()?;
-            misses = if self.wait_for(gate, marker)? { 0 } else { misses + 1 };
-            if self.did.cut_short || misses >= MISSES_MAX {
+            self.settle(engine)?;
+            misses = if self.wait_for(engine, gate, marker)? { 0 } else { misses + 1 };
+            if engine.cut_short || misses >= MISSES_MAX {
                 break;
             }
         }
-        Ok(clock::now().saturating_sub(self.start()))
+        Ok(clock::now().saturating_sub(engine.start()))
     }
 
     /// Receives until every message is answered or given up.
-    fn settle(&mut self) -> Result<(), Error> {
-        while self.flight.in_flight() > 0 && !self.did.cut_short {
-            let now = self.turn()?;
-            self.did.cut_short |= self.stopped();
-            self.sleep(now, now + LOOK)?;
+    fn settle(&mut self, engine: &mut Engine<'_>) -> Result<(), Error> {
+        while self.flight.in_flight() > 0 && !engine.cut_short {
+            let now = engine.turn(self)?;
+            engine.cut_short |= engine.stopped();
+            engine.sleep(self, now, now + LOOK)?;
         }
         Ok(())
     }
 
     /// Waits until all servers show a marker; false where they do not in time.
-    fn wait_for(&mut self, gate: &Gate<'_>, marker: u64) -> Result<bool, Error> {
+    fn wait_for(&mut self, engine: &mut Engine<'_>, gate: &Gate<'_>, marker: u64) -> Result<bool, Error> {
         let until = clock::now() + gate.patience;
         while gate.shown.least() < marker {
-            let now = self.turn()?;
-            self.did.cut_short |= self.stopped() || gate.shown.has_left();
-            if self.did.cut_short || now >= until {
+            let now = engine.turn(self)?;
+            engine.cut_short |= engine.stopped() || gate.shown.has_left();
+            if engine.cut_short || now >= until {
                 return Ok(false);
             }
-            self.sleep(now, now + LOOK)?;
+            engine.sleep(self, now, now + LOOK)?;
         }
         Ok(true)
     }

@@ -49,13 +49,7 @@ pub(crate) fn run_gated(
     events: &mut dyn FnMut(Event),
 ) -> Result<(SendResult, Vec<SentBatch>), Error> {
     let plan = spec.plan()?;
-    if !spec.allow_external {
-        let far = net::target::far(&[spec.target], &spec.allowed)
-            .map_err(|error| Error::System { what: "cannot list the network interfaces", error })?;
-        if let Some(target) = far {
-            return Err(Error::External { target });
-        }
-    }
+    net::target::check(&[spec.target], &spec.allowed, spec.allow_external)?;
     let signer = spec.key.as_ref().map(Signer::new).transpose()?;
     let stream =
         compile(&spec.file, Shape { merge: spec.merge, clients: plan.clients, names: spec.retries > 0 })?;

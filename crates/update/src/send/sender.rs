@@ -9,31 +9,18 @@ use super::stream::{Prepared, Stream};
 use super::tally::Second;
 use crate::Error;
 use crate::tsig::{Fault, Signer};
+use engine::{Clocks, Engine, Exchange, NotSent, Settings, Stall};
 use measure::clock::{self, SECOND, Wall};
-use measure::schedule::{Schedule, Span, Step};
+use measure::schedule::{Due, Schedule, Span};
 use measure::{Nanos, Pace};
 use net::own::Scheduling;
 use net::transport::{Incoming, Stamp, Transport};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender as Channel;
 use wire::header::{self, Header};
 use wire::question;
-
-/// Datagrams looked at in one turn.
-const RECEIVE_MAX: usize = 256;
-/// The time that receiving a datagram takes at most, or looking for one.
-const RECEIVE_COST: Nanos = 4_000;
-const LOOK_COST: Nanos = 10_000;
-/// Answers are looked for as often as this, however near the deadlines are.
-const LOOK_EVERY: Nanos = 50_000;
-/// A shorter sleep is not ended by answers.
-const BLIND: Nanos = 1_000_000;
-const LONGEST_SLEEP: Nanos = 20_000_000;
-/// How long duplicates are listened for after the last answer, and answers when it is told to stop.
-const LINGER: Nanos = 50_000_000;
-const LAST_CHANCE: Nanos = 200_000_000;
 
 /// The sender's own part of the result, beside the counts.
 #[derive(Debug, Default)]
@@ -41,8 +28,8 @@ pub(super) struct Did {
     /// How long messages were offered.
     pub length: Nanos,
     pub scheduling: Scheduling,
-    /// When the loop stood still for the longest time, and for how long.
-    pub stall: (Nanos, Nanos),
+    /// The longest time for which the loop stood still.
+    pub stall: Stall,
     pub clock_step: i64,
     pub id_waits: u64,
     pub cut_short: bool,
@@ -76,16 +63,10 @@ pub(super) struct Sender<'a> {
     /// The messages of the batch.
     pending: Vec<(u32, u16, u32)>,
     wall: Wall,
-    wall_at: Nanos,
     /// Seconds since 1970, for signatures.
     time: u64,
-    start: Nanos,
-    next_second: Nanos,
-    expected: Nanos,
-    looked: Nanos,
     heard: Nanos,
     last: Nanos,
-    next_expiry: Nanos,
 }
 
 impl<'a> Sender<'a> {
@@ -121,28 +102,26 @@ impl<'a> Sender<'a> {
             ended: false,
             pending,
             wall: Wall::read(),
-            wall_at: 0,
             time: clock::wall() / SECOND,
-            start: 0,
-            next_second: 0,
-            expected: 0,
-            looked: 0,
             heard: 0,
             last: 0,
-            next_expiry: 0,
         }
     }
 
     /// Sends everything from the instant `start` on, and waits for the answers.
     pub fn run(&mut self, start: Nanos) -> Result<(), Error> {
-        (self.start, self.next_second, self.expected) = (start, start + SECOND, start);
-        (self.looked, self.heard, self.last) = (start, start, start);
+        let duration = self.spec.duration.unwrap_or(LONGEST);
+        let settings = Settings {
+            start,
+            base: start,
+            end: start + duration,
+            burst: self.plan.burst,
+            spin: self.spec.spin,
+        };
+        let engine = &mut Engine::new(settings, vec![self.stop]);
+        self.heard = start;
         self.prepare()?;
-        while clock::now() < start.saturating_sub(self.spec.spin) && !self.stopped() {
-            clock::sleep_until((start - self.spec.spin).min(clock::now() + LONGEST_SLEEP));
-        }
-        self.wall = Wall::read();
-        self.wall_at = clock::now();
+        engine.wait_for_start();
         if let Some(markers) = &mut self.markers {
             markers.begin(start);
         }
@@ -150,150 +129,45 @@ impl<'a> Sender<'a> {
         let (gate, most) = (self.gate.take(), self.spec.count.unwrap_or(u64::MAX));
         self.did.length = match &self.spec.pace {
             Pace::Open(arrivals) => {
-                let span = Span {
-                    warmup: 0,
-                    until: self.spec.duration.unwrap_or(LONGEST),
-                    most: self.spec.count.unwrap_or(u64::MAX),
-                };
-                self.open(Schedule::arrivals(arrivals, 1, start, span, (0, 1), self.plan.burst))?
+                let span = Span { warmup: 0, until: duration, most };
+                let schedule = Schedule::arrivals(arrivals, 1, start, span, (0, 1), self.plan.burst);
+                engine.open(self, schedule)?
             }
             Pace::Closed { window } => match &gate {
-                Some(gate) => self.batches(u64::from(*window), gate)?,
-                None => self.unpaced(u64::from(*window), most)?,
+                Some(gate) => self.batches(engine, u64::from(*window), gate)?,
+                None => engine.unpaced(self, u64::from(*window), most)?,
             },
-            Pace::Flood | Pace::Recorded { .. } => self.unpaced(u64::MAX, most)?,
+            Pace::Flood | Pace::Recorded { .. } => engine.unpaced(self, u64::MAX, most)?,
         };
         self.did.scheduling = Scheduling::read().since(before);
-        self.drain()?;
-        if !self.did.cut_short && self.markers.is_some() && gate.is_none() {
+        self.drain(engine)?;
+        if !engine.cut_short && self.markers.is_some() && gate.is_none() {
             // By this one it can be seen that all before it has arrived.
-            let now = clock::now();
-            if let Some(markers) = &mut self.markers {
-                markers.next = now;
-            }
-            self.send_markers(now)?;
-            self.drain()?;
+            self.mark_at(clock::now())?;
+            self.drain(engine)?;
         }
         let now = clock::now();
         let (flight, fates, markers) = (&mut self.flight, &mut self.fates, &mut self.markers);
         flight.finish(now, &mut |fate| note(fate, fates, markers, self.wall));
-        if self.next_second == start + SECOND {
+        if engine.seconds_ended() == 0 {
             // The only one, and not complete: rates of a later one would be wrong.
-            self.end_second();
+            engine.end_second(self, now);
         }
+        let did = &mut self.did;
+        (did.stall, did.clock_step, did.id_waits) = (engine.stall, engine.clock_step, engine.id_waits);
+        (did.cut_short, did.gave_up) = (engine.cut_short, engine.gave_up);
         Ok(())
     }
 
-    /// Open loop: a message whenever the schedule says so, until it or the file ends. How long that was.
-    fn open(&mut self, mut schedule: Schedule) -> Result<Nanos, Error> {
-        loop {
-            let now = self.begin()?;
-            if self.stopped() {
-                self.did.cut_short = true;
-                return Ok(schedule.length());
-            }
-            let mut put = 0;
-            let wait = loop {
-                match schedule.step(now) {
-                    Step::Skip => {
-                        // The stream stays where it is: what was not sent must not be missing from it.
-                        schedule.take(false);
-                        self.count_offered();
-                        self.flight.tally.unsent_overdue += 1;
-                        self.flight.second.unsent += 1;
-                    }
-                    Step::Send => {
-                        if !self.prepare()? {
-                            schedule.end();
-                            continue;
-                        }
-                        let due = schedule.take(true);
-                        self.count_offered();
-                        if !self.put(due.intended)? {
-                            self.flight.tally.unsent_ids += 1;
-                            self.flight.second.unsent += 1;
-                        }
-                        put += 1;
-                        if put >= self.plan.burst {
-                            break now;
-                        }
-                    }
-                    Step::Wait(until) => break until,
-                    Step::End | Step::Tell => {
-                        self.flush()?;
-                        return Ok(schedule.length());
-                    }
-                }
-            };
-            self.flush()?;
-            if !self.prepare()? {
-                schedule.end();
-            }
-            self.rest(wait)?;
+    /// Waits for the last answers. Markers come between updates, and once after all of them.
+    fn drain(&mut self, engine: &mut Engine<'_>) -> Result<(), Error> {
+        let next = self.markers.as_mut().map(|m| std::mem::replace(&mut m.next, Nanos::MAX));
+        engine.drain(self)?;
+        engine.cut_short |= engine.stopped() && self.flight.in_flight() > 0;
+        if let (Some(markers), Some(next)) = (&mut self.markers, next) {
+            markers.next = next;
         }
-    }
-
-    /// Sends as much as fits into the window, until the file or the time is over, or `count` are offered in all. Returns how long it took.
-    pub(super) fn unpaced(&mut self, window: u64, count: u64) -> Result<Nanos, Error> {
-        let end = self.start + self.spec.duration.unwrap_or(LONGEST);
-        loop {
-            let now = self.begin()?;
-            self.receive(RECEIVE_MAX)?;
-            if now < self.start {
-                continue;
-            }
-            let length = self.last.max(self.start) - self.start;
-            if self.stopped() {
-                self.did.cut_short = true;
-                return Ok(length);
-            }
-            if self.flight.in_flight() > 0 && now.saturating_sub(self.heard) > self.spec.patience {
-                (self.did.cut_short, self.did.gave_up) = (true, true);
-                return Ok(length);
-            }
-            let offered = self.flight.tally.offered;
-            if now >= end || offered >= count {
-                return Ok(length);
-            }
-            let room = window.saturating_sub(self.flight.in_flight());
-            let want = room.min(self.plan.burst.into()).min(count - offered);
-            let mut blocked = want == 0;
-            for _ in 0..want {
-                if !self.prepare()? {
-                    self.flush()?;
-                    return Ok(self.last.max(self.start) - self.start);
-                }
-                if !self.put(now)? {
-                    self.did.id_waits += 1;
-                    blocked = true;
-                    break;
-                }
-                self.count_offered();
-            }
-            self.flush()?;
-            if blocked {
-                if now >= self.next_expiry {
-                    self.expire(now);
-                    self.next_expiry = now + SECOND / 1000;
-                }
-                self.prepare()?;
-                self.sleep(now, now + SECOND / 1000)?;
-            }
-        }
-    }
-
-    pub(super) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// When it began, monotonic.
-    pub(super) fn start(&self) -> Nanos {
-        self.start
-    }
-
-    /// The wall clock as it was read last.
-    pub(super) fn wall(&self) -> Wall {
-        self.wall
+        Ok(())
     }
 
     /// When anything was heard last, monotonic.
@@ -315,107 +189,21 @@ impl<'a> Sender<'a> {
 
     /// Sends a marker now; its number.
     pub(super) fn mark(&mut self) -> Result<u64, Error> {
-        let now = clock::now();
-        if let Some(markers) = &mut self.markers {
-            markers.next = now;
-        }
-        self.send_markers(now)?;
+        self.mark_at(clock::now())?;
         self.hold_markers();
         Ok(self.markers.as_ref().and_then(|markers| markers.made.last()).map_or(0, |marker| marker.number))
     }
 
-    /// A turn without anything to send: what is heard, and what is given up. The time of its begin.
-    pub(super) fn turn(&mut self) -> Result<Nanos, Error> {
-        let now = self.begin()?;
-        self.receive(RECEIVE_MAX)?;
-        self.expire(now);
-        Ok(now)
+    fn mark_at(&mut self, now: Nanos) -> Result<(), Error> {
+        if let Some(markers) = &mut self.markers {
+            markers.next = now;
+        }
+        self.send_markers(now)
     }
 
     fn count_offered(&mut self) {
         self.flight.tally.offered += 1;
         self.flight.second.offered += 1;
-    }
-
-    /// Begins a turn: stalls, clocks, seconds, markers and retries. The time of its begin.
-    fn begin(&mut self) -> Result<Nanos, Error> {
-        let now = clock::now();
-        let stood = now.saturating_sub(self.expected);
-        self.flight.second.stall = self.flight.second.stall.max(stood);
-        if stood > self.did.stall.1 {
-            self.did.stall = (self.expected, stood);
-        }
-        self.expected = now;
-        if now >= self.wall_at + SECOND / 4 {
-            let wall = Wall::read();
-            let step = self.wall.drift(wall);
-            if step.abs() > self.did.clock_step.abs() {
-                self.did.clock_step = step;
-            }
-            (self.wall, self.wall_at) = (wall, now);
-            self.time = wall.to_wall(now) / SECOND;
-        }
-        while now >= self.next_second {
-            self.expire(now);
-            self.end_second();
-        }
-        if self.markers.as_ref().is_some_and(|m| m.next <= now) {
-            self.send_markers(now)?;
-        }
-        if self.flight.next_repeat().is_some_and(|at| at <= now) {
-            self.send_again(now)?;
-        }
-        Ok(now)
-    }
-
-    fn end_second(&mut self) {
-        let mut second = std::mem::take(&mut self.flight.second);
-        second.in_flight = self.flight.in_flight();
-        // Nobody listens any more where this fails.
-        let _ = self.seconds.send(second);
-        self.next_second += SECOND;
-    }
-
-    fn expire(&mut self, now: Nanos) {
-        let (flight, fates, markers) = (&mut self.flight, &mut self.fates, &mut self.markers);
-        flight.expire(now, &mut |fate| note(fate, fates, markers, self.wall));
-    }
-
-    /// Makes the next message ready; false where there are no more.
-    fn prepare(&mut self) -> Result<bool, Error> {
-        if !self.ready && !self.ended {
-            self.ready = self.stream.next(&mut self.message)?;
-            self.ended = !self.ready;
-        }
-        Ok(self.ready)
-    }
-
-    /// Puts the message that is ready into the batch; false where its client has no free id: it stays ready.
-    fn put(&mut self, intended: Nanos) -> Result<bool, Error> {
-        let client = self.message.client;
-        let Self { flight, fates, markers, wall, .. } = self;
-        let keeps = flight.keeps();
-        let Some(slot) = flight.claim(client, intended, &mut |fate| note(fate, fates, markers, *wall)) else {
-            return Ok(false);
-        };
-        (slot.transactions, slot.records) = (self.message.transactions, self.message.records);
-        let id = slot.id;
-        header::set_id(&mut self.message.bytes, id);
-        slot.mac = match &mut self.signer {
-            Some(signer) => signer.sign(&mut self.message.bytes, self.time, None),
-            None => Default::default(),
-        };
-        if keeps {
-            slot.names.extend_from_slice(&self.message.names);
-            if self.message.repeatable {
-                slot.bytes.extend_from_slice(&self.message.bytes);
-            }
-        }
-        self.ready = false;
-        let bytes = std::mem::take(&mut self.message.bytes);
-        let lent = self.lend(client, id, &bytes);
-        self.message.bytes = bytes;
-        lent.map(|()| true)
     }
 
     /// Copies a message into the batch, which is flushed where it is full.
@@ -427,30 +215,6 @@ impl<'a> Sender<'a> {
         frame.bytes.extend_from_slice(bytes);
         self.pending.push((client, id, bytes.len() as u32));
         Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        let Self { transport, flight, pending, last, markers, wall, .. } = self;
-        let flushed = transport.flush(&mut |i, at| {
-            let (client, id, len) = pending[i];
-            match at {
-                Some(at) => {
-                    *last = at;
-                    flight.sent(client, id, at, len as usize);
-                    if let (Some(markers), Some(slot)) = (&mut *markers, flight.slot(client, id))
-                        && let Some(marker) = slot.marker
-                    {
-                        markers.sent(marker, wall.to_wall(at));
-                    }
-                }
-                None => flight.refused(client, id),
-            }
-        });
-        self.pending.clear();
-        flushed.map_err(broken)
     }
 
     /// Sends the markers that are due, on a client of their own. One that is overdue by more than a period is left out.
@@ -487,8 +251,86 @@ impl<'a> Sender<'a> {
         }
         self.flush()
     }
+}
 
-    fn receive(&mut self, most: usize) -> Result<(), Error> {
+impl Exchange for Sender<'_> {
+    type Error = Error;
+    /// More than a query's answer takes: its signature is checked.
+    const RECEIVE_COST: Nanos = 4_000;
+
+    fn prepare(&mut self) -> Result<bool, Error> {
+        if !self.ready && !self.ended {
+            self.ready = self.stream.next(&mut self.message)?;
+            self.ended = !self.ready;
+        }
+        Ok(self.ready)
+    }
+
+    fn put(&mut self, due: Due) -> Result<bool, Error> {
+        let client = self.message.client;
+        let Self { flight, fates, markers, wall, .. } = self;
+        let keeps = flight.keeps();
+        let Some(slot) = flight.claim(client, due.intended, &mut |fate| note(fate, fates, markers, *wall))
+        else {
+            return Ok(false);
+        };
+        (slot.transactions, slot.records) = (self.message.transactions, self.message.records);
+        let id = slot.id;
+        header::set_id(&mut self.message.bytes, id);
+        slot.mac = match &mut self.signer {
+            Some(signer) => signer.sign(&mut self.message.bytes, self.time, None),
+            None => Default::default(),
+        };
+        if keeps {
+            slot.names.extend_from_slice(&self.message.names);
+            if self.message.repeatable {
+                slot.bytes.extend_from_slice(&self.message.bytes);
+            }
+        }
+        self.ready = false;
+        let bytes = std::mem::take(&mut self.message.bytes);
+        let lent = self.lend(client, id, &bytes);
+        self.message.bytes = bytes;
+        self.count_offered();
+        lent.map(|()| true)
+    }
+
+    fn not_sent(&mut self, _due: Due, why: NotSent) {
+        // The stream stays where it is: what was not sent must not be missing from it.
+        self.count_offered();
+        let tally = &mut self.flight.tally;
+        match why {
+            NotSent::Overdue { .. } => tally.unsent_overdue += 1,
+            NotSent::NoId => tally.unsent_ids += 1,
+        }
+        self.flight.second.unsent += 1;
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let Self { transport, flight, pending, last, markers, wall, .. } = self;
+        let flushed = transport.flush(&mut |i, at| {
+            let (client, id, len) = pending[i];
+            match at {
+                Some(at) => {
+                    *last = at;
+                    flight.sent(client, id, at, len as usize);
+                    if let (Some(markers), Some(slot)) = (&mut *markers, flight.slot(client, id))
+                        && let Some(marker) = slot.marker
+                    {
+                        markers.sent(marker, wall.to_wall(at));
+                    }
+                }
+                None => flight.refused(client, id),
+            }
+        });
+        self.pending.clear();
+        flushed.map_err(broken)
+    }
+
+    fn receive(&mut self, most: usize, _clocks: Clocks) -> Result<(), Error> {
         let Self { transport, flight, fates, markers, signer, did, wall, time, heard, spec, .. } = self;
         let target = spec.target;
         let received = transport.receive(most, &mut |m| {
@@ -517,71 +359,58 @@ impl<'a> Sender<'a> {
         received.map(drop).map_err(broken)
     }
 
-    /// Receives until `until` comes near, and sleeps where that is far.
-    fn rest(&mut self, until: Nanos) -> Result<(), Error> {
-        let mut now = clock::now();
-        let until = self.soonest(until);
-        let time = until.saturating_sub(now);
-        if time > LOOK_COST || now > self.looked + LOOK_EVERY {
-            self.receive((time / RECEIVE_COST).clamp(8, RECEIVE_MAX as u64) as usize)?;
-            now = clock::now();
-            self.looked = now;
+    fn wait(&mut self, time: Nanos) -> Result<(), Error> {
+        self.transport.wait(time).map_err(broken)
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.flight.in_flight()
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        let (flight, fates, markers) = (&mut self.flight, &mut self.fates, &mut self.markers);
+        flight.expire(now, &mut |fate| note(fate, fates, markers, self.wall));
+    }
+
+    fn offered(&self) -> u64 {
+        self.flight.tally.offered
+    }
+
+    fn last_sent(&self) -> Nanos {
+        self.last
+    }
+
+    fn begin_turn(&mut self, clocks: Clocks) -> Result<(), Error> {
+        let Clocks { now, wall } = clocks;
+        (self.wall, self.time) = (wall, wall.to_wall(now) / SECOND);
+        if self.markers.as_ref().is_some_and(|m| m.next <= now) {
+            self.send_markers(now)?;
         }
-        let wake = until.saturating_sub(self.spec.spin);
-        if wake <= now {
-            std::hint::spin_loop();
-        } else if wake > now + BLIND || self.spec.transport == Way::Tcp {
-            self.sleep(now, wake)?;
-        } else {
-            self.expected = wake;
-            clock::sleep_until(wake);
+        if self.flight.next_repeat().is_some_and(|at| at <= now) {
+            self.send_again(now)?;
         }
         Ok(())
     }
 
-    /// The first of an instant, the next marker and the next retry.
-    fn soonest(&self, until: Nanos) -> Nanos {
+    fn next_turn(&self) -> Nanos {
         let marker = self.markers.as_ref().map_or(Nanos::MAX, |m| m.next);
-        until.min(marker).min(self.flight.next_repeat().unwrap_or(Nanos::MAX))
+        marker.min(self.flight.next_repeat().unwrap_or(Nanos::MAX))
     }
 
-    pub(super) fn sleep(&mut self, now: Nanos, until: Nanos) -> Result<(), Error> {
-        let until = self.soonest(until).min(now + LONGEST_SLEEP).max(now);
-        self.expected = until;
-        self.transport.wait(until - now).map_err(broken)
+    fn must_listen(&self) -> bool {
+        self.spec.transport == Way::Tcp
     }
 
-    /// Receives until every message is answered or given up.
-    fn drain(&mut self) -> Result<(), Error> {
-        let chance = if self.did.cut_short { clock::now() + LAST_CHANCE } else { Nanos::MAX };
-        // Markers come between updates, and once after all of them.
-        let next = self.markers.as_mut().map(|m| std::mem::replace(&mut m.next, Nanos::MAX));
-        let mut quiet = None;
-        loop {
-            let now = self.begin()?;
-            self.receive(RECEIVE_MAX)?;
-            self.expire(now);
-            if self.flight.in_flight() == 0 {
-                let since = *quiet.get_or_insert(now);
-                if now >= since + LINGER || self.flight.tally.sent == 0 {
-                    break;
-                }
-            } else {
-                quiet = None;
-            }
-            if self.stopped() && !self.did.cut_short {
-                self.did.cut_short = true;
-                break;
-            }
-            if now >= chance {
-                break;
-            }
-            self.sleep(now, now + BLIND)?;
-        }
-        if let (Some(markers), Some(next)) = (&mut self.markers, next) {
-            markers.next = next;
-        }
-        Ok(())
+    fn gives_up(&self, now: Nanos) -> bool {
+        self.flight.in_flight() > 0 && now.saturating_sub(self.heard) > self.spec.patience
+    }
+
+    fn end_second(&mut self, _number: u64, stall: Nanos, now: Nanos) {
+        self.expire(now);
+        let mut second = std::mem::take(&mut self.flight.second);
+        (second.in_flight, second.stall) = (self.flight.in_flight(), stall);
+        // Nobody reads them any more where this fails.
+        let _ = self.seconds.send(second);
     }
 }
 

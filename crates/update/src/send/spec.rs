@@ -1,6 +1,6 @@
 //! The specification of a run of updates; it travels as JSON to the role that sends it.
 
-use crate::{Error, Key};
+use crate::{Error, TsigKey};
 use measure::clock::SECOND;
 use measure::{Nanos, Pace};
 use net::target::Prefix;
@@ -9,11 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// No run sends for longer than this, whatever it was asked.
-pub const LONGEST: Nanos = 24 * 3600 * SECOND;
-
-/// How long before a deadline the sender polls instead of sleeping.
-pub const SPIN: Nanos = 250_000;
+pub use engine::{LONGEST, SPIN};
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +62,7 @@ pub struct SendSpec {
     pub pace: Pace,
     /// The key that signs (TSIG).
     #[serde(default)]
-    pub key: Option<Key>,
+    pub key: Option<TsigKey>,
     /// How messages travel.
     #[serde(default)]
     pub transport: Transport,
@@ -285,7 +281,7 @@ mod tests {
     #[test]
     fn a_specification_travels_as_json() {
         let full = SendSpec {
-            key: Some(Key::random("k").unwrap()),
+            key: Some(TsigKey::random("k").unwrap()),
             marker: Some(MarkerSpec { name: None, every: SECOND, first: 1 }),
             ..spec(rate(5.0))
         };

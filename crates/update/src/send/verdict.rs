@@ -3,6 +3,7 @@
 use super::sender::Did;
 use super::spec::SendSpec;
 use super::tally::Tally;
+use engine::Stall;
 use measure::clock::SECOND;
 use measure::own::{Own, Unsent, share};
 use measure::units::grouped;
@@ -81,7 +82,7 @@ fn sending(e: &Evidence<'_>, v: &mut Validity) {
 }
 
 fn running(e: &Evidence<'_>, v: &mut Validity) {
-    let (at, length) = e.did.stall;
+    let Stall { at, length } = e.did.stall;
     v.reject_for(OWN.stalled(length, at.saturating_sub(e.start) as f64 / SECOND as f64));
     let waited = share(e.did.scheduling.waited, e.did.length);
     v.reject_for(OWN.preempted(waited, e.spec.is_paced(), e.did.scheduling.involuntary));
@@ -136,7 +137,7 @@ mod tests {
         let mut slow = fine.clone();
         slow.pacing_error.record_n(SECOND / 1000, 50);
         assert_eq!(case(slow, did()), (false, "pacing_error".into()));
-        let stalled = Did { stall: (SECOND, STALL_LIMIT + 1), ..did() };
+        let stalled = Did { stall: Stall { at: SECOND, length: STALL_LIMIT + 1 }, ..did() };
         assert_eq!(case(fine.clone(), stalled), (false, "generator_stalled".into()));
         let preempted = Did { scheduling: Scheduling { waited: SECOND, involuntary: 9 }, ..did() };
         assert_eq!(case(fine.clone(), preempted), (false, "generator_preempted".into()));

@@ -8,7 +8,7 @@ mod request;
 mod write;
 
 use crate::advice::{self, advice};
-use crate::{Error, Key};
+use crate::{Error, TsigKey};
 use connection::{Broken, Connection};
 use measure::clock::{self, SECOND};
 use measure::units::counted;
@@ -41,7 +41,7 @@ pub struct TransferSpec {
     pub ixfr: Option<u32>,
     /// The key that signs the question, and all answers.
     #[serde(default)]
-    pub key: Option<Key>,
+    pub key: Option<TsigKey>,
     /// How long it may take, handshake included.
     pub timeout: Nanos,
     /// The target may be on another machine.
@@ -144,7 +144,7 @@ pub struct TransferResult {
 /// nsupdate, a transaction each. `progress` hears now and then what came so far.
 ///
 /// # Errors
-/// [`Error::Spec`] and [`Error::External`] before anything is sent, [`Error::Io`] where `out` cannot be written. What goes
+/// [`Error::Spec`] and [`Error::Target`] before anything is sent, [`Error::Io`] where `out` cannot be written. What goes
 /// wrong between us and the server is in [`TransferResult::failed`].
 pub fn transfer(
     spec: &TransferSpec,
@@ -153,12 +153,10 @@ pub fn transfer(
     progress: &mut dyn FnMut(&Counts),
 ) -> Result<TransferResult, Error> {
     let apex: Name = spec.zone.parse().map_err(|e| Error::Spec(format!("zone '{}': {e}", spec.zone)))?;
-    if !spec.allow_external {
-        crate::refuse_external(&[spec.target])?;
-    }
+    net::target::check(&[spec.target], &[], spec.allow_external)?;
     let asked = spec.ixfr.map_or(Asked::Axfr, |serial| Asked::Ixfr(Some(serial)));
     let id = (clock::now() / 1000) as u16;
-    let key = spec.key.as_ref().map(Key::tsig).transpose()?;
+    let key = spec.key.as_ref().map(TsigKey::tsig).transpose()?;
     let (query, signatures) = request::request(&apex, spec.ixfr, id, key)?;
     let mut run = Run {
         transfer: Transfer::new(asked, apex.as_wire()),

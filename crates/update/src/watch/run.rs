@@ -29,7 +29,7 @@ const LONGEST_SLEEP: Nanos = SECOND / 20;
 /// begin at. `events` hears the beginning, and once a second what every server shows.
 ///
 /// # Errors
-/// [`Error::Spec`], [`Error::External`], and [`Error::System`] where sockets cannot be had.
+/// [`Error::Spec`], [`Error::Target`], and [`Error::System`] where sockets cannot be had.
 pub fn watch(
     spec: &WatchSpec,
     start: impl FnOnce() -> Nanos,
@@ -82,11 +82,8 @@ fn check(spec: &WatchSpec) -> Result<(), Error> {
             spec.deadline / spec.interval * 2
         ));
     }
-    if !spec.allow_external {
-        let addresses: Vec<_> = spec.servers.iter().map(|server| server.address).collect();
-        crate::refuse_external(&addresses)?;
-    }
-    Ok(())
+    let addresses: Vec<_> = spec.servers.iter().map(|server| server.address).collect();
+    Ok(net::target::check(&addresses, &[], spec.allow_external)?)
 }
 
 pub(crate) struct Watch<'a> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use update::echo::{Echo, EchoResult, EchoSpec};
-use update::{Key, MarkerSpec, SendSpec, Transport};
+use update::{MarkerSpec, SendSpec, Transport, TsigKey};
 
 /// An echo on a thread of its own.
 struct Acknowledging {
@@ -20,7 +20,7 @@ struct Acknowledging {
 }
 
 impl Acknowledging {
-    fn start(key: Option<Key>) -> Self {
+    fn start(key: Option<TsigKey>) -> Self {
         let echo = Echo::open(&EchoSpec { key, ..EchoSpec::new("127.0.0.1:0".parse().unwrap()) }).unwrap();
         let (addr, stop) = (echo.addr(), Arc::new(AtomicBool::new(false)));
         let stopped = stop.clone();
@@ -74,7 +74,7 @@ impl Drop for Faulty {
 fn every_update_is_acknowledged_over_udp_and_tcp_signed_and_not() {
     let dir = tempfile::tempdir().unwrap();
     let file = updates(dir.path(), 2000);
-    let key = Key::random("lab").unwrap();
+    let key = TsigKey::random("lab").unwrap();
     for transport in [Transport::Udp, Transport::Tcp] {
         for key in [None, Some(key.clone())] {
             for (pace, clients) in
@@ -125,7 +125,7 @@ fn transactions_are_merged_into_messages() {
 #[test]
 fn a_flood_ends_and_keeps_its_books() {
     let dir = tempfile::tempdir().unwrap();
-    let key = Some(Key::random("lab").unwrap());
+    let key = Some(TsigKey::random("lab").unwrap());
     let echo = Acknowledging::start(key.clone());
     let spec = SendSpec {
         key,
@@ -203,7 +203,7 @@ fn lost_answers_are_asked_for_again_only_where_that_is_safe() {
 fn faults_of_answers_have_their_names() {
     let dir = tempfile::tempdir().unwrap();
     let file = updates(dir.path(), 50);
-    let run = |server: &Faulty, key: Option<Key>| {
+    let run = |server: &Faulty, key: Option<TsigKey>| {
         send(&SendSpec { key, deadline: 200 * MS, ..SendSpec::new(server.addr, &file, rate(1000.0)) })
     };
     let twice = Faulty::start(|_, m| vec![m.to_vec(), m.to_vec()]);
@@ -228,7 +228,7 @@ fn faults_of_answers_have_their_names() {
     });
     let r = run(&refusing, None);
     assert_eq!((r.acknowledged, r.accepted, r.rcodes["REFUSED"]), (50, 0, 50));
-    let key = || Some(Key::random("lab").unwrap());
+    let key = || Some(TsigKey::random("lab").unwrap());
     // Without a signature an error is told, and success is not believed.
     let r = run(&refusing, key());
     assert_eq!((r.rcodes["REFUSED"], r.bad_tsig, r.tsig_faults["missing"]), (50, 50, 50));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use update::generate::{Mix, Spec};
-use update::{Key, MarkerSpec, SendSpec, Transport};
+use update::{MarkerSpec, SendSpec, Transport, TsigKey};
 use zone::Family;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +48,7 @@ fn find(program: &str) -> Option<PathBuf> {
 
 impl Primary {
     /// Starts it with a copy of the zone file, and waits until it answers. None, and said so, where it is not installed.
-    fn start(kind: Kind, origin: &str, zone: &Path, key: &Key) -> Option<Self> {
+    fn start(kind: Kind, origin: &str, zone: &Path, key: &TsigKey) -> Option<Self> {
         find(kind.program())?;
         let dir = tempfile::tempdir().unwrap();
         std::fs::copy(zone, dir.path().join("zone")).unwrap();
@@ -129,8 +129,8 @@ fn launch(kind: Kind, dir: &Path) -> Child {
         .unwrap()
 }
 
-fn configuration(kind: Kind, dir: &Path, addr: SocketAddr, origin: &str, key: &Key) -> String {
-    let (dir, port, Key { name, algorithm, secret, .. }) = (dir.display(), addr.port(), key);
+fn configuration(kind: Kind, dir: &Path, addr: SocketAddr, origin: &str, key: &TsigKey) -> String {
+    let (dir, port, TsigKey { name, algorithm, secret, .. }) = (dir.display(), addr.port(), key);
     match kind {
         Kind::Bind => format!(
             "{key}options {{ directory \"{dir}\"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; recursion no;\n\
@@ -152,7 +152,7 @@ fn configuration(kind: Kind, dir: &Path, addr: SocketAddr, origin: &str, key: &K
 /// Plays a stream over our sender into a server, and sets what the server then has beside the model.
 fn plays(kind: Kind, mix: Mix, count: u64, transport: Transport, prerequisites: bool) {
     let dir = tempfile::tempdir().unwrap();
-    let key = Key::random("lab").unwrap();
+    let key = TsigKey::random("lab").unwrap();
     let zone = zone_file(dir.path(), Family::S6Ds50, 400);
     let Some(primary) = Primary::start(kind, ".", &zone, &key) else { return };
     let before = Model::read(&std::fs::read(&zone).unwrap());
@@ -208,7 +208,7 @@ fn others_play_the_very_file() {
     for (program, arguments) in [("nsupdate", &["-v"][..]), ("knsupdate", &["-v"][..])] {
         let Some(program) = find(program) else { continue };
         let dir = tempfile::tempdir().unwrap();
-        let key = Key::random("lab").unwrap();
+        let key = TsigKey::random("lab").unwrap();
         let zone = zone_file(dir.path(), Family::U6Ds0, 300);
         let Some(primary) = Primary::start(Kind::Bind, ".", &zone, &key) else { return };
         let (text, _) = stream(&Spec { prerequisites: true, ..spec(&zone, Mix::ISC, 60) });
@@ -237,10 +237,10 @@ fn example(dir: &Path) -> PathBuf {
 fn what_servers_refuse_is_named() {
     for kind in [Kind::Bind, Kind::Knot] {
         let dir = tempfile::tempdir().unwrap();
-        let key = Key::random("lab").unwrap();
+        let key = TsigKey::random("lab").unwrap();
         let Some(primary) = Primary::start(kind, "example.", &example(dir.path()), &key) else { continue };
         let file = updates(dir.path(), 20);
-        let run = |file: &Path, key: Option<Key>| {
+        let run = |file: &Path, key: Option<TsigKey>| {
             send(&SendSpec { key, ..SendSpec::new(primary.addr, file, Pace::Closed { window: 1 }) })
         };
         let r = run(&file, Some(key.clone()));
@@ -251,14 +251,14 @@ fn what_servers_refuse_is_named() {
         let r = run(&other, Some(key.clone()));
         assert_eq!((r.accepted, r.rcodes.get("NOTAUTH")), (0, Some(&1)), "{kind:?} {:?}", r.rcodes);
         // A key that it does not know, and another secret under the name of one that it does.
-        let r = run(&file, Some(Key { name: "stranger".into(), ..key.clone() }));
+        let r = run(&file, Some(TsigKey { name: "stranger".into(), ..key.clone() }));
         assert_eq!(
             (r.accepted, r.rcodes.get("BADKEY"), r.bad_tsig),
             (0, Some(&20), 20),
             "{kind:?} {:?}",
             r.rcodes
         );
-        let r = run(&file, Some(Key::random("lab").unwrap()));
+        let r = run(&file, Some(TsigKey::random("lab").unwrap()));
         assert_eq!(
             (r.accepted, r.rcodes.get("BADSIG"), r.bad_tsig),
             (0, Some(&20), 20),
@@ -289,7 +289,7 @@ fn a_primary_that_dies_and_comes_back_costs_what_was_under_way() {
         [(Kind::Bind, Transport::Udp), (Kind::Bind, Transport::Tcp), (Kind::Knot, Transport::Udp)]
     {
         let dir = tempfile::tempdir().unwrap();
-        let key = Key::random("lab").unwrap();
+        let key = TsigKey::random("lab").unwrap();
         let Some(mut primary) = Primary::start(kind, "example.", &example(dir.path()), &key) else {
             continue;
         };

@@ -6,7 +6,7 @@ use super::lab::{
 use std::path::Path;
 use std::process::Command;
 use trace::transfers::{Transfers, collect};
-use update::{Key, TransferResult, TransferSpec, transfer};
+use update::{TransferResult, TransferSpec, TsigKey, transfer};
 use wire::transfer::{Asked, Kind};
 
 const NAMES: usize = 1500;
@@ -188,7 +188,7 @@ fn every_byte_from_powerdns_agrees() {
 }
 
 /// Servers that want the key: what is signed, what another key and none get.
-fn wants_key(server: &Running, key: &Key) {
+fn wants_key(server: &Running, key: &TsigKey) {
     let plain = TransferSpec::new(server.address, ZONE);
     let signed = TransferSpec { key: Some(key.clone()), ..plain.clone() };
     let result = wait_for(&signed, 1);
@@ -199,8 +199,8 @@ fn wants_key(server: &Running, key: &Key) {
     let reason = refused.failed.expect("refused");
     assert_eq!((reason.code.as_str(), refused.complete, refused.records), ("refused", false, 0), "{reason}");
     for other in [
-        Key { name: "other".into(), ..key.clone() },
-        Key { name: key.name.clone(), ..Key::random("x").unwrap() },
+        TsigKey { name: "other".into(), ..key.clone() },
+        TsigKey { name: key.name.clone(), ..TsigKey::random("x").unwrap() },
     ] {
         let refused = get(&TransferSpec { key: Some(other), ..plain.clone() });
         let reason = refused.failed.expect("refused");
@@ -214,7 +214,7 @@ fn bind_signs_its_messages() {
     if !has(&["named"]) {
         return;
     }
-    let (lab, key) = (Lab::new(), Key::random("lab").unwrap());
+    let (lab, key) = (Lab::new(), TsigKey::random("lab").unwrap());
     lab.write("bind", "zone", &zone_text(ZONE, 1, NAMES));
     let zones = format!(
         "{}zone \"{ZONE}\" {{ type master; file \"zone\"; allow-transfer {{ key lab; }}; }};\n",
@@ -228,7 +228,7 @@ fn nsd_signs_its_messages() {
     if !has(&["nsd"]) {
         return;
     }
-    let (lab, key) = (Lab::new(), Key::random("lab").unwrap());
+    let (lab, key) = (Lab::new(), TsigKey::random("lab").unwrap());
     let file = lab.write("nsd", "zone", &zone_text(ZONE, 1, NAMES));
     let clauses = format!(
         "key:\n\tname: \"lab\"\n\talgorithm: hmac-sha256\n\tsecret: \"{}\"\nzone:\n\tname: \"{ZONE}\"\n\tzonefile: \"{}\"\n\
@@ -244,7 +244,7 @@ fn knot_signs_its_messages() {
     if !has(&["knotd"]) {
         return;
     }
-    let (lab, key) = (Lab::new(), Key::random("lab").unwrap());
+    let (lab, key) = (Lab::new(), TsigKey::random("lab").unwrap());
     let file = lab.write("knot", "zone", &zone_text(ZONE, 1, NAMES));
     let sections = format!(
         "key:\n  - id: lab\n    algorithm: hmac-sha256\n    secret: {}\nacl:\n  - id: lab\n    key: lab\n    action: \
