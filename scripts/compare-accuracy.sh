@@ -2,8 +2,8 @@
 # How good is 'dnsrack compare --build'?
 #   scripts/compare-accuracy.sh same [REPEATS [SERVERS]]          each build against itself: how wide are the intervals (12 repeats)?
 #   scripts/compare-accuracy.sh slowed PERCENT [TIMES [SERVERS]]  a build against itself, slowed: is that found (10 times)?
-# SERVERS is a list such as "nsd bind". A server is slowed by a preload that computes for so long before each message that is sent;
-# the time is PERCENT of what a query takes when the server has all of its core. Needs python3, and cc for 'slowed'.
+# SERVERS is a list such as "nsd bind". A server is slowed by a preload that computes for so long after each message that was sent;
+# how long makes the throughput PERCENT less is found by trying. Needs python3, and cc for 'slowed'.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
@@ -49,6 +49,12 @@ PY
     done
 }
 
+# slow SERVER NS: writes $work/slow-SERVER, which starts the server so slowed.
+slow() {
+    printf '#!/bin/sh\nLD_PRELOAD=%s/slow.so SLOW_NS=%s exec %s "$@"\n' "$work" "$2" "$(program "$1")" >"$work/slow-$1"
+    chmod +x "$work/slow-$1"
+}
+
 slowed() {
     local percent=$1 times=${2:-10}
     cat >"$work/slow.c" <<'C'
@@ -73,48 +79,55 @@ static void spend(unsigned messages) {
 ssize_t sendto(int fd, const void *data, size_t length, int flags, const struct sockaddr *to, socklen_t size) {
     static ssize_t (*real)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
     if (!real) real = dlsym(RTLD_NEXT, "sendto");
-    spend(1);
-    return real(fd, data, length, flags, to, size);
+    ssize_t sent = real(fd, data, length, flags, to, size);
+    if (sent >= 0) spend(1);
+    return sent;
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
     static ssize_t (*real)(int, const struct msghdr *, int);
     if (!real) real = dlsym(RTLD_NEXT, "sendmsg");
-    spend(1);
-    return real(fd, message, flags);
+    ssize_t sent = real(fd, message, flags);
+    if (sent >= 0) spend(1);
+    return sent;
 }
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags) {
     static int (*real)(int, struct mmsghdr *, unsigned, int);
     if (!real) real = dlsym(RTLD_NEXT, "sendmmsg");
-    spend(count);
-    return real(fd, messages, count, flags);
+    int sent = real(fd, messages, count, flags);
+    if (sent > 0) spend(sent);
+    return sent;
 }
 C
     cc -O2 -shared -fPIC -o "$work/slow.so" "$work/slow.c" -ldl
-    printf '%-9s %5s %8s %-10s %9s  %s\n' server time seconds outcome 'added ns' 'changes of the figures that decide, in percent'
+    printf '%-9s %5s %8s %-10s  %s\n' server time seconds outcome 'changes of the figures that decide, in percent'
     for server in ${3:-nsd bind}; do
-        # What a query takes: from the mean rate of a short window.
-        "$dnsrack" experiment run demo --set servers="$server" --set zone.families=U-4-DS0 --set zone.delegations=10K --set repeats=5 \
-            --set measure=throughput --set throughput.window=200 --set throughput.duration=2s --set throughput.warmup=500ms \
-            -o "$work/$server-alone" --events >"$work/$server-alone.json" 2>"$work/said" || [ $? -eq 3 ] || { tail -5 "$work/said" >&2; exit 1; }
-        local ns
-        ns=$(python3 - "$work/$server-alone.json" "$percent" <<'PY'
-import json, statistics, sys
-events = [json.loads(line) for line in open(sys.argv[1])]
-metrics = [metric for event in events if event.get("event") == "done" for metric in event["metrics"]]
-found = [metric["value"] for metric in metrics if metric["name"] == "server_cpu_per_query"]
-print(round(statistics.median(found) * 1000 * float(sys.argv[2]) / 100))
+        # A nanosecond of computing costs more than one: find by trying how many make the throughput PERCENT less.
+        local ns=200 change
+        for _ in 1 2 3; do
+            slow "$server" "$ns"
+            compare "tried-$server-$ns" "$(program "$server")" "$work/slow-$server" "$server" --set measure=throughput --set repeats=8 \
+                --set comparison.repeats=8
+            read -r ns change < <(python3 - "$work/tried-$server-$ns.json" "$ns" "$percent" <<'PY'
+import json, math, sys
+path, ns, percent = sys.argv[1:]
+figures = [figure for cell in json.load(open(path))["cells"] for figure in cell["figures"]]
+change = next(f["change"]["value"] for f in figures if f["name"] == "sustained_qps")
+# What a query takes goes with the logarithm of the rate.
+wanted = math.log(1 - float(percent) / 100) / min(math.log(1 + change), -0.001)
+print(max(1, round(float(ns) * min(wanted, 10))), f"{100 * change:+.1f}")
 PY
-        )
-        printf '#!/bin/sh\nLD_PRELOAD=%s/slow.so SLOW_NS=%s exec %s "$@"\n' "$work" "$ns" "$(program "$server")" >"$work/slow-$server"
-        chmod +x "$work/slow-$server"
+            )
+            echo "$server: the last computing time made it $change % in throughput; now $ns ns"
+        done
+        slow "$server" "$ns"
         for n in $(seq "$times"); do
             local began=$SECONDS
             compare "slowed-$server-$n" "$(program "$server")" "$work/slow-$server" "$server"
-            python3 - "$server" "$n" $((SECONDS - began)) "$ns" "$work/slowed-$server-$n.json" <<'PY'
+            python3 - "$server" "$n" $((SECONDS - began)) "$work/slowed-$server-$n.json" <<'PY'
 import json, sys
-server, n, seconds, ns, path = sys.argv[1:]
+server, n, seconds, path = sys.argv[1:]
 found = json.load(open(path))
 parts = []
 for cell in found["cells"]:
@@ -122,7 +135,7 @@ for cell in found["cells"]:
         change = figure["change"]
         if change and figure["gates"]:
             parts.append(f"{figure['name']} {100 * change['value']:+.1f} ({100 * change['low']:+.1f} to {100 * change['high']:+.1f}) {figure['outcome']}")
-print(f"{server:<9} {n:>5} {seconds:>8} {found['outcome']:<10} {ns:>9}  {'; '.join(parts)}", flush=True)
+print(f"{server:<9} {n:>5} {seconds:>8} {found['outcome']:<10}  {'; '.join(parts)}", flush=True)
 PY
         done
     done

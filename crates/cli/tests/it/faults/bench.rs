@@ -168,7 +168,8 @@ impl Bench {
             let port = if self.setting.proxy.is_some() { 5300 } else { 53 };
             let config = format!(
                 "server:\n username: \"\"\n database: \"\"\n zonesdir: \"{}\"\n pidfile: \"\"\n xfrdfile: \"\"\n \
-                 zonelistfile: \"\"\n ip-address: {SERVER}@{port}\n server-count: 1\nremote-control:\n control-enable: no\n\
+                 zonelistfile: \"\"\n ip-address: {SERVER}@{port}\n server-count: 1\n \
+                 rrl-ratelimit: 0\n rrl-whitelist-ratelimit: 0\nremote-control:\n control-enable: no\n\
                  zone:\n name: \"{origin}\"\n zonefile: \"{zone}\"\n",
                 folder.path().display()
             );
