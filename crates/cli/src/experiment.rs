@@ -2,8 +2,8 @@
 
 use crate::compare::Deciding;
 use crate::output::{self, Common, Failure, Status};
-use ::experiment::room::{self, Needs};
-use ::experiment::{Experiment, Happening, Options, Set};
+use ::experiment::resources::{self, Needs};
+use ::experiment::{Experiment, Options, RunEvent, Set};
 use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
@@ -95,12 +95,12 @@ fn list(common: &Common) -> output::Result {
     let mut rows: Vec<(&str, Experiment, Vec<Size>)> = Vec::new();
     for (name, text) in ::experiment::CATALOGUE {
         let full = ::experiment::load(name, text, &[])?;
-        let mut sizes = vec![("full", room::needs(&full)?)];
+        let mut sizes = vec![("full", resources::needs(&full)?)];
         // What has no quick size is quick.
         if let Ok(quick) =
             ::experiment::load(name, text, &[Set { key: "size".into(), value: "quick".into() }])
         {
-            sizes.push(("quick", room::needs(&quick)?));
+            sizes.push(("quick", resources::needs(&quick)?));
         }
         rows.push((name, full, sizes));
     }
@@ -291,20 +291,20 @@ fn said_repeats(e: &Experiment, c: &::experiment::Comparison, kept: &results::Ru
 }
 
 /// One line on standard error for what happens.
-fn tell(happening: &Happening) {
+fn tell(happening: &RunEvent) {
     match happening {
-        Happening::Zone { label, doing } => eprintln!("zone {label}: {doing}"),
-        Happening::Trial { trial, of, left } => {
+        RunEvent::Zone { label, doing } => eprintln!("zone {label}: {doing}"),
+        RunEvent::Trial { trial, of, left } => {
             let left = left.map_or_else(String::new, |s| format!(" (about {} left)", time(s)));
             eprintln!("trial {}/{of}: {}{left}", trial.id, trial.words());
         }
-        Happening::Skipped { trial, reason } => {
+        RunEvent::Skipped { trial, reason } => {
             eprintln!("trial {} skipped: {}: {reason}", trial.id, trial.words())
         }
-        Happening::Ready { seconds } => eprintln!("  ready after {seconds:.2} s"),
-        Happening::Second { text } => eprintln!("  {text}"),
-        Happening::Again { reason } => eprintln!("  again: {reason}"),
-        Happening::Done { record } => {
+        RunEvent::Ready { seconds } => eprintln!("  ready after {seconds:.2} s"),
+        RunEvent::Second { text } => eprintln!("  {text}"),
+        RunEvent::Again { reason } => eprintln!("  again: {reason}"),
+        RunEvent::Done { record } => {
             if let Some(error) = &record.error {
                 eprintln!("  FAILED: {error}");
             }
@@ -325,20 +325,20 @@ fn time(seconds: f64) -> String {
 }
 
 /// The same as a JSON line.
-fn event(happening: &Happening) -> serde_json::Value {
+fn event(happening: &RunEvent) -> serde_json::Value {
     match happening {
-        Happening::Zone { label, doing } => json!({ "event": "zone", "zone": label, "doing": doing }),
-        Happening::Trial { trial, of, left } => {
+        RunEvent::Zone { label, doing } => json!({ "event": "zone", "zone": label, "doing": doing }),
+        RunEvent::Trial { trial, of, left } => {
             json!({ "event": "trial", "trial": trial.id, "of": of, "server": trial.server, "zone": trial.zone.label(),
             "measure": trial.measure, "rate": trial.rate, "variant": trial.variant, "repeat": trial.repeat, "left_s": left })
         }
-        Happening::Skipped { trial, reason } => {
+        RunEvent::Skipped { trial, reason } => {
             json!({ "event": "skipped", "trial": trial.id, "what": trial.words(), "reason": reason })
         }
-        Happening::Ready { seconds } => json!({ "event": "ready", "seconds": seconds }),
-        Happening::Second { text } => json!({ "event": "second", "text": text }),
-        Happening::Again { reason } => json!({ "event": "again", "reason": reason }),
-        Happening::Done { record } => {
+        RunEvent::Ready { seconds } => json!({ "event": "ready", "seconds": seconds }),
+        RunEvent::Second { text } => json!({ "event": "second", "text": text }),
+        RunEvent::Again { reason } => json!({ "event": "again", "reason": reason }),
+        RunEvent::Done { record } => {
             let params: serde_json::Map<String, serde_json::Value> =
                 record.params.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
             json!({ "event": "done", "trial": record.id, "params": params, "error": record.error,

@@ -2,7 +2,7 @@
 
 use crate::output::{self, Common, Failure, Status};
 use comfy_table::{Table, presets};
-use rack::{Kept, RackSpec, kept};
+use rack::{RackSpec, StandingRack, standing};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -53,12 +53,12 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Up { file, name } => up(&file, name, common),
         Command::Exec { rack, host, command } => {
             let (program, args) = command.split_first().expect("clap asks for one at least");
-            Err(kept::find(rack.as_deref())?.exec(&host, program, args).into())
+            Err(standing::find(rack.as_deref())?.exec(&host, program, args).into())
         }
         Command::List => list(common),
         Command::Down { name, all } => down(name, all, common),
         Command::Hold => {
-            kept::hold()?;
+            standing::hold()?;
             Ok(Status::Done)
         }
         Command::Emulate => {
@@ -72,7 +72,7 @@ fn up(file: &Path, name: Option<String>, common: &Common) -> output::Result {
     let spec = RackSpec::load(file)?;
     let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = name.or_else(|| spec.name.clone()).or_else(stem).unwrap_or_default();
-    let kept = kept::up(&spec, &name)?;
+    let kept = standing::up(&spec, &name)?;
     if common.json {
         output::json("rack.up", &Listed::of(kept))?;
     } else {
@@ -88,12 +88,12 @@ fn up(file: &Path, name: Option<String>, common: &Common) -> output::Result {
 struct Listed {
     name: String,
     alive: bool,
-    hosts: Vec<kept::KeptHost>,
+    hosts: Vec<standing::StandingHost>,
     steering: Vec<rack::Steering>,
     holder: Option<u32>,
     /// Its paths, where it has any.
     paths: Option<ListedPaths>,
-    processes: Vec<kept::Inside>,
+    processes: Vec<standing::Inside>,
 }
 
 /// The paths of a rack.
@@ -102,13 +102,13 @@ struct ListedPaths {
     /// Whether they are: their emulator is there.
     open: bool,
     #[serde(flatten)]
-    kept: Box<kept::KeptPaths>,
+    kept: Box<standing::StandingPaths>,
     /// The report up to the last full second.
     report: Option<rack::path::Report>,
 }
 
 impl Listed {
-    fn of(kept: Kept) -> Self {
+    fn of(kept: StandingRack) -> Self {
         let (alive, processes) = (kept.alive(), kept.processes());
         let holder = kept.holder.map(|holder| holder.pid);
         let (open, report) = (kept.paths_open(), kept.paths_report());
@@ -123,7 +123,7 @@ struct Racks {
 }
 
 fn list(common: &Common) -> output::Result {
-    let racks: Vec<Listed> = kept::all().into_iter().map(Listed::of).collect();
+    let racks: Vec<Listed> = standing::all().into_iter().map(Listed::of).collect();
     if common.json {
         output::json("rack.list", &Racks { racks })?;
     } else if racks.is_empty() {
@@ -235,7 +235,7 @@ struct Down {
 }
 
 fn down(name: Option<String>, all: bool, common: &Common) -> output::Result {
-    let racks = if all { kept::all() } else { vec![kept::find(name.as_deref())?] };
+    let racks = if all { standing::all() } else { vec![standing::find(name.as_deref())?] };
     let mut removed = Vec::new();
     let mut failures = Vec::new();
     for rack in racks {

@@ -1,7 +1,7 @@
 //! Batches of updates in a closed loop (RZAIA 5.3): each is sent to the primary when the secondary serves the one before, while
 //! queries are asked there.
 //!
-//! The seed changed 10 % or 1 % of "the zone contents" in a day's batches, one for every five minutes (288) or every hour (24), and did
+//! The paper changed 10 % or 1 % of "the zone contents" in a day's batches, one for every five minutes (288) or every hour (24), and did
 //! not say what it counts. Its traffic does: at 100K unsigned, 4.6 MB for 10 % and 0.45 MB for 1 % in hourly batches are 40 octets for
 //! each of 10 % and 1 % of the zone's records, deletions and additions counted alike. So are they here.
 
@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, Others};
 use crate::run::START_DELAY;
 use crate::stage::{Stage, take};
 use crate::trial::PORT;
-use crate::{Error, Experiment, Happening, Measure, changing, paths, sampling};
+use crate::{Error, Experiment, Measure, RunEvent, changing, paths, sampling};
 use load::LoadResult;
 use measure::clock::SECOND;
 use measure::units::grouped;
@@ -117,7 +117,7 @@ impl Stage<'_> {
         variant: Option<&str>,
         (server, others): (&mut Server<'_>, &mut Others<'_>),
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let given = e.batches_of(variant);
@@ -149,7 +149,7 @@ impl Stage<'_> {
                         stream.messages.len(),
                         of("accepted_ups")
                     );
-                    tell(Happening::Second { text });
+                    tell(RunEvent::Second { text });
                     let (metric, unit, value) = ("batch".to_owned(), "1".to_owned(), of("batch"));
                     record.series.push(SeriesRow { second: second as u32, metric, unit, value });
                     if e.sampling {

@@ -7,7 +7,7 @@ use crate::run::START_DELAY;
 use crate::stage::Stage;
 use crate::steps::Steps;
 use crate::trial::{Bench, PORT};
-use crate::{Error, Happening, Measure, paths};
+use crate::{Error, Measure, RunEvent, paths};
 use measure::clock::SECOND;
 use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason};
 use rack::{Capture, Captured, Role};
@@ -173,7 +173,7 @@ impl Stage<'_> {
         fleet: &Fleet<'_>,
         server: &mut Server<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let given = &self.bench.experiment.updates;
         let spec = self.sending(fleet, given.count, Pace::Closed { window: given.window })?;
@@ -188,7 +188,7 @@ impl Stage<'_> {
                     if self.bench.experiment.sampling {
                         record.series.extend(sampling.rows(second));
                     }
-                    tell(Happening::Second { text: progress(&values) });
+                    tell(RunEvent::Second { text: progress(&values) });
                 }
                 Some(Event::Done { result }) => break read(result)?,
                 Some(_) => {}
@@ -212,7 +212,7 @@ impl Changing {
         bench: &Bench<'_>,
         absence: Option<&Absence>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let mut result: Option<SendResult> = self.sender.map(finish).transpose()?;
         if let (Some(versions), Some(result)) = (&self.versions, &mut result) {
@@ -229,7 +229,7 @@ impl Changing {
                 if missing == 0 {
                     break;
                 }
-                tell(Happening::Second {
+                tell(RunEvent::Second {
                     text: format!("{missing} secondaries have not shown the last update yet"),
                 });
             }

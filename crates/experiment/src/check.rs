@@ -1,7 +1,7 @@
 //! Does an experiment make sense as a whole?
 
+use crate::family_spec::FamilySpec;
 use crate::file::MANY;
-use crate::recipe::Recipe;
 use crate::{Error, Experiment, Measure};
 use std::str::FromStr;
 
@@ -34,11 +34,11 @@ impl Experiment {
             return Err(self.refuse("traffic.addresses: an external server answers at the one address given"));
         }
         for family in &self.zone.families {
-            Recipe::from_str(family).map_err(|e| self.refuse(format!("zone.families: {e}")))?;
+            FamilySpec::from_str(family).map_err(|e| self.refuse(format!("zone.families: {e}")))?;
         }
         if self.zone.sign != "rzaia" {
             let known: Result<zone::sign::Algorithm, String> = self.zone.sign.parse();
-            known.map_err(|m| self.refuse(format!("zone.sign: {m}, or 'rzaia' for the seed's keys")))?;
+            known.map_err(|m| self.refuse(format!("zone.sign: {m}, or 'rzaia' for the paper's keys")))?;
         }
         // Real versions are asked for when it is run: the catalogue has none.
         let given = self.measure.contains(&Measure::Churn);

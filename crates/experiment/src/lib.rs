@@ -1,4 +1,4 @@
-//! An experiment: file + what is done → next trial → run directory; and the catalogue of the seeds'.
+//! An experiment: file + what is done → next trial → run directory; and the catalogue of the papers'.
 //!
 //! [`Experiment`] is the plan as a person writes it, [`plan`] its trials in order, [`run()`] does them:
 //! it makes the zones, raises the rack, starts a fresh server for every trial, drives the generator as a
@@ -13,6 +13,7 @@ mod changing;
 mod check;
 mod churn;
 mod durability;
+mod family_spec;
 mod file;
 mod fleet;
 mod loading;
@@ -23,8 +24,7 @@ mod paths;
 pub mod plan;
 mod queries;
 mod read;
-mod recipe;
-pub mod room;
+pub mod resources;
 mod run;
 mod sampling;
 mod sections;
@@ -40,7 +40,7 @@ mod zones;
 pub use file::{Comparison, Experiment, Measure, Order, Variant};
 pub use plan::{Trial, next_trial};
 pub use read::{CATALOGUE, Set, load, named};
-pub use run::{Happening, Options, Summary, run};
+pub use run::{Options, RunEvent, Summary, run};
 pub use sections::Server;
 
 use std::path::PathBuf;

@@ -6,7 +6,7 @@
 use crate::run::START_DELAY;
 use crate::stage::Stage;
 use crate::trial::Bench;
-use crate::{Error, Happening, change, trial};
+use crate::{Error, RunEvent, change, trial};
 use measure::clock::{self, SECOND};
 use measure::{Arrivals, Event, Metric, Nanos, Pace, Reason};
 use rack::Role;
@@ -41,7 +41,7 @@ type Phase = (Nanos, Nanos);
 
 impl Stage<'_> {
     /// Start, first right answer, reload of the changed zone, right answer.
-    pub fn loading(&self, record: &mut TrialRecord, tell: &mut dyn FnMut(Happening)) -> Result<(), Error> {
+    pub fn loading(&self, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         // The zone's file is to change, and other trials have it too.
         let file = self.dir.join("served.zone");
@@ -94,7 +94,7 @@ impl Stage<'_> {
         spec: &ServerSpec,
         patience: Duration,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<Vec<(&'static str, Phase)>, Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let dir = self.dir.join("server");
@@ -103,7 +103,7 @@ impl Stage<'_> {
         record.params.push(("version".into(), server.version().into()));
         let (took, peak) = while_watching(&mut server, |server| server.ready(&self.zone.probe, patience));
         let took = took?;
-        tell(Happening::Ready { seconds: took.as_secs_f64() });
+        tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         let mut phases = vec![("loading", (started, clock::now()))];
         let metrics = &mut record.outcome.metrics;
         metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
@@ -125,7 +125,7 @@ impl Stage<'_> {
             record.outcome.metrics.push(Metric::new("reloading_peak_pss", "B", peak as f64));
             match reloaded {
                 Ok(took) => {
-                    tell(Happening::Second { text: format!("reloaded after {:.2} s", took.as_secs_f64()) });
+                    tell(RunEvent::Second { text: format!("reloaded after {:.2} s", took.as_secs_f64()) });
                     record.outcome.metrics.push(Metric::new("reload_seconds", "s", took.as_secs_f64()));
                 }
                 // The table's "unable to reload" is a result, not a failure of ours.

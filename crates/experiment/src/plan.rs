@@ -3,7 +3,7 @@
 
 use crate::file::Comparison;
 use crate::updating::Timers;
-use crate::{Experiment, Measure, Order, recipe};
+use crate::{Experiment, Measure, Order, family_spec};
 use measure::Seed;
 use measure::clock::SECOND;
 use results::compare::{self, Outcome, Side};
@@ -210,7 +210,7 @@ pub fn seconds(e: &Experiment) -> u64 {
             }
     };
     let signed = |zone: &ZonePlan| match zone {
-        ZonePlan::Family { family, .. } => recipe::is_signed(family),
+        ZonePlan::Family { family, .. } => family_spec::is_signed(family),
         ZonePlan::File(_) => e.zone.sign_file,
     };
     let zone = |z: &ZonePlan| weight(z) as f64 / if signed(z) { 5e6 } else { 2e8 };
@@ -220,7 +220,7 @@ pub fn seconds(e: &Experiment) -> u64 {
 /// Bytes of a zone file, about: at 100K U-4-DS0 takes 360 a delegation, signed S-6-DS100 1,300.
 pub fn weight(zone: &ZonePlan) -> u64 {
     match zone {
-        ZonePlan::Family { family, delegations } if recipe::is_signed(family) => delegations * 1_500,
+        ZonePlan::Family { family, delegations } if family_spec::is_signed(family) => delegations * 1_500,
         ZonePlan::Family { delegations, .. } => delegations * 600,
         ZonePlan::File(path) => path.metadata().map_or(0, |m| m.len()),
     }

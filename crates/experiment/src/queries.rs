@@ -2,7 +2,7 @@
 
 use crate::stage::{Driven, Stage, take};
 use crate::witness::Witness;
-use crate::{Error, Happening};
+use crate::{Error, RunEvent};
 use load::search::{CapacityGoal, Goal, IDLE_LIMIT, Offered, Search};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
@@ -18,7 +18,7 @@ impl Stage<'_> {
         rate: f64,
         server: &mut Server<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let e = self.bench.experiment;
         let pace = Pace::Open(Arrivals::Fixed { rate });
@@ -38,7 +38,7 @@ impl Stage<'_> {
         &self,
         server: &mut Server<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let (e, given) = (self.bench.experiment, &self.bench.experiment.throughput);
         let window = given.window.saturating_mul(self.traffic.generators);
@@ -69,11 +69,11 @@ impl Stage<'_> {
         witness: Option<Witness>,
         server: &mut Server<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let Driven { result, each, began, series, drops, machine } =
             self.drive(load, 0.0, server, &mut |values| {
-                tell(Happening::Second { text: crate::sampling::sentence(values) });
+                tell(RunEvent::Second { text: crate::sampling::sentence(values) });
             })?;
         record.series = series;
         record.outcome.metrics.extend(drops);
@@ -120,7 +120,7 @@ impl Stage<'_> {
         &self,
         server: &mut Server<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let e = self.bench.experiment;
         let goal = Goal {
@@ -157,7 +157,7 @@ impl Stage<'_> {
             number += 1;
             let why =
                 seen.not_counted.as_ref().map_or(String::new(), |why| format!("; it does not count: {why}"));
-            tell(Happening::Second {
+            tell(RunEvent::Second {
                 text: format!(
                     "window of {}: answered {}/s{why}",
                     capacity_goal.window,
@@ -178,7 +178,7 @@ impl Stage<'_> {
         let mut best: Option<LoadResult> = None;
         let mut found = load::search::drive(&load, search, &mut measure, &mut |n, trial, result| {
             let (dropped, ref losses) = *seen.borrow();
-            tell(Happening::Second {
+            tell(RunEvent::Second {
                 text: format!(
                     "offered {}/s: answered {}/s, loss {:.3} %{}",
                     grouped(trial.rate.round() as u64),

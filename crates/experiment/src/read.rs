@@ -32,7 +32,7 @@ macro_rules! catalogue {
     };
 }
 
-/// The seeds' experiments: name and file.
+/// The papers' experiments: name and file.
 pub const CATALOGUE: [(&str, &str); 26] = catalogue![
     "demo",
     "compare-builds",

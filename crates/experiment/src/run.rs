@@ -4,7 +4,7 @@ use crate::file::{MANY, SourceKind};
 use crate::plan::{self, Trial};
 use crate::trial::{self, Bench};
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, fleet, paths, room, settle};
+use crate::{Error, Experiment, fleet, paths, resources, settle};
 use measure::{Nanos, Reason};
 use rack::{Host, HostSpec, Local, Rack, RackSpec, RouterSpec};
 use results::{RunDir, TrialRecord};
@@ -28,7 +28,7 @@ pub struct Options {
 
 /// An event of a run, for whoever shows its progress.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum RunEvent {
     /// A zone is being made.
     Zone {
         /// The trial.
@@ -98,11 +98,11 @@ pub fn run(
     e: &Experiment,
     options: &Options,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Happening),
+    tell: &mut dyn FnMut(RunEvent),
 ) -> Result<Summary, Error> {
     let mut plan = plan::plan(e);
     // What answers elsewhere takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
-    let memory = if e.is_external()? { u64::MAX } else { room::available() };
+    let memory = if e.is_external()? { u64::MAX } else { resources::available() };
     let captures = preflight(e, options, &plan, memory)?;
     let cpus = Cores::of(e)?;
     let run_toml = e.to_toml()?;
@@ -159,8 +159,8 @@ pub fn run(
             break;
         };
         let trial = &trial;
-        if let Some(reason) = room::refused(e, trial, memory) {
-            tell(Happening::Skipped { trial: trial.clone(), reason: reason.clone() });
+        if let Some(reason) = resources::refused(e, trial, memory) {
+            tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
             kept.append(trial::skipped(e, trial, reason))?;
             continue;
         }
@@ -175,7 +175,7 @@ pub fn run(
         let (_, prepared) = zone.as_ref().expect("it was just prepared");
         let todo = plan.len().saturating_sub(kept.trials().len());
         let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
-        tell(Happening::Trial { trial: trial.clone(), of: plan.len(), left });
+        tell(RunEvent::Trial { trial: trial.clone(), of: plan.len(), left });
         here += 1;
         let what = format!("trial {} ({}) is lost", trial.id, trial.words());
         let lost = |why| lost(what.clone(), &options.dir, why);
@@ -189,7 +189,7 @@ pub fn run(
             return Err(lost(format!("{why} ({error})")));
         }
         kept.append(record.clone()).map_err(|e| lost(e.to_string()))?;
-        tell(Happening::Done { record: Box::new(record) });
+        tell(RunEvent::Done { record: Box::new(record) });
     }
     let undone = plan.len().saturating_sub(kept.trials().len());
     kept.note_undone(undone)?;
@@ -230,7 +230,7 @@ fn attempts(
     trial: &Trial,
     zone: &Prepared,
     dir: &Path,
-    tell: &mut dyn FnMut(Happening),
+    tell: &mut dyn FnMut(RunEvent),
 ) -> Result<TrialRecord, Error> {
     let mut before: Vec<Reason> = Vec::new();
     for attempt in 1.. {
@@ -255,7 +255,7 @@ fn attempts(
         let reasons = record.outcome.validity.reasons;
         let text: Vec<&str> = reasons.iter().map(|r| r.text.as_str()).collect();
         let reason = Reason::new("repeated", format!("attempt {attempt} was invalid: {}", text.join("; ")));
-        tell(Happening::Again { reason: reason.text.clone() });
+        tell(RunEvent::Again { reason: reason.text.clone() });
         before.push(reason);
         let aside = dir.with_file_name(format!("{}-invalid-{attempt}", trial.id));
         std::fs::rename(dir, &aside).map_err(Error::io(dir))?;
@@ -323,7 +323,7 @@ fn preflight(
 
 /// All zones of a run are kept until it is done; they must fit. Those of trials that do not fit into memory are not made.
 fn disk(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
-    let tried = plan.iter().filter(|t| room::refused(e, t, memory).is_none());
+    let tried = plan.iter().filter(|t| resources::refused(e, t, memory).is_none());
     let mut zones: Vec<&plan::ZonePlan> = tried.map(|t| &t.zone).collect();
     zones.dedup();
     let mut need = 0;

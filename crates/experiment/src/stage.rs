@@ -159,7 +159,7 @@ impl Stage<'_> {
         let hosts = &bench.generators[..self.traffic.generators as usize];
         let members: Vec<Member> = hosts.iter().map(|h| Member { name: &h.name, cpus: &[] }).collect();
         let mut parts = divide(load, &members)?;
-        // A client asks at one address of the server's, as the seed's did (Nominet).
+        // A client asks at one address of the server's, as the paper's did (Nominet).
         if let (2.., targets) = (hosts.len(), &load.targets) {
             let all = parts.iter_mut().zip(targets.iter().cycle());
             all.for_each(|(part, &target)| part.spec.targets = vec![target]);

@@ -2,7 +2,7 @@
 
 use crate::fleet::{Fleet, Others, note_urged};
 use crate::stage::Stage;
-use crate::{Error, Happening, changing, paths, trial};
+use crate::{Error, RunEvent, changing, paths, trial};
 use measure::clock::SECOND;
 use measure::units::grouped;
 use measure::{Metric, Reason};
@@ -19,7 +19,7 @@ impl Stage<'_> {
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let bench = self.bench;
         let patience = trial::patience(bench.experiment, self.zone)?;
@@ -54,7 +54,7 @@ impl Stage<'_> {
         let broken = found.transfers.iter().filter(|t| !t.complete).count();
         metrics.push(Metric::new("transfers_broken", "1", broken as f64));
         let (server, ready) = started.map_err(|why| Error::Machine(format!("{why}; {}", halfway(&found))))?;
-        tell(Happening::Ready { seconds: served.as_secs_f64() });
+        tell(RunEvent::Ready { seconds: served.as_secs_f64() });
         record.params.push(("version".into(), server.version().into()));
         let whole = |t: &&ZoneTransfer| t.complete && t.records > 2;
         metrics.push(Metric::new("server_ready", "s", ready.as_secs_f64()));

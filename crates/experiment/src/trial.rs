@@ -4,7 +4,7 @@ use crate::fleet::{Fleet, Others, note_urged};
 use crate::plan::ZonePlan;
 use crate::stage::Stage;
 use crate::zones::Prepared;
-use crate::{Error, Experiment, Happening, Measure, Trial, paths, recipe};
+use crate::{Error, Experiment, Measure, RunEvent, Trial, family_spec, paths};
 use measure::clock::{SECOND, Wall};
 use measure::{Metric, Reason};
 use rack::{Host, Launcher, Rack};
@@ -81,7 +81,7 @@ pub fn run(
     trial: &Trial,
     zone: &Prepared,
     dir: &Path,
-    tell: &mut dyn FnMut(Happening),
+    tell: &mut dyn FnMut(RunEvent),
 ) -> TrialRecord {
     let mut record = TrialRecord {
         id: trial.id,
@@ -154,7 +154,7 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
         }
         (None, ZonePlan::Family { family, delegations }) => {
             params.push(("zone_size", delegations.to_string()));
-            let signed = if recipe::is_signed(family) { e.zone.sign.clone() } else { "no".into() };
+            let signed = if family_spec::is_signed(family) { e.zone.sign.clone() } else { "no".into() };
             params.push(("signed", signed));
         }
         (None, ZonePlan::File(_)) => {}
@@ -252,7 +252,7 @@ fn measure(
     zone: &Prepared,
     dir: &Path,
     record: &mut TrialRecord,
-    tell: &mut dyn FnMut(Happening),
+    tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
     let (traffic, udp_size) = bench.experiment.traffic_of(trial.variant.as_deref());
     let mut spec = server_spec(bench, &trial.server, zone)?;
@@ -301,7 +301,7 @@ fn measure(
     let mut server = bench.start(bench.server, &spec, &folder)?;
     record.params.push(("version".into(), server.version().into()));
     let took = server.ready(&zone.probe, patience(bench.experiment, zone)?)?;
-    tell(Happening::Ready { seconds: took.as_secs_f64() });
+    tell(RunEvent::Ready { seconds: took.as_secs_f64() });
     // What answers already was not started here.
     if spec.external.is_none() {
         record.outcome.metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
@@ -365,7 +365,7 @@ fn measure(
 }
 
 /// How long a server may take until it answers: a minute, where the experiment says nothing else, and a second more for
-/// each megabyte; the slowest loaders of the seeds took 5 s per megabyte on machines of 2009.
+/// each megabyte; the slowest loaders of the papers took 5 s per megabyte on machines of 2009.
 pub fn patience(e: &Experiment, zone: &Prepared) -> Result<Duration, Error> {
     let least = Duration::from_nanos(e.duration("patience", &e.patience)?);
     Ok(least + Duration::from_secs(zone.probe.bytes / 1_000_000))

@@ -1,7 +1,7 @@
 //! The keys of an experiment file for zones that change and are transferred to other servers.
 
 use crate::paths::{self, PathList};
-use crate::{Error, Experiment, Measure, recipe, run};
+use crate::{Error, Experiment, Measure, family_spec, run};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -215,7 +215,7 @@ impl Experiment {
 
     /// Whether it has a zone that is signed here.
     fn signs(&self) -> bool {
-        let family = self.zone.file.is_none() && self.zone.families.iter().any(|f| recipe::is_signed(f));
+        let family = self.zone.file.is_none() && self.zone.families.iter().any(|f| family_spec::is_signed(f));
         family || self.zone.file.is_some() && self.zone.sign_file
     }
 

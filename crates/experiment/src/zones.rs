@@ -1,8 +1,8 @@
 //! The zones of a run: generated (and signed), or the user's own; with what readiness and traffic need.
 
+use crate::family_spec::FamilySpec;
 use crate::plan::ZonePlan;
-use crate::recipe::Recipe;
-use crate::{Error, Experiment, Happening, recipe};
+use crate::{Error, Experiment, RunEvent, family_spec};
 use measure::Seed;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -39,14 +39,14 @@ pub fn prepare(
     plan: &ZonePlan,
     dir: &Path,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Happening),
+    tell: &mut dyn FnMut(RunEvent),
 ) -> Result<Prepared, Error> {
     std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let seed = Seed(e.seed);
     let [made, names, anchor] =
         ["zone", "names", "anchor"].map(|ending| dir.join(format!("{}.{ending}", plan.label())));
     let (signs, own) = match plan {
-        ZonePlan::Family { family, .. } => (recipe::is_signed(family), None),
+        ZonePlan::Family { family, .. } => (family_spec::is_signed(family), None),
         ZonePlan::File(file) => (e.zone.sign_file, Some(file)),
     };
     let keys = (signs && e.changes()).then(|| dir.join(format!("{}.keys", plan.label())));
@@ -56,14 +56,14 @@ pub fn prepare(
     match plan {
         _ if made.exists() => {}
         ZonePlan::Family { family, delegations } => {
-            let recipe = Recipe::from_str(family).map_err(|m| e.refuse(m))?;
-            let family = recipe.family;
+            let family_spec = FamilySpec::from_str(family).map_err(|m| e.refuse(m))?;
+            let family = family_spec.family;
             let doing = if signs { "generating and signing" } else { "generating" };
-            tell(Happening::Zone { label: plan.label(), doing });
-            if let (Some(_), false) = (recipe.slice, signs) {
-                return slice(e, (&recipe, *delegations), plan, dir, stop, tell);
+            tell(RunEvent::Zone { label: plan.label(), doing });
+            if let (Some(_), false) = (family_spec.slice, signs) {
+                return slice(e, (&family_spec, *delegations), plan, dir, stop, tell);
             }
-            if let Some((part, parts)) = recipe.slice {
+            if let Some((part, parts)) = family_spec.slice {
                 // It is cut from a zone that is not signed.
                 let cut = ZonePlan::Family {
                     family: format!("{}#{part}/{parts}", family.name()),
@@ -71,10 +71,10 @@ pub fn prepare(
                 };
                 let file = dir.join(format!("{}.zone", cut.label()));
                 if !file.exists() {
-                    slice(e, (&recipe, *delegations), &cut, dir, stop, tell)?;
+                    slice(e, (&family_spec, *delegations), &cut, dir, stop, tell)?;
                 }
                 let mut source = zone::sort::canonical(&file, &mut |_| {})?;
-                let options = recipe.sign(signing(e, &keys)?);
+                let options = family_spec.sign(signing(e, &keys)?);
                 write_aside(&made, stop, |out| {
                     keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
                 })?;
@@ -83,7 +83,7 @@ pub fn prepare(
                     if !signs {
                         return Ok(zone::generate(family, *delegations, seed, out, &mut |_| {}).map(drop)?);
                     }
-                    let options = recipe.sign(signing(e, &keys)?);
+                    let options = family_spec.sign(signing(e, &keys)?);
                     let make = |out: &mut dyn Write, heard: &mut dyn FnMut(u64)| {
                         zone::generate(family, *delegations, seed, out, heard)
                     };
@@ -93,7 +93,7 @@ pub fn prepare(
             }
         }
         ZonePlan::File(from) if signs => {
-            tell(Happening::Zone { label: plan.label(), doing: "signing" });
+            tell(RunEvent::Zone { label: plan.label(), doing: "signing" });
             let mut source = zone::sort::canonical(from, &mut |_| {})?;
             write_aside(&made, stop, |out| {
                 keep_anchor(&anchor, &zone::sign(&mut source, &signing(e, &keys)?, out, &mut |_| {})?)
@@ -105,7 +105,7 @@ pub fn prepare(
         Some(own) if !signs => std::fs::canonicalize(own).map_err(Error::io(own))?,
         _ => made,
     };
-    tell(Happening::Zone { label: plan.label(), doing: "reading" });
+    tell(RunEvent::Zone { label: plan.label(), doing: "reading" });
     let probe = zone::probe(&file)?;
     if !names.exists() {
         let sample = traffic::Names::from_zone(&file, seed, want(e)?, &mut |_| {})?;
@@ -126,22 +126,22 @@ pub fn prepare(
 /// Makes a whole zone and all of its slices, and takes one.
 fn slice(
     e: &Experiment,
-    (recipe, delegations): (&Recipe, u64),
+    (family_spec, delegations): (&FamilySpec, u64),
     plan: &ZonePlan,
     dir: &Path,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Happening),
+    tell: &mut dyn FnMut(RunEvent),
 ) -> Result<Prepared, Error> {
-    let (_, parts) = recipe.slice.expect("a slice is wanted");
+    let (_, parts) = family_spec.slice.expect("a slice is wanted");
     let named = |part: u32| ZonePlan::Family {
-        family: format!("{}#{part}/{parts}", recipe.family.name()),
+        family: format!("{}#{part}/{parts}", family_spec.family.name()),
         delegations,
     };
     let file = |part: u32| dir.join(format!("{}.zone", named(part).label()));
     let folder = tempfile::tempdir_in(dir).map_err(Error::io(dir))?;
     let whole = folder.path().join("whole");
     write_aside(&whole, stop, |out| {
-        zone::generate(recipe.family, delegations, Seed(e.seed), out, &mut |_| {})?;
+        zone::generate(family_spec.family, delegations, Seed(e.seed), out, &mut |_| {})?;
         Ok(())
     })?;
     let cut = zone::slice::plan(&whole, zone::slice::Cut::Parts(parts as usize), false, &mut |_| {})?;

@@ -3,7 +3,7 @@
 use crate::{Error, LoadResult, LoadSpec, Prefix, Source};
 use measure::clock::{self, SECOND};
 use measure::{Arrivals, Event, Named, Nanos, Pace, Seed};
-use rack::{Kept, Role};
+use rack::{Role, StandingRack};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub struct Part {
 /// [`Error::Spec`] for what cannot be divided; [`Error::Rack`] where a role could not be started or failed.
 pub fn run(
     spec: &LoadSpec,
-    rack: &Kept,
+    rack: &StandingRack,
     hosts: &[String],
     logs: &Path,
     stop: &AtomicBool,

@@ -1,6 +1,6 @@
 //! How a load is spread over workers, flows, ids and time: derived from its specification, which is checked by it.
 
-use crate::source::Nature;
+use crate::source::SourceFacts;
 use crate::{Backend, Error, LONGEST, LoadSpec, Transport};
 use measure::clock::SECOND;
 use measure::schedule::Span;
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 impl LoadSpec {
     /// Checks all that can be checked without touching the world, and derives the plan. `recorded` is what the source
     /// says of itself where it was recorded.
-    pub(crate) fn plan(&self, nature: &Nature) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, nature: &SourceFacts) -> Result<Plan, Error> {
         let recorded = nature.recorded.as_ref();
         let refuse = |text: String| Err(Error::Spec(text));
         self.check_numbers()?;
@@ -226,22 +226,22 @@ mod tests {
     fn ids_suffice_for_any_rate() {
         for rate in [1.0, 5000.0, 100_000.0, 1_000_000.0] {
             for workers in [1, 3] {
-                let plan = LoadSpec { workers, ..spec(rate) }.plan(&Nature::default()).unwrap();
+                let plan = LoadSpec { workers, ..spec(rate) }.plan(&SourceFacts::default()).unwrap();
                 let ids = plan.slots as f64 * f64::from(plan.flows_per_worker * plan.workers);
                 assert!(ids >= 2.0 * rate * 4.0, "{rate}: {plan:?}");
                 assert!(plan.flows_per_worker >= 16 && plan.slots <= 65_536);
             }
         }
-        assert_eq!(spec(5000.0).plan(&Nature::default()).unwrap().burst, 5);
-        assert_eq!(spec(5.0).plan(&Nature::default()).unwrap().burst, 1);
+        assert_eq!(spec(5000.0).plan(&SourceFacts::default()).unwrap().burst, 5);
+        assert_eq!(spec(5.0).plan(&SourceFacts::default()).unwrap().burst, 1);
     }
 
     #[test]
     fn the_warm_up_comes_before_the_duration() {
-        let plan = LoadSpec { warmup: SECOND, ..spec(100.0) }.plan(&Nature::default()).unwrap();
+        let plan = LoadSpec { warmup: SECOND, ..spec(100.0) }.plan(&SourceFacts::default()).unwrap();
         assert_eq!(plan.span, Span { warmup: SECOND, until: 61 * SECOND, most: u64::MAX });
         let plan = LoadSpec { duration: None, count: Some(u64::MAX), ..spec(100.0) }
-            .plan(&Nature::default())
+            .plan(&SourceFacts::default())
             .unwrap();
         assert_eq!(plan.span.until, LONGEST, "the hard cap");
     }
@@ -277,7 +277,7 @@ mod tests {
             (LoadSpec { retry: Some(1.5), ..spec(1.0) }, "share"),
             (LoadSpec { deadline: 3600 * SECOND, ..spec(1e6) }, "--deadline"),
         ] {
-            let error = bad.plan(&Nature::default()).unwrap_err().to_string();
+            let error = bad.plan(&SourceFacts::default()).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

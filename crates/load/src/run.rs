@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::recorder::{Class, Recorder, Tally};
 use crate::result::{Part, TcpResult};
 use crate::second::Second;
-use crate::source::Nature;
+use crate::source::SourceFacts;
 use crate::verdict::{self, Evidence};
 use crate::worker::{Report, Worker};
 use crate::{Backend, Error, LoadResult, LoadSpec};
@@ -68,7 +68,7 @@ pub(crate) fn run_from(
     stop: &AtomicBool,
     events: &mut dyn FnMut(Event),
 ) -> Result<LoadResult, Error> {
-    let plan = spec.plan(&Nature::default())?;
+    let plan = spec.plan(&SourceFacts::default())?;
     net::target::check(&spec.targets, &spec.allowed, spec.allow_external)?;
     go(spec, plan, sources, start, stop, events)
 }

@@ -30,7 +30,7 @@ impl From<ReplaySpec> for Source {
 
 /// Facts about queries that are known before they are sent.
 #[derive(Clone, Debug, Default)]
-pub struct Nature {
+pub struct SourceFacts {
     /// A survey of the capture, where they come from one.
     pub recorded: Option<Survey>,
     /// Clients that ask over TCP, at most; 0: none does.
@@ -44,19 +44,19 @@ impl Source {
     ///
     /// # Errors
     /// The first thing that is wrong: file, line and column.
-    pub fn check(&self) -> Result<Nature, Error> {
+    pub fn check(&self) -> Result<SourceFacts, Error> {
         match self {
             // The names are read when the source is opened.
             Self::Traffic(SourceSpec::Profile(spec)) => {
                 let profile = spec.profile()?;
                 let over_tcp = profile.classes.iter().filter(|class| class.tcp > 0.0);
                 let tcp = over_tcp.map(|class| u64::from(class.clients)).sum();
-                Ok(Nature { tcp, retry: profile.retry, ..Nature::default() })
+                Ok(SourceFacts { tcp, retry: profile.retry, ..SourceFacts::default() })
             }
-            Self::Traffic(spec) => Ok(spec.check().map(|()| Nature::default())?),
+            Self::Traffic(spec) => Ok(spec.check().map(|()| SourceFacts::default())?),
             Self::Trace(spec) => {
                 let survey = spec.check()?;
-                Ok(Nature { tcp: survey.tcp, recorded: Some(survey), ..Nature::default() })
+                Ok(SourceFacts { tcp: survey.tcp, recorded: Some(survey), ..SourceFacts::default() })
             }
         }
     }

@@ -71,7 +71,7 @@ pub fn counted(n: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }
 
-/// A zone size or rate as the seeds write it: `100K`, `1M`, `4.5M`; other numbers as [`grouped`].
+/// A zone size or rate as the papers write it: `100K`, `1M`, `4.5M`; other numbers as [`grouped`].
 pub fn short(n: u64) -> String {
     for (factor, suffix) in [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "K")] {
         if n >= factor && n.is_multiple_of(factor / 10) {

@@ -182,7 +182,7 @@ pub enum Error {
     },
     /// A rack could not be kept, entered or removed.
     #[error("rack {rack}: {doing}: {source}")]
-    Kept {
+    StandingRack {
         /// The rack's name.
         rack: String,
         /// The operation that failed.

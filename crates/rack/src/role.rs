@@ -1,6 +1,6 @@
 //! A role: this same program on another host, specified by one JSON line and heard through events.
 
-use crate::{Cmd, Error, Host, Input, Kept, Launcher, Local, Output, Process};
+use crate::{Cmd, Error, Host, Input, Launcher, Local, Output, Process, StandingRack};
 use measure::{Event, Nanos};
 use serde::Serialize;
 use std::io::{BufRead, BufReader, Write};
@@ -42,7 +42,7 @@ impl Role {
     /// # Errors
     /// [`Error::NoHost`], [`Error::Role`].
     pub fn start_kept(
-        rack: &Kept,
+        rack: &StandingRack,
         host: &str,
         name: &str,
         spec: &impl Serialize,

@@ -34,7 +34,7 @@ fn published(
     beside(Some(table), key, heading, measured, unit)
 }
 
-/// Master, slave, updates, zone type. The seed had no path between them.
+/// Master, slave, updates, zone type. The paper had no path between them.
 fn heading(key: &Key) -> Option<Vec<String>> {
     let updates = match key.carried.batches.as_deref()? {
         "288" => "5min",
@@ -97,13 +97,13 @@ fn octets(run: &Run) -> Option<Grid> {
 
 fn durations(run: &Run) -> Option<Grid> {
     let about = "From the sending of the first batch until the secondary served the last. With default timers that is mostly their \
-                 waiting, batch by batch: 5 s with BIND, which delays its NOTIFY so, and in the seed 9 s with an NSD secondary.";
+                 waiting, batch by batch: 5 s with BIND, which delays its NOTIFY so, and in the paper 9 s with an NSD secondary.";
     grid(
         run,
         ("batches-time", "Time of all batches".into(), about.into()),
         is_of_batches,
         |key, measured| {
-            // The seed's timers were those of its day.
+            // The paper's timers were those of its day.
             let default = key.carried.timers.as_deref() == Some("default");
             published(run, ("rzaia-5.3", "rzaia-5.5"), key, measured.filter(|_| default), "s")
         },

@@ -17,7 +17,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     all
 }
 
-/// BIND's and NSD's rows are tables of their own in the seed.
+/// BIND's and NSD's rows are tables of their own in the paper.
 pub(crate) fn table(bind: &str, nsd: &str, kind: &str) -> Option<&'static Table> {
     match kind {
         "bind" => published::find(bind),
@@ -105,7 +105,7 @@ fn meanwhile(run: &Run) -> Option<Grid> {
     )
 }
 
-/// The unsigned family with sparse glue, which the seed relates the others to.
+/// The unsigned family with sparse glue, which the paper relates the others to.
 pub(crate) const BASE: &str = "U-4-DS0";
 
 /// How a figure lies to the one of the unsigned family with sparse glue, of the same server and size.
@@ -124,7 +124,7 @@ fn memory(run: &Run) -> Option<Grid> {
         true => ("server_pss", "Proportional set size (PSS)"),
         false => ("server_rss", "Resident set size (RSS)"),
     };
-    // Where the virtual size is known too, it is what the seed's figures stand beside.
+    // Where the virtual size is known too, it is what the paper's figures stand beside.
     let by_map = run.cells.iter().any(|c| c.key.is("memory"));
     let about = match by_map {
         true => format!(
@@ -155,7 +155,7 @@ fn memory(run: &Run) -> Option<Grid> {
 /// RZAIA's virtual sizes, and which maps have how much of what is resident.
 fn maps(run: &Run) -> Option<Grid> {
     let about = "All addresses that its processes have mapped, with memory behind them or not, as pmap adds them up: what the \
-                 seed's tables show, in GB of 2³⁰ bytes. Below, the resident set, and the kinds of maps that have most of the \
+                 paper's tables show, in GB of 2³⁰ bytes. Below, the resident set, and the kinds of maps that have most of the \
                  proportional one.";
     grid(
         run,

@@ -226,7 +226,7 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
     let time = of_rate.filter_map(|t| cells::duration(t, "duration")).next();
     let time = time.map_or_else(String::new, |ns| format!(" for {}", format::duration(ns)));
     let how = format!("{qps} queries/s{time}, open loop; {}", repeats(run, "latency"));
-    // The seed's rate is the condition for its cells to stand beside.
+    // The paper's rate is the condition for its cells to stand beside.
     let same_rate = rate.parse::<f64>() == Ok(5000.0);
     let table = |id: &str| published::find(id).filter(|_| same_rate && run.wants(id));
     let heading = |k: &Key| {

@@ -1,4 +1,4 @@
-//! Figures over the zone's size: a line for each server on one type of zone, and the seed's own, dashed, beside it.
+//! Figures over the zone's size: a line for each server on one type of zone, and the paper's own, dashed, beside it.
 
 use crate::cells::{self, Cell, Key, Run, State};
 use crate::past::{self, Past};
@@ -139,7 +139,7 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
 
 fn latency(run: &Run, rate: &str) -> Option<Group> {
     let qps = rate.parse::<f64>();
-    // As in the tables: the seed's rate is the condition for its cells to stand beside.
+    // As in the tables: the paper's rate is the condition for its cells to stand beside.
     let table = published::find("rzaia-3.1").filter(|t| qps == Ok(5000.0) && run.wants(&t.id));
     let heading = |kind: &str, key: &Key| {
         let signed = if key.signed { "signed" } else { "unsigned" };

@@ -2,7 +2,7 @@
 //!
 //! Both show the same [`grid`]s: a figure per server, zone type and zone size, the published cell beside
 //! it, and what speaks against it. Nothing is in a report that is not in the run directory or in the
-//! seeds' published tables, and no trial is left out: an invalid one is shown as invalid.
+//! papers' published tables, and no trial is left out: an invalid one is shown as invalid.
 
 mod answers;
 mod appendix;

@@ -106,7 +106,7 @@ mod tests {
         );
         assert_eq!(memory.points[3].1, 2.9 * 1_073_741_824.0);
         assert!(of("rzaia-2.2", "nsd", &["S-6-DS10"], "s").is_none(), "memory is no time");
-        assert!(of("rzaia-2.2", "knot", &["S-6-DS10"], "B").is_none(), "the seed has no such server");
+        assert!(of("rzaia-2.2", "knot", &["S-6-DS10"], "B").is_none(), "the paper has no such server");
         let (bars, tables) = peaks(&run);
         assert_eq!((bars.len(), tables.len()), (8, 1));
         assert_eq!((bars[0].name.as_str(), bars[0].value), ("Linux-Fedora", (80_872.0 + 76_531.0) / 2.0));

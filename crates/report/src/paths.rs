@@ -20,7 +20,7 @@ fn over_a_path(cell: &Cell) -> bool {
     cell.key.is("transfer") && cell.metric("path_packets").is_some()
 }
 
-/// The one transfer of which the seed's text has figures.
+/// The one transfer of which the paper's text has figures.
 fn is_the_seeds(key: &Key) -> bool {
     let bind = Some("bind");
     key.kind == "bind"
@@ -50,7 +50,7 @@ pub(crate) fn longer(run: &Run, cell: &Cell) -> Option<f64> {
 
 fn rate(run: &Run) -> Option<Grid> {
     let about = format!(
-        "Octets of DNS over the time from the question for the zone to the last message of it (the seed's effective bandwidth); {}. \
+        "Octets of DNS over the time from the question for the zone to the last message of it (the paper's effective bandwidth); {}. \
          Published are rates of 100K U-4-DS0 alone, over paths without loss.",
         repeats(run, "transfer")
     );

@@ -176,7 +176,7 @@ fn actual(all: &[Series], what: &str) -> Option<(String, String)> {
     let (fastest, _) = ends(quantiles(0.5))?;
     let (_, slowest) = ends(quantiles(0.99))?;
     let (first, _) = ends(quantiles(0.001))?;
-    // As the seed does: a logarithmic axis where the servers are far apart.
+    // As the paper does: a logarithmic axis where the servers are far apart.
     let log = slowest / fastest > 12.0;
     let x = if log {
         Axis::log("latency", first, slowest * 1.2, tick)

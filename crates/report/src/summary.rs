@@ -72,7 +72,7 @@ fn factors(grid: &Grid) -> Option<String> {
     let mut text =
         format!("{title} {by} ({}, {})", format::list(&places), format::plural(factors.len(), "cell"));
     if beyond > 0 {
-        text += &format!(" and {} that the seed bounds from below only", format::plural(beyond, "cell"));
+        text += &format!(" and {} that the paper bounds from below only", format::plural(beyond, "cell"));
     }
     Some(text)
 }

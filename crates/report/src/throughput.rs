@@ -7,7 +7,7 @@ use results::published::{self, Table};
 
 const MEASURE: &str = "throughput";
 
-/// The table of answered rates, beside those of the seeds that were measured so.
+/// The table of answered rates, beside those of the papers that were measured so.
 pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
     let window = run.planned("throughput.window").unwrap_or_default();
     let duration = run.planned("throughput.duration").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The seeds' tables, cell by cell, as printed, each with its source, variant and footnotes.
+//! The papers' tables, cell by cell, as printed, each with its source, variant and footnotes.
 //!
 //! The tables are data (`data/*.toml`). A cell keeps its text (`>4000`, `0.3†`, `N/A`) beside what it
 //! means, so that a report shows what was printed and compares with what was meant.
@@ -109,7 +109,7 @@ pub struct Table {
     /// `rzaia-3.1` by the number of a table, `isc-6.3.1` by that of a section, `rzaia-text-lost` for figures
     /// that the running text prints; a variant's ends in `-talk`.
     pub id: String,
-    /// The seed document's number: `003`.
+    /// The paper's number: `003`.
     pub seed: String,
     /// The authors, the publication and its date.
     pub source: String,
@@ -315,7 +315,7 @@ static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
     DATA.iter().map(|text| parse(text).expect("the tables built in are checked by a test")).collect()
 });
 
-/// All published tables, in the order of the seeds' chapters.
+/// All published tables, in the order of the papers' chapters.
 pub fn all() -> &'static [Table] {
     &TABLES
 }

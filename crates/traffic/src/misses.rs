@@ -3,7 +3,7 @@
 use crate::Lists;
 use crate::below::{Below, with_room};
 use crate::pool::Pick;
-use crate::popular::{LeftOut, Popular, Way};
+use crate::popular::{LeftOut, Popular, PopularName};
 use crate::profile::Profile;
 use crate::random::{Draws, Table};
 use crate::synthesis::push_label;
@@ -85,7 +85,7 @@ impl Misses {
     }
 
     /// A popular name, where `bits` draw one; `length` is the one that the shape says, if there is one.
-    pub(crate) fn popular(&self, length: Option<u8>, bits: u32) -> Option<&Way> {
+    pub(crate) fn popular(&self, length: Option<u8>, bits: u32) -> Option<&PopularName> {
         let names = match &self.popular {
             Often::All(names) => names,
             Often::ByLength(names) => &names[usize::from(length?)],

@@ -26,7 +26,7 @@ fn as_text<S: Serializer>(name: &Name, s: S) -> Result<S::Ok, S::Error> {
 
 /// How a popular name is asked for.
 #[derive(Clone, Debug)]
-pub(crate) enum Way {
+pub(crate) enum PopularName {
     /// It is a name of a list.
     Listed(Pick),
     /// As it is; `below`: labels go before it.
@@ -38,7 +38,7 @@ pub(crate) enum Way {
 pub(crate) struct Popular {
     /// 0: none of them.
     table: Table<u16>,
-    ways: Vec<Way>,
+    ways: Vec<PopularName>,
 }
 
 impl Popular {
@@ -66,16 +66,16 @@ impl Popular {
         (!ways.is_empty()).then(|| Self { table: Table::new(shares), ways })
     }
 
-    pub(crate) fn draw(&self, bits: u32) -> Option<&Way> {
+    pub(crate) fn draw(&self, bits: u32) -> Option<&PopularName> {
         usize::from(self.table.get(bits)).checked_sub(1).map(|n| &self.ways[n])
     }
 }
 
-fn existing(name: &Name, lists: &Lists) -> Option<Way> {
+fn existing(name: &Name, lists: &Lists) -> Option<PopularName> {
     if let Some(pick) = lists.find(name.as_wire()) {
-        return Some(Way::Listed(pick));
+        return Some(PopularName::Listed(pick));
     }
-    let literal = |below| Some(Way::Literal { name: name.clone(), below });
+    let literal = |below| Some(PopularName::Literal { name: name.clone(), below });
     match lists.exists(name.as_wire()) {
         Some(true) => literal(false),
         Some(false) => None,
@@ -84,7 +84,7 @@ fn existing(name: &Name, lists: &Lists) -> Option<Way> {
     }
 }
 
-fn absent(name: &Name, lists: &Lists) -> Option<Way> {
+fn absent(name: &Name, lists: &Lists) -> Option<PopularName> {
     let there = lists.exists(name.as_wire()) == Some(true) || !lists.is_in_zone(name.as_wire());
-    (!there).then(|| Way::Literal { name: name.clone(), below: true })
+    (!there).then(|| PopularName::Literal { name: name.clone(), below: true })
 }

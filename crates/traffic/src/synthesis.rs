@@ -8,7 +8,7 @@ use crate::clients::Clients;
 use crate::misses::Misses;
 use crate::names::Kind;
 use crate::pool::Pick;
-use crate::popular::{LeftOut, Popular, Way};
+use crate::popular::{LeftOut, Popular, PopularName};
 use crate::profile::{Class, Order, Profile};
 use crate::random::{Draws, Keys, Table, threshold};
 use crate::{Error, Lists, Query, QuerySource};
@@ -258,7 +258,7 @@ impl QuerySource for Synthesis {
             flood.push_name(draws, &self.names, pick, out);
         } else if query.nonexistent {
             let length = self.misses.below.push_before(out, &mut draws, below as u32);
-            if let Some(Way::Literal { name, .. }) = self.misses.popular(length, popular as u32) {
+            if let Some(PopularName::Literal { name, .. }) = self.misses.popular(length, popular as u32) {
                 query.list = None;
                 out.extend_from_slice(name.as_wire());
             } else {
@@ -273,9 +273,9 @@ impl QuerySource for Synthesis {
             let way = self.popular.as_ref().and_then(|names| names.draw(popular as u32));
             // Labels below make sense below a delegation only: elsewhere they make names that do not exist.
             let (list, name, delegation) = match way {
-                Some(Way::Literal { name, below }) => (None, name.as_wire(), *below),
+                Some(PopularName::Literal { name, below }) => (None, name.as_wire(), *below),
                 listed => {
-                    if let Some(Way::Listed(popular)) = listed {
+                    if let Some(PopularName::Listed(popular)) = listed {
                         pick = *popular;
                     }
                     (Some(pick.list), self.names.name(pick), self.names.is_delegation(pick))

@@ -6,7 +6,7 @@ use ::load::{LoadResult, LoadSpec};
 use clap::Args;
 use measure::Event;
 use measure::clock::{self, SECOND};
-use rack::{Kept, kept};
+use rack::{StandingRack, standing};
 use std::sync::atomic::AtomicBool;
 
 /// The flags that say where from.
@@ -23,7 +23,7 @@ pub struct Hosts {
 /// Where from, ready.
 pub enum Place {
     Here,
-    Rack { kept: Kept, hosts: Vec<String>, logs: tempfile::TempDir },
+    Rack { kept: StandingRack, hosts: Vec<String>, logs: tempfile::TempDir },
 }
 
 impl Hosts {
@@ -32,7 +32,7 @@ impl Hosts {
         if self.hosts.is_empty() {
             return Ok(Place::Here);
         }
-        let kept = kept::find(self.rack.as_deref())?;
+        let kept = standing::find(self.rack.as_deref())?;
         Ok(Place::Rack { kept, hosts: self.hosts.clone(), logs: tempfile::tempdir()? })
     }
 }

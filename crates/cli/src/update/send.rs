@@ -5,7 +5,7 @@ use crate::load::{positive, rate, stop_flag, us};
 use crate::output::{self, Common, Status};
 use ::load::{Prefix, parse_target};
 use ::update::advice::{Asked, advice};
-use ::update::{MarkerSpec, SendResult, SendSpec, Transport as Way, TsigKey};
+use ::update::{MarkerSpec, SendResult, SendSpec, Transport as SendTransport, TsigKey};
 use clap::{Args, ValueEnum};
 use measure::clock;
 use measure::units::{self, counted, grouped};
@@ -105,8 +105,8 @@ pub fn run(args: &Send, common: &Common) -> output::Result {
     let spec = SendSpec {
         key: args.tsig.as_deref().map(TsigKey::load).transpose().map_err(failure)?,
         transport: match args.transport {
-            Transport::Udp => Way::Udp,
-            Transport::Tcp => Way::Tcp,
+            Transport::Udp => SendTransport::Udp,
+            Transport::Tcp => SendTransport::Tcp,
         },
         clients: args.clients,
         sources: args.source.clone(),

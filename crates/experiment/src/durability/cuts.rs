@@ -6,7 +6,7 @@ use super::{BEGIN, DELAY, send};
 use crate::fleet::Fleet;
 use crate::stage::Stage;
 use crate::trial::{self, PORT};
-use crate::{Error, Happening};
+use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::{Draw, Metric, Nanos, Pace, Reason, Seed};
 use rack::disk::{Cut, Disk, Options};
@@ -91,7 +91,7 @@ impl Stage<'_> {
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let cuts = self.bench.experiment.durability.cuts;
         let mut draw = Seed(self.bench.experiment.seed).draw("times of cuts", u64::from(record.id));
@@ -107,7 +107,7 @@ impl Stage<'_> {
             }
             let this = on.as_mut().expect("it was just started");
             let one = CutSeen { number, server: servers, survivors, ..self.cut(fleet, this, &mut draw)? };
-            tell(Happening::Second { text: one.text(cuts) });
+            tell(RunEvent::Second { text: one.text(cuts) });
             if one.back_s.is_none() {
                 // The next cut is of a fresh one.
                 self.put_away(on.take())?;
@@ -129,7 +129,7 @@ impl Stage<'_> {
         number: u32,
         survivors: bool,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<OnDisk<'s>, Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let folder = self.dir.join(format!("server-{number}"));
@@ -146,7 +146,7 @@ impl Stage<'_> {
             record.params.push(("version".into(), server.version().into()));
         }
         let took = server.ready(&self.zone.probe, trial::patience(e, self.zone)?)?;
-        tell(Happening::Ready { seconds: took.as_secs_f64() });
+        tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         sync_all(&at).map_err(Error::io(&at))?;
         Ok(OnDisk { server, disk, number, survivors, known: Vec::new(), next: 0 })
     }

@@ -9,7 +9,7 @@ use crate::changing::carried;
 use crate::fleet::{Fleet, Others};
 use crate::stage::Stage;
 use crate::trial::{self, PORT};
-use crate::{Error, Happening};
+use crate::{Error, RunEvent};
 use measure::{Arrivals, Metric, Pace, Reason, Seed};
 use results::TrialRecord;
 use server::Server;
@@ -35,7 +35,7 @@ impl Stage<'_> {
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let d = &e.durability;
@@ -45,7 +45,7 @@ impl Stage<'_> {
         let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
         record.params.push(("version".into(), server.version().into()));
         let took = server.ready(&self.zone.probe, trial::patience(e, self.zone)?)?;
-        tell(Happening::Ready { seconds: took.as_secs_f64() });
+        tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         others.secondaries = fleet.start_secondaries(&self.spec.label)?;
 
         let (host, stop, life) = (&bench.generators[0], AtomicBool::new(false), AtomicU32::new(0));
@@ -100,7 +100,7 @@ impl Stage<'_> {
         server: &mut Server<'_>,
         life: &AtomicU32,
         trial: u32,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<Lives, Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let (mut draw, mut lives) = (Seed(e.seed).draw("times of kills", u64::from(trial)), Lives::default());
@@ -120,7 +120,7 @@ impl Stage<'_> {
                         e.durability.kills,
                         took.as_secs_f64()
                     );
-                    tell(Happening::Second { text });
+                    tell(RunEvent::Second { text });
                 }
                 Err(error) => {
                     bench.goes_on()?;

@@ -14,7 +14,7 @@ mod traced;
 use crate::fleet::Fleet;
 use crate::stage::Stage;
 use crate::trial::PORT;
-use crate::{Error, Experiment, Happening, Measure};
+use crate::{Error, Experiment, Measure, RunEvent};
 use measure::clock::{self, SECOND};
 use measure::{Nanos, Pace};
 use rack::Host;
@@ -235,7 +235,7 @@ impl Stage<'_> {
         measure: Measure,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         match measure {
             Measure::PowerCut => self.power_cuts(fleet, record, tell),

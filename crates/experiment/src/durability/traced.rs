@@ -3,7 +3,7 @@
 use super::{send, stream};
 use crate::fleet::Fleet;
 use crate::stage::Stage;
-use crate::{Error, Happening, trial};
+use crate::{Error, RunEvent, trial};
 use measure::clock::SECOND;
 use measure::{Metric, Named, Nanos, Pace, Reason};
 use rack::Instead;
@@ -46,7 +46,7 @@ impl Stage<'_> {
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let e = self.bench.experiment;
         let [timed, calibrate] = [("timed", &e.durability.timed), ("calibrate", &e.durability.calibrate)]
@@ -63,7 +63,7 @@ impl Stage<'_> {
         timed: Nanos,
         calibrate: Duration,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let (bench, folder) = (self.bench, self.dir.join("server"));
         let file = self.dir.join("updates.txt");
@@ -71,7 +71,7 @@ impl Stage<'_> {
         let mut server = bench.start(bench.server, self.spec, &folder)?;
         record.params.push(("version".into(), server.version().into()));
         let took = server.ready(&self.zone.probe, trial::patience(bench.experiment, self.zone)?)?;
-        tell(Happening::Ready { seconds: took.as_secs_f64() });
+        tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         stream::write_additions(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
         let spec = self.updates(fleet, file.clone(), Pace::Closed { window: 1 });
         let spec = SendSpec { duration: Some(timed), ..spec };
@@ -80,7 +80,7 @@ impl Stage<'_> {
         server.alive()?;
         server.stop()?;
         let after = syncs::calibrate(self.dir, calibrate, 1)?;
-        tell(Happening::Second {
+        tell(RunEvent::Second {
             text: format!(
                 "{:.0} updates acknowledged/s, the disk syncs {:.0} and {:.0} times a second",
                 result.accepted_ups,
@@ -103,7 +103,7 @@ impl Stage<'_> {
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
-        tell: &mut dyn FnMut(Happening),
+        tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let (bench, d) = (self.bench, &self.bench.experiment.durability);
         let (folder, file) = (self.dir.join("traced"), self.dir.join("updates.txt"));
@@ -155,7 +155,7 @@ impl Stage<'_> {
         let text = serde_json::to_string_pretty(&kept).map_err(|e| Error::Machine(e.to_string()))?;
         fs::write(&path, text).map_err(Error::io(&path))?;
         let judged = report.covered + report.not_covered + report.nothing_written;
-        tell(Happening::Second {
+        tell(RunEvent::Second {
             text: format!("{} of {judged} traced answers follow a sync that covers them", report.covered),
         });
         trace_figures(&report, accepted, record);

@@ -1,6 +1,6 @@
 //! The ceiling between two hosts of a rack: a generator and an echo on cores of their own, joined by veth.
 
-use super::{CalibrateSpec, Way, dropped};
+use super::{CalibrateSpec, SendingMethod, dropped};
 use crate::echo::{Echo, EchoSpec};
 use crate::search::SearchResult;
 use crate::{Backend, Error};
@@ -50,12 +50,12 @@ pub(super) fn measure(
     let hosts = vec![HostSpec::new(ECHO, &echo_cpus), HostSpec::new(GENERATOR, &spec.cpus)];
     let rack = Rack::up(&RackSpec::new(hosts))?;
     for backend in [Backend::Socket, Backend::Xdp] {
-        found.push(one(&rack, Way { spec, backend, stop }, progress)?);
+        found.push(one(&rack, SendingMethod { spec, backend, stop }, progress)?);
     }
     Ok(())
 }
 
-fn one(rack: &Rack, way: Way<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ceiling, Error> {
+fn one(rack: &Rack, way: SendingMethod<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ceiling, Error> {
     let host = |name| rack.host(name).expect("made above");
     let (there, here) = (host(ECHO), host(GENERATOR));
     let addr = |port| SocketAddr::new(there.v4.into(), port);

@@ -146,7 +146,7 @@ pub fn calibrate(
 
     let system = |error| Error::System { what: "cannot open a socket on loopback", error };
     let hole = UdpSocket::bind("127.0.0.1:0").map_err(system)?;
-    let way = Way { spec, backend: Backend::Socket, stop };
+    let way = SendingMethod { spec, backend: Backend::Socket, stop };
     let flood = way.flood(hole.local_addr().map_err(system)?)?;
     drop(hole);
     progress(&format!("flood: {:.0} queries/s", flood.counts.sent_qps));
@@ -199,13 +199,13 @@ fn dropped(loads: [&LoadResult; 3]) -> BTreeMap<String, u64> {
 }
 
 /// A way of sending, for the trials of a calibration.
-struct Way<'a> {
+struct SendingMethod<'a> {
     spec: &'a CalibrateSpec,
     backend: Backend,
     stop: &'a AtomicBool,
 }
 
-impl Way<'_> {
+impl SendingMethod<'_> {
     /// A load of plain queries.
     fn plain(&self, target: SocketAddr, pace: Pace, duration: Nanos) -> LoadSpec {
         let nothing =

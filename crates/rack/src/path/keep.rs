@@ -2,7 +2,7 @@
 
 use super::{Plan, Report, run};
 use crate::Error;
-use crate::kept::{Holder, failed};
+use crate::standing::{Holder, failed};
 use net::ns;
 use serde::{Deserialize, Serialize};
 use std::fs;

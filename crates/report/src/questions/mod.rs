@@ -29,7 +29,7 @@ fn question(question: impl Into<String>, answers: Vec<String>) -> Option<Questio
 }
 
 /// All that the run can answer: memory, truncation and floods, latency, loading; then peaks, and how all this lies to
-/// what the seeds published.
+/// what the papers published.
 pub(crate) fn all(run: &Run, grids: &[Grid]) -> Vec<Question> {
     let mut all = costs::memory(run);
     // A run that has them was made for them.

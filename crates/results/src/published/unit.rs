@@ -1,7 +1,7 @@
 //! Units of published tables.
 
 /// By what a figure in the unit `from` is to be multiplied to have it in `to`; none where they do not measure the same,
-/// or one is ambiguous: of `MB` the seeds do not say whether it is 10⁶ or 2²⁰ bytes.
+/// or one is ambiguous: of `MB` the papers do not say whether it is 10⁶ or 2²⁰ bytes.
 ///
 /// `GB` is 2³⁰ bytes, as RZAIA's figure 2.1 shows of its tables 2.1 and 2.2, which alone have it.
 pub fn conversion(from: &str, to: &str) -> Option<f64> {

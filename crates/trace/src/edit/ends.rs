@@ -11,12 +11,12 @@ const FRAGMENTS_MAX: usize = 4096;
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     FromClient,
     FromServer,
 }
 
-impl Way {
+impl Direction {
     pub fn back(self) -> Self {
         match self {
             Self::FromClient => Self::FromServer,
@@ -28,7 +28,7 @@ impl Way {
 /// The addresses and ports of a packet, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    pub way: Way,
+    pub way: Direction,
     pub client: IpAddr,
     /// The sender is neither the client nor the server: an ICMP error of a router.
     pub router: bool,
@@ -90,15 +90,15 @@ impl Finder {
         }
         let Some((from, to)) = ports(bytes, ip) else { return self.by_address(ip) };
         let way = match (self.is_server(from), self.is_server(to)) {
-            (false, true) => Way::FromClient,
-            (true, false) => Way::FromServer,
+            (false, true) => Direction::FromClient,
+            (true, false) => Direction::FromServer,
             (true, true) => match between_servers(bytes, ip) {
                 Some(way) => way,
                 None => return self.by_address(ip),
             },
             (false, false) => return self.by_address(ip),
         };
-        let (client, server) = if way == Way::FromClient { (ip.from, ip.to) } else { (ip.to, ip.from) };
+        let (client, server) = if way == Direction::FromClient { (ip.from, ip.to) } else { (ip.to, ip.from) };
         if self.last != Some(server) {
             self.last = Some(server);
             if self.servers.len() < SERVERS_MAX {
@@ -112,8 +112,8 @@ impl Finder {
     fn by_address(&self, ip: &Ip) -> Option<Ends> {
         let [from, to] = [ip.from, ip.to].map(|address| self.servers.contains(&address));
         match (from, to) {
-            (false, true) => Some(Ends { way: Way::FromClient, client: ip.from, router: false }),
-            (true, false) => Some(Ends { way: Way::FromServer, client: ip.to, router: false }),
+            (false, true) => Some(Ends { way: Direction::FromClient, client: ip.from, router: false }),
+            (true, false) => Some(Ends { way: Direction::FromServer, client: ip.to, router: false }),
             _ => None,
         }
     }
@@ -138,15 +138,15 @@ pub(super) fn quoted(bytes: &[u8], ip: &Ip) -> Option<Ip> {
 }
 
 /// Between two servers' ports: queries tell by QR, connections by SYN.
-fn between_servers(bytes: &[u8], ip: &Ip) -> Option<Way> {
+fn between_servers(bytes: &[u8], ip: &Ip) -> Option<Direction> {
     let payload = bytes.get(ip.payload.clone())?;
     if ip.protocol == UDP {
         let header = Header::new(payload.get(8..)?)?;
-        return Some(if header.qr() { Way::FromServer } else { Way::FromClient });
+        return Some(if header.qr() { Direction::FromServer } else { Direction::FromClient });
     }
     match payload.get(13)? & 0x12 {
-        0x02 => Some(Way::FromClient),
-        0x12 => Some(Way::FromServer),
+        0x02 => Some(Direction::FromClient),
+        0x12 => Some(Direction::FromServer),
         _ => None,
     }
 }

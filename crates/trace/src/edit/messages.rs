@@ -1,9 +1,9 @@
 //! Message by message: what is kept goes out in packets of its own.
 
-use super::anew::Anew;
 use super::dropped::Drop;
-use super::ends::{Ends, Way};
+use super::ends::{Direction, Ends};
 use super::judge::Judge;
+use super::rebuilt::Rebuilt;
 use super::rewrite::{Parsed, Rewriter};
 use super::sink::Sink;
 use super::{Edit, Error, Input, Kind, Summary};
@@ -32,7 +32,7 @@ pub(super) fn run(
         kind: edit.kind,
         judge: Judge::new(edit),
         rewriter: Rewriter::new(edit),
-        anew: Anew::default(),
+        anew: Rebuilt::default(),
         made: 0,
         scratch: Vec::new(),
     };
@@ -76,7 +76,7 @@ struct Messages<'e> {
     kind: Kind,
     judge: Judge<'e>,
     rewriter: Rewriter,
-    anew: Anew,
+    anew: Rebuilt,
     /// Packets made of fragments.
     made: u16,
     scratch: Vec<u8>,
@@ -98,7 +98,7 @@ impl Messages<'_> {
             let line = sink.query(message.at, message.bytes)?;
             return Ok(if line { Ok(()) } else { Err(Drop::NoLine) });
         }
-        let way = if response { Way::FromServer } else { Way::FromClient };
+        let way = if response { Direction::FromServer } else { Direction::FromClient };
         if let Some(frame) = message.frame {
             let client = if response { message.to.ip() } else { message.from.ip() };
             let ends = Some(Ends { way, client, router: false });

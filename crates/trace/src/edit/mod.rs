@@ -12,7 +12,6 @@
 //! Memory does not grow with the trace, but for `set_src_nets`: 10 to 20 octets for each IPv4 client, 25 to 50 for each
 //! IPv6 client.
 
-mod anew;
 mod clients;
 mod dropped;
 mod ends;
@@ -20,6 +19,7 @@ mod judge;
 mod messages;
 mod net;
 mod packets;
+mod rebuilt;
 mod rewrite;
 mod scrub;
 mod sink;

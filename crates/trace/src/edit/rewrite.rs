@@ -6,7 +6,7 @@
 
 use super::clients::Clients;
 use super::dropped::Drop;
-use super::ends::{self, Ends, Way};
+use super::ends::{self, Direction, Ends};
 use super::scrub::{self, Scrubber};
 use super::{Edit, Error, Summary};
 use crate::read::packet::{self, ICMP, ICMPV6, Ip, TCP, UDP, fold, pseudo_header, sum};
@@ -143,7 +143,7 @@ impl Rewriter {
             }
             return Ok((self.address(from, true)?, self.address(to, true)?));
         };
-        let back = ends.way == Way::FromServer;
+        let back = ends.way == Direction::FromServer;
         let from = self.address(from, back && !ends.router)?;
         Ok((from, self.address(to, !back)?))
     }
@@ -162,7 +162,7 @@ impl Rewriter {
         }
         let (from, to) = self.addresses(ip.from, ip.to, ends)?;
         self.out.clear();
-        let way = ends.map_or(Way::FromClient, |ends| ends.way);
+        let way = ends.map_or(Direction::FromClient, |ends| ends.way);
         let link = self.link_header(frame.link, &frame.bytes[..*at], way, ip.from);
         let start = self.out.len();
         self.out.extend_from_slice(&frame.bytes[*at..]);
@@ -187,12 +187,12 @@ impl Rewriter {
     }
 
     /// Appends the link header; gives the link type.
-    fn link_header(&mut self, link: u16, header: &[u8], way: Way, family: IpAddr) -> u16 {
+    fn link_header(&mut self, link: u16, header: &[u8], way: Direction, family: IpAddr) -> u16 {
         let out = &mut self.out;
         let macs = self.set_mac.or(self.scrubber.is_some().then_some([CLIENT_MAC, SERVER_MAC]));
         let ordered = |[client, server]: [[u8; 6]; 2]| match way {
-            Way::FromClient => (client, server),
-            Way::FromServer => (server, client),
+            Direction::FromClient => (client, server),
+            Direction::FromServer => (server, client),
         };
         if let Some(macs) = self.set_mac {
             let (source, destination) = ordered(macs);
@@ -345,14 +345,15 @@ impl Rewriter {
         &mut self,
         link: u16,
         (from, to): (SocketAddr, SocketAddr),
-        way: Way,
+        way: Direction,
     ) -> Result<(u16, SocketAddr, SocketAddr), Drop> {
-        let client = if way == Way::FromClient { from.ip() } else { to.ip() };
+        let client = if way == Direction::FromClient { from.ip() } else { to.ip() };
         let ends = Ends { way, client, router: false };
         let addresses = self.addresses(from.ip(), to.ip(), Some(ends))?;
         self.out.clear();
         let kind = build::ether_type(from.ip());
-        let macs = if way == Way::FromClient { [SERVER_MAC, CLIENT_MAC] } else { [CLIENT_MAC, SERVER_MAC] };
+        let macs =
+            if way == Direction::FromClient { [SERVER_MAC, CLIENT_MAC] } else { [CLIENT_MAC, SERVER_MAC] };
         let mac = macs[1];
         let header = match link {
             ETHERNET => [&macs.concat()[..], &kind].concat(),

@@ -6,7 +6,7 @@ use super::gate::{Gate, SentBatch};
 use super::markers::Markers;
 use super::result::SendResult;
 use super::sender::Sender;
-use super::spec::{Plan, SendSpec, Transport as Way};
+use super::spec::{Plan, SendSpec, Transport as SendTransport};
 use super::stream::{Shape, compile};
 use super::verdict::{self, Evidence};
 use crate::Error;
@@ -159,10 +159,12 @@ fn open(spec: &SendSpec, plan: &Plan) -> Result<Box<dyn Transport + Send>, Error
     };
     let flows: Vec<_> = (0..=plan.clients).map(flow).collect();
     let opened: std::io::Result<Box<dyn Transport + Send>> = match spec.transport {
-        Way::Udp => UdpFlows::open(&flows, spec.recv_buffer).map(|udp| -> Box<dyn Transport + Send> {
-            Box::new(if spec.pace == measure::Pace::Flood { udp.for_floods() } else { udp })
-        }),
-        Way::Tcp => {
+        SendTransport::Udp => {
+            UdpFlows::open(&flows, spec.recv_buffer).map(|udp| -> Box<dyn Transport + Send> {
+                Box::new(if spec.pace == measure::Pace::Flood { udp.for_floods() } else { udp })
+            })
+        }
+        SendTransport::Tcp => {
             let options = net::tcp::Options {
                 idle: 10 * SECOND,
                 pipeline: 0,

@@ -4,7 +4,7 @@ use super::fates::Fates;
 use super::flight::{Fate, Flight};
 use super::gate::{Gate, SentBatch};
 use super::markers::Markers;
-use super::spec::{LONGEST, Plan, SendSpec, Transport as Way};
+use super::spec::{LONGEST, Plan, SendSpec, Transport as SendTransport};
 use super::stream::{Prepared, Stream};
 use super::tally::Second;
 use crate::Error;
@@ -24,7 +24,7 @@ use wire::question;
 
 /// The sender's own part of the result, beside the counts.
 #[derive(Debug, Default)]
-pub(super) struct Did {
+pub(super) struct SenderReport {
     /// How long messages were offered.
     pub length: Nanos,
     pub scheduling: Scheduling,
@@ -55,7 +55,7 @@ pub(super) struct Sender<'a> {
     pub seconds: Channel<Second>,
     /// The gate that holds batches back, where there is one.
     pub gate: Option<Gate<'a>>,
-    pub did: Did,
+    pub did: SenderReport,
     /// The next message, made ready while there is time.
     message: Prepared,
     ready: bool,
@@ -96,7 +96,7 @@ impl<'a> Sender<'a> {
             stop,
             seconds,
             gate: None,
-            did: Did::default(),
+            did: SenderReport::default(),
             message: Prepared::default(),
             ready: false,
             ended: false,
@@ -398,7 +398,7 @@ impl Exchange for Sender<'_> {
     }
 
     fn must_listen(&self) -> bool {
-        self.spec.transport == Way::Tcp
+        self.spec.transport == SendTransport::Tcp
     }
 
     fn gives_up(&self, now: Nanos) -> bool {
@@ -432,7 +432,7 @@ fn judge(
     signer: &mut Option<Signer>,
     time: u64,
     from_target: bool,
-    did: &mut Did,
+    did: &mut SenderReport,
 ) -> Judged {
     let Some(header) = Header::new(m.bytes) else { return Judged::Unexpected };
     let Some(slot) = flight.slot(m.flow, header.id()) else { return Judged::Unexpected };

@@ -1,6 +1,6 @@
 //! Could the sender offer what it claims? Nothing here looks at what the server did.
 
-use super::sender::Did;
+use super::sender::SenderReport;
 use super::spec::SendSpec;
 use super::tally::Tally;
 use engine::Stall;
@@ -14,7 +14,7 @@ use net::transport::Troubles;
 pub(super) struct Evidence<'a> {
     pub spec: &'a SendSpec,
     pub tally: &'a Tally,
-    pub did: &'a Did,
+    pub did: &'a SenderReport,
     pub troubles: Troubles,
     pub start: Nanos,
     pub steal: f64,
@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn the_servers_doing_is_never_a_reason_and_ours_has_a_name() {
         let spec = SendSpec::new("127.0.0.1:53".parse().unwrap(), "f", Pace::Closed { window: 1 });
-        let did = || Did { length: 10 * SECOND, ..Did::default() };
-        let codes = |tally: Tally, did: Did, troubles: Troubles| {
+        let did = || SenderReport { length: 10 * SECOND, ..SenderReport::default() };
+        let codes = |tally: Tally, did: SenderReport, troubles: Troubles| {
             let evidence = Evidence {
                 spec: &spec,
                 tally: &tally,
@@ -131,22 +131,22 @@ mod tests {
         let fine =
             Tally { offered: 100, sent: 100, lost: 90, mismatched: 5, bad_tsig: 7, ..Tally::default() };
         assert_eq!(codes(fine.clone(), did(), Troubles::default()), (true, String::new()));
-        let case = |tally: Tally, did: Did| codes(tally, did, Troubles::default());
+        let case = |tally: Tally, did: SenderReport| codes(tally, did, Troubles::default());
         let overdue = Tally { unsent_overdue: 1, ..fine.clone() };
         assert_eq!(case(overdue, did()), (false, "unsent".into()));
         let mut slow = fine.clone();
         slow.pacing_error.record_n(SECOND / 1000, 50);
         assert_eq!(case(slow, did()), (false, "pacing_error".into()));
-        let stalled = Did { stall: Stall { at: SECOND, length: STALL_LIMIT + 1 }, ..did() };
+        let stalled = SenderReport { stall: Stall { at: SECOND, length: STALL_LIMIT + 1 }, ..did() };
         assert_eq!(case(fine.clone(), stalled), (false, "generator_stalled".into()));
-        let preempted = Did { scheduling: Scheduling { waited: SECOND, involuntary: 9 }, ..did() };
+        let preempted = SenderReport { scheduling: Scheduling { waited: SECOND, involuntary: 9 }, ..did() };
         assert_eq!(case(fine.clone(), preempted), (false, "generator_preempted".into()));
         assert_eq!(
-            case(fine.clone(), Did { clock_step: -6_000_000, ..did() }),
+            case(fine.clone(), SenderReport { clock_step: -6_000_000, ..did() }),
             (false, "clock_stepped".into())
         );
-        assert_eq!(case(fine.clone(), Did { cut_short: true, ..did() }), (true, "cut_short".into()));
-        let gave_up = Did { cut_short: true, gave_up: true, ..did() };
+        assert_eq!(case(fine.clone(), SenderReport { cut_short: true, ..did() }), (true, "cut_short".into()));
+        let gave_up = SenderReport { cut_short: true, gave_up: true, ..did() };
         assert_eq!(case(fine.clone(), gave_up), (true, "server_silent".into()));
         let drops = Troubles { socket_drops: 1, ..Troubles::default() };
         assert_eq!(codes(fine, did(), drops), (false, "socket_buffer_too_small".into()));

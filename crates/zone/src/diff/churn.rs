@@ -1,4 +1,4 @@
-//! Churn: how much of a zone changes in a day, as the seeds define it.
+//! Churn: how much of a zone changes in a day, as the papers define it.
 //!
 //! ISC counts domains added, domains deleted and NS changes, a third of each in its update stream; 1 % of COM a day is
 //! its low rate, 3 % its medium (ISC-TN-2008-1 section 1.1). RZAIA counts entries added, deleted and changed, 10, 10

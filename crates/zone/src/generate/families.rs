@@ -1,11 +1,11 @@
-//! The families: the zones of the seeds, by name.
+//! The families: the zones of the papers, by name.
 
 use crate::Profile;
 use crate::profile::{Apex, Ds, Glue, Labels, Model, NameServers, Servers};
 use serde::Serialize;
 use std::fmt;
 
-/// A zone of the seeds. The S families are written unsigned, as their published sizes are; signing is a step
+/// A zone of the papers. The S families are written unsigned, as their published sizes are; signing is a step
 /// of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Family {
@@ -67,7 +67,7 @@ impl Family {
     /// The families of the RZAIA study, in the order of table 1.1.
     pub const RZAIA: [Self; 5] = [Self::U4Ds0, Self::U6Ds0, Self::S6Ds10, Self::S6Ds50, Self::S6Ds100];
 
-    /// The name on the command line; where there is one, the seed's.
+    /// The name on the command line; where there is one, the paper's.
     pub fn name(self) -> &'static str {
         match self {
             Self::U4Ds0 => "U-4-DS0",

@@ -1,4 +1,4 @@
-//! Zones of any size and shape: the families of the seeds, and zone profiles.
+//! Zones of any size and shape: the families of the papers, and zone profiles.
 //!
 //! A zone is written in canonical order (RFC 4034 section 6.1) as a stream, by several threads, in
 //! memory that does not grow with it; the same shape, size and seed give the same bytes on any machine
@@ -48,7 +48,7 @@ const UNDER_TASK: u64 = 4096;
 /// The kind of zone to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// A zone of the seeds.
+    /// A zone of the papers.
     Family(Family),
     /// A zone after a profile.
     Profile(Box<Profile>),

@@ -6,7 +6,7 @@ use crate::ordered::ordered;
 use crate::text::write_number;
 use std::io::Write;
 
-/// The records of the seed: 2 x 254 x 254.
+/// The records of the paper: 2 x 254 x 254.
 pub(super) const RECORDS: u64 = 129_032;
 /// Octets of the addresses are 1 to 254.
 const OCTETS: u64 = 254;

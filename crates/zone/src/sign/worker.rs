@@ -35,19 +35,19 @@ pub(super) struct Signed {
 pub(super) struct Worker<'a> {
     zone: &'a Zone,
     random: SystemRandom,
-    ksk: Half<'a>,
-    zsk: Half<'a>,
+    ksk: RrsigTemplate<'a>,
+    zsk: RrsigTemplate<'a>,
     digests: bool,
 }
 
 /// A key, and what of an RRSIG is the same for all that it makes: expiration, inception, tag, signer.
-struct Half<'a> {
+struct RrsigTemplate<'a> {
     key: &'a Key,
     wire: Vec<u8>,
     text: Vec<u8>,
 }
 
-impl<'a> Half<'a> {
+impl<'a> RrsigTemplate<'a> {
     fn new(key: &'a Key, zone: &Zone, options: &Options) -> Self {
         let expiration = options.inception.wrapping_add(options.validity);
         let (mut wire, mut text) = (Vec::new(), Vec::new());
@@ -71,8 +71,8 @@ impl<'a> Worker<'a> {
         Self {
             zone,
             random: SystemRandom::new(),
-            ksk: Half::new(&keys.ksk, zone, options),
-            zsk: Half::new(keys.zone_key(), zone, options),
+            ksk: RrsigTemplate::new(&keys.ksk, zone, options),
+            zsk: RrsigTemplate::new(keys.zone_key(), zone, options),
             digests: options.zonemd,
         }
     }
@@ -89,7 +89,7 @@ impl<'a> Worker<'a> {
             signing: 0,
             printing: 0,
         };
-        let mut pen = Pen::new(self, signed);
+        let mut pen = BatchWriter::new(self, signed);
         let (mut flat, mut view) = (&batch.flat[..], View::new());
         while view.read(&mut flat).is_some() {
             pen.node(&view)?;
@@ -105,7 +105,7 @@ impl<'a> Worker<'a> {
 }
 
 /// Writes one batch; all but `signed` are buffers used again and again.
-struct Pen<'w, 'a, 'b> {
+struct BatchWriter<'w, 'a, 'b> {
     worker: &'w Worker<'a>,
     signed: Signed,
     /// Owner of the node, in small letters; its text, once it is written.
@@ -120,7 +120,7 @@ struct Pen<'w, 'a, 'b> {
     heads: Heads,
 }
 
-impl<'w, 'a, 'b> Pen<'w, 'a, 'b> {
+impl<'w, 'a, 'b> BatchWriter<'w, 'a, 'b> {
     fn node(&mut self, node: &View<'b>) -> Result<(), Error> {
         let zone = self.worker.zone;
         self.owner.clear();
@@ -289,7 +289,7 @@ impl<'w, 'a, 'b> Pen<'w, 'a, 'b> {
     }
 }
 
-impl<'w, 'a> Pen<'w, 'a, '_> {
+impl<'w, 'a> BatchWriter<'w, 'a, '_> {
     fn new(worker: &'w Worker<'a>, signed: Signed) -> Self {
         Self {
             worker,

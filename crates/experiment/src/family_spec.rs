@@ -21,7 +21,7 @@ pub enum Denial {
 
 /// How a zone is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recipe {
+pub struct FamilySpec {
     /// Its family: how delegations look, and the share of them with DS records.
     pub family: Family,
     /// How it denies; none: it is not signed.
@@ -33,7 +33,7 @@ pub struct Recipe {
 /// The most parts of a zone.
 const PARTS_MAX: u32 = 64;
 
-impl FromStr for Recipe {
+impl FromStr for FamilySpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -66,7 +66,7 @@ impl FromStr for Recipe {
     }
 }
 
-impl Recipe {
+impl FamilySpec {
     /// Options of signing, with the denial.
     pub fn sign(&self, options: Options) -> Options {
         let nsec3 = |opt_out| Some(Nsec3 { opt_out, iterations: 0, salt: Vec::new() });
@@ -79,9 +79,9 @@ impl Recipe {
     }
 }
 
-/// Whether a family's zones are signed; what is no recipe is not.
+/// Whether a family's zones are signed; what is no family_spec is not.
 pub fn is_signed(family: &str) -> bool {
-    family.parse::<Recipe>().is_ok_and(|recipe| recipe.signed.is_some())
+    family.parse::<FamilySpec>().is_ok_and(|family_spec| family_spec.signed.is_some())
 }
 
 #[cfg(test)]
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn recipes_are_read_or_refused() {
-        let parse = |text: &str| text.parse::<Recipe>();
-        let recipe = parse("S-6-DS100+opt-out").unwrap();
-        assert_eq!((recipe.family, recipe.signed), (Family::S6Ds100, Some(Denial::OptOut)));
+        let parse = |text: &str| text.parse::<FamilySpec>();
+        let family_spec = parse("S-6-DS100+opt-out").unwrap();
+        assert_eq!((family_spec.family, family_spec.signed), (Family::S6Ds100, Some(Denial::OptOut)));
         assert_eq!(parse("COM#2/3").unwrap().slice, Some((2, 3)));
         let signed = parse("COM#2/3+signed").unwrap();
         assert_eq!((signed.slice, signed.signed), (Some((2, 3)), Some(Denial::Nsec)));

@@ -3,7 +3,7 @@
 
 use super::Error;
 use super::dropped::Drop;
-use super::ends::Way;
+use super::ends::Direction;
 use super::rewrite::Rewriter;
 use super::sink::Sink;
 use crate::read::{Connection, End, Message};
@@ -15,22 +15,22 @@ use std::net::SocketAddr;
 
 /// The connections that have begun and not ended: no more than the reader knows.
 #[derive(Default)]
-pub(super) struct Anew {
-    known: HashMap<u64, Made>,
+pub(super) struct Rebuilt {
+    known: HashMap<u64, RebuiltConnection>,
     /// Segments made, for IPv4's identification.
     made: u16,
 }
 
 /// A connection.
 #[derive(Clone, Copy)]
-struct Made {
+struct RebuiltConnection {
     link: u16,
     client: SocketAddr,
     server: SocketAddr,
     numbers: Numbers,
 }
 
-impl Made {
+impl RebuiltConnection {
     /// Writes a segment at the next number of its direction.
     fn send(
         &mut self,
@@ -40,8 +40,8 @@ impl Made {
         sink: &mut Sink<'_>,
     ) -> Result<Result<(), Drop>, Error> {
         let (way, ends) = match part.0 {
-            false => (Way::FromClient, (self.client, self.server)),
-            true => (Way::FromServer, (self.server, self.client)),
+            false => (Direction::FromClient, (self.client, self.server)),
+            true => (Direction::FromServer, (self.server, self.client)),
         };
         let begun = rewriter.begin(self.link, ends, way).and_then(|(link, from, to)| {
             let fields = IpFields { id, df: true, ttl: HOPS };
@@ -55,7 +55,7 @@ impl Made {
     }
 }
 
-impl Anew {
+impl Rebuilt {
     fn id(&mut self) -> u16 {
         self.made = self.made.wrapping_add(1);
         self.made
@@ -66,7 +66,7 @@ impl Anew {
         &mut self,
         message: &Message<'_>,
         bytes: &[u8],
-        (link, way): (u16, Way),
+        (link, way): (u16, Direction),
         rewriter: &mut Rewriter,
         sink: &mut Sink<'_>,
     ) -> Result<Result<(), Drop>, Error> {
@@ -74,9 +74,12 @@ impl Anew {
         let at = message.at;
         let known = self.known.get(&number).copied();
         let mut made = known.unwrap_or_else(|| {
-            let (client, server) =
-                if way == Way::FromClient { (message.from, message.to) } else { (message.to, message.from) };
-            Made { link, client, server, numbers: Numbers::new(number) }
+            let (client, server) = if way == Direction::FromClient {
+                (message.from, message.to)
+            } else {
+                (message.to, message.from)
+            };
+            RebuiltConnection { link, client, server, numbers: Numbers::new(number) }
         });
         if known.is_none() {
             for part in HANDSHAKE {

@@ -28,9 +28,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A host of a kept rack.
+/// A host of a standing rack.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KeptHost {
+pub struct StandingHost {
     /// Its name.
     pub name: String,
     /// Its addresses.
@@ -63,13 +63,13 @@ impl Holder {
     }
 }
 
-/// A rack that is kept.
+/// A rack that stands until `rack down`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StandingRack {
     /// Its name.
     pub name: String,
     /// Its hosts.
-    pub hosts: Vec<KeptHost>,
+    pub hosts: Vec<StandingHost>,
     /// How each host was made to receive on its own CPUs.
     pub steering: Vec<Steering>,
     /// The file that stands for the switch's network namespace, where there is a switch.
@@ -78,12 +78,12 @@ pub struct Kept {
     pub holder: Option<Holder>,
     /// Its paths, where it has any.
     #[serde(default)]
-    pub paths: Option<Box<KeptPaths>>,
+    pub paths: Option<Box<StandingPaths>>,
 }
 
-/// The paths of a kept rack.
+/// The paths of a standing rack.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct KeptPaths {
+pub struct StandingPaths {
     /// Their specifications.
     pub paths: Vec<PathSpec>,
     /// How they are made.
@@ -94,7 +94,7 @@ pub struct KeptPaths {
     pub emulator: Option<Holder>,
 }
 
-/// A process in a kept rack.
+/// A process in a standing rack.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inside {
     /// The host that it is on.
@@ -120,11 +120,11 @@ pub fn folder() -> PathBuf {
 
 pub(crate) fn failed<'a>(rack: &'a str, doing: impl Into<String>) -> impl FnOnce(io::Error) -> Error + 'a {
     let doing = doing.into();
-    move |source| Error::Kept { rack: rack.into(), doing, source }
+    move |source| Error::StandingRack { rack: rack.into(), doing, source }
 }
 
 /// Makes a rack and keeps it under `name`. On an error nothing is left of it.
-pub fn up(spec: &RackSpec, name: &str) -> Result<Kept, Error> {
+pub fn up(spec: &RackSpec, name: &str) -> Result<StandingRack, Error> {
     spec.check()?;
     check_name("rack", name)?;
     let all = folder();
@@ -154,21 +154,21 @@ pub fn up(spec: &RackSpec, name: &str) -> Result<Kept, Error> {
     made
 }
 
-fn describe(rack: &Rack, name: &str, holder: Option<Holder>, file: impl Fn(&str) -> PathBuf) -> Kept {
-    let host = |host: &crate::Host| KeptHost {
+fn describe(rack: &Rack, name: &str, holder: Option<Holder>, file: impl Fn(&str) -> PathBuf) -> StandingRack {
+    let host = |host: &crate::Host| StandingHost {
         name: host.name.clone(),
         addresses: host.addresses(),
         cpus: host.cpus.clone(),
         namespace: file(&host.name),
     };
-    Kept {
+    StandingRack {
         name: name.into(),
         hosts: rack.hosts().iter().map(host).collect(),
         steering: rack.steering().to_vec(),
         switch: rack.has_switch().then(|| file(if rack.router().is_some() { ROUTER } else { SWITCH })),
         holder,
         paths: rack.emulation().map(|emulation| {
-            Box::new(KeptPaths {
+            Box::new(StandingPaths {
                 paths: Vec::new(),
                 emulation: emulation.clone(),
                 cpus: rack.router().map(|router| router.cpus.clone()).unwrap_or_default(),
@@ -179,7 +179,7 @@ fn describe(rack: &Rack, name: &str, holder: Option<Holder>, file: impl Fn(&str)
 }
 
 /// Starts the emulator where there are paths, and keeps the record: the emulator ends if we do before this.
-fn complete(mut kept: Kept, spec: &RackSpec, own: &Path) -> Result<Kept, Error> {
+fn complete(mut kept: StandingRack, spec: &RackSpec, own: &Path) -> Result<StandingRack, Error> {
     let mut emulator = None;
     if let Some(paths) = &mut kept.paths {
         paths.paths = spec.paths.clone();
@@ -197,7 +197,7 @@ fn complete(mut kept: Kept, spec: &RackSpec, own: &Path) -> Result<Kept, Error> 
     Ok(kept)
 }
 
-fn pin(spec: &RackSpec, name: &str, own: &Path) -> Result<Kept, Error> {
+fn pin(spec: &RackSpec, name: &str, own: &Path) -> Result<StandingRack, Error> {
     let rack = Rack::up(spec)?;
     for (what, fd) in rack.namespaces() {
         let file = own.join(what);
@@ -209,7 +209,7 @@ fn pin(spec: &RackSpec, name: &str, own: &Path) -> Result<Kept, Error> {
     complete(describe(&rack, name, None, |what| own.join(what)), spec, own)
 }
 
-fn record(kept: &Kept, own: &Path) -> Result<(), Error> {
+fn record(kept: &StandingRack, own: &Path) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(kept).expect("a record is plain data") + "\n";
     let aside = own.join(".rack.json");
     let written = fs::write(&aside, text).and_then(|()| fs::rename(&aside, own.join(RECORD)));
@@ -217,7 +217,7 @@ fn record(kept: &Kept, own: &Path) -> Result<(), Error> {
 }
 
 /// Starts this program again as holder (see [`hold`]) and waits for its word.
-fn hold_apart(spec: &RackSpec, name: &str, own: &Path) -> Result<Kept, Error> {
+fn hold_apart(spec: &RackSpec, name: &str, own: &Path) -> Result<StandingRack, Error> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["rack", "hold"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.current_dir("/");
@@ -232,7 +232,7 @@ fn hold_apart(spec: &RackSpec, name: &str, own: &Path) -> Result<Kept, Error> {
     made
 }
 
-fn talk(child: &mut Child, spec: &RackSpec, name: &str, own: &Path) -> Result<Kept, Error> {
+fn talk(child: &mut Child, spec: &RackSpec, name: &str, own: &Path) -> Result<StandingRack, Error> {
     let (mut to, from) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
     let mut spec = spec.clone();
     spec.name = Some(name.into());
@@ -241,7 +241,7 @@ fn talk(child: &mut Child, spec: &RackSpec, name: &str, own: &Path) -> Result<Ke
     writeln!(to, "{text}")
         .and_then(|()| BufReader::new(from).read_line(&mut line))
         .map_err(failed(name, "talk with its holder"))?;
-    let answer: Result<Kept, String> = serde_json::from_str(&line)
+    let answer: Result<StandingRack, String> = serde_json::from_str(&line)
         .map_err(|_| Error::Holder(format!("rack {name}: its holder ended without a word")))?;
     let kept = complete(answer.map_err(Error::Holder)?, &spec, own)?;
     // The holder ends if we do before this.
@@ -279,14 +279,14 @@ pub fn hold() -> Result<(), Error> {
 }
 
 /// All kept racks of this user, by name. One that was interrupted while it was made has no hosts.
-pub fn all() -> Vec<Kept> {
+pub fn all() -> Vec<StandingRack> {
     let folder = folder();
     let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut found: Vec<Kept> = entries
+    let mut found: Vec<StandingRack> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let text = fs::read_to_string(entry.path().join(RECORD)).unwrap_or_default();
-            let broken = Kept {
+            let broken = StandingRack {
                 switch: Some(entry.path().join(SWITCH)),
                 hosts: Vec::new(),
                 steering: Vec::new(),
@@ -302,7 +302,7 @@ pub fn all() -> Vec<Kept> {
 }
 
 /// The kept rack of this name; without a name, the only one.
-pub fn find(name: Option<&str>) -> Result<Kept, Error> {
+pub fn find(name: Option<&str>) -> Result<StandingRack, Error> {
     let mut all = all();
     match name {
         Some(name) => {
@@ -314,7 +314,7 @@ pub fn find(name: Option<&str>) -> Result<Kept, Error> {
     }
 }
 
-impl Kept {
+impl StandingRack {
     /// Whether it is really there: not after a restart of the machine, or when its holder was killed.
     pub fn alive(&self) -> bool {
         let held = self.holder.is_none_or(Holder::alive);

@@ -1,7 +1,7 @@
 //! Does a trial fit into this machine?
 
+use crate::family_spec::{Denial, FamilySpec};
 use crate::plan::{self, ZonePlan};
-use crate::recipe::{Denial, Recipe};
 use crate::{Experiment, Measure, Trial};
 use serde::Serialize;
 use server::Kind;
@@ -11,7 +11,7 @@ const BASE: u64 = 300_000_000;
 
 /// Bytes of memory that a server takes for a delegation; of no kind, the most that any takes.
 fn per_delegation(kind: Option<Kind>, family: &str) -> u64 {
-    let signed = family.parse::<Recipe>().ok().and_then(|recipe| recipe.signed);
+    let signed = family.parse::<FamilySpec>().ok().and_then(|family_spec| family_spec.signed);
     let of = |memory: server::MemoryPerDelegation| match signed {
         _ if family == "U-4-DS0" => memory.sparse,
         None => memory.full,
