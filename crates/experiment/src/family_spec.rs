@@ -79,7 +79,7 @@ impl FamilySpec {
     }
 }
 
-/// Whether a family's zones are signed; what is no family_spec is not.
+/// Whether a family's zones are signed; false where the text names no family.
 pub fn is_signed(family: &str) -> bool {
     family.parse::<FamilySpec>().is_ok_and(|family_spec| family_spec.signed.is_some())
 }

@@ -121,7 +121,7 @@ pub struct Sending {
     /// Share of truncated answers that is asked again over TCP, with udp+tcp [default: the profile's, or 1]
     #[arg(long, value_name = "SHARE", help_heading = "Transport", hide_short_help = true)]
     retry: Option<f64>,
-    /// SendTransport to send packets; auto uses AF_XDP for rates that sockets do not reach, where possible
+    /// Way to send packets; auto uses AF_XDP for rates that sockets do not reach, where possible
     #[arg(long, value_enum, default_value_t = Backend::Auto, help_heading = "Generator", hide_short_help = true)]
     backend: Backend,
     /// Open at most this many TCP connections for each worker [default: 64]
