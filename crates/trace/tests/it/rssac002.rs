@@ -147,7 +147,7 @@ fn two_days(folder: &Path) -> std::path::PathBuf {
 }
 
 const TWO_DAYS: &str = "\
-# Counted in captures; load-time and zone-size cannot be told from them, and are left out.
+# Counted in captures; load-time and zone-size are not visible in them, and are left out.
 ---
 # Not the whole day: the captures go from 2026-02-28T23:59:00Z to 2026-03-01T00:00:00Z.
 version: rssac002v4
