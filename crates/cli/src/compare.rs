@@ -52,7 +52,7 @@ pub struct Command {
     markdown: bool,
 }
 
-/// What decides about the outcome of a comparison.
+/// The figures that decide about the outcome of a comparison, and their thresholds.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Deciding {
     /// Figures that decide, each with the largest change for the worse that is allowed [default:

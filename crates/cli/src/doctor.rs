@@ -162,7 +162,7 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
     ]
 }
 
-/// How large a zone fits, whichever server has it.
+/// The largest zone that fits into memory and disk, with any of the servers.
 fn scale(e: &::rack::environment::Environment) -> Finding {
     let disk = ::rack::environment::disk_available(Path::new(".")).unwrap_or(0);
     let each = Kind::ours().filter_map(|kind| server::driver(kind).memory()).map(|memory| memory.nsec3).max();

@@ -43,11 +43,11 @@ pub fn meter(sources: &Sources, base: Nanos, length: Nanos, stop: &AtomicBool) -
     if wait(base, stop) {
         let first = sources.server();
         before = sources.socket_drops();
-        let mut counters = sources.hardware_counters();
-        let pids = sources.server_pids();
+        let pids = first.as_ref().map_or(&[][..], Snapshot::pids);
+        let mut counters = HardwareCounters::begin(pids);
         let mut at = base;
         while at < base + length && wait(at, stop) {
-            counted.push(Counted { ran: sample::ran(&pids), ..count(sources, base) });
+            counted.push(Counted { ran: sample::ran(pids), ..count(sources, base) });
             at += every;
         }
         wait(base + length, stop);

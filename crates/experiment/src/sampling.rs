@@ -2,10 +2,10 @@
 
 use crate::trial::Bench;
 use measure::Metric;
+use rack::Host;
 use rack::sample::{self, Core, Counters, HostCounters, Processes, Usage};
 use rack::server_watch::Snapshot;
 use rack::sockets::{self, Socket};
-use rack::{HardwareCounters, Host};
 use results::SeriesRow;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -94,23 +94,12 @@ impl Sources {
         here.flatten()
     }
 
-    /// The server's processes that are there now; none of an external server.
-    pub fn server_pids(&self) -> Vec<u32> {
-        let here = self.server_is_here().then(Processes::now);
-        here.and_then(Result::ok).map(|all| all.tree(&self.server)).unwrap_or_default()
-    }
-
     /// Time of programs of ours on the server's cores: of the generators, where they share them, since they are there.
     pub fn own(&self) -> Duration {
         if !self.shared {
             return Duration::ZERO;
         }
         Processes::now().map(|all| all.usage(&self.generators).user).unwrap_or_default()
-    }
-
-    /// The processor's counters of the server's threads, from now on, where there are any.
-    pub fn hardware_counters(&self) -> Option<HardwareCounters> {
-        self.server_is_here().then(|| HardwareCounters::begin(&self.server))?
     }
 
     /// Datagrams that each socket in the server's network stack dropped since it was opened; none of an external server.

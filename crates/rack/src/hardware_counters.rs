@@ -1,7 +1,6 @@
 //! Hardware counters of a server's threads: instructions and cycles in user mode, without the kernel's work. Unlike times they hardly
 //! depend on what else the machine does. Most virtual machines have no such counters.
 
-use crate::sample::Processes;
 use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter};
 
@@ -21,10 +20,10 @@ pub struct Counted {
 }
 
 impl HardwareCounters {
-    /// Begins to count for the processes `roots`, their descendants, and the threads that they start from now on. None where the
+    /// Begins to count for the processes `pids`, and the threads that they start from now on. None where the
     /// processor has no such counters, or the kernel does not let us read them (`kernel.perf_event_paranoid`).
-    pub fn begin(roots: &[u32]) -> Option<Self> {
-        let threads = threads(roots);
+    pub fn begin(pids: &[u32]) -> Option<Self> {
+        let threads = threads(pids);
         let instructions = open(&threads, Hardware::INSTRUCTIONS.into())?;
         Some(Self { instructions, cycles: open(&threads, Hardware::CPU_CYCLES.into())? })
     }
@@ -35,11 +34,9 @@ impl HardwareCounters {
     }
 }
 
-fn threads(roots: &[u32]) -> Vec<i32> {
-    let Ok(processes) = Processes::now() else { return Vec::new() };
+fn threads(pids: &[u32]) -> Vec<i32> {
     let tasks = |pid: &u32| procfs::process::Process::new(*pid as i32).and_then(|p| p.tasks());
-    let all = processes.tree(roots);
-    all.iter().filter_map(|pid| tasks(pid).ok()).flatten().flatten().map(|task| task.tid).collect()
+    pids.iter().filter_map(|pid| tasks(pid).ok()).flatten().flatten().map(|task| task.tid).collect()
 }
 
 /// A counter of `event` for each thread, begun; none where one of them cannot be had.

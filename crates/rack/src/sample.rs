@@ -198,17 +198,8 @@ impl Processes {
         let counts = |stat: &procfs::process::Stat| {
             stat.flags & KERNEL_THREAD == 0 && !left_out.contains(&(stat.pid as u32))
         };
-        let time = |stat: &procfs::process::Stat| {
-            stat.utime + stat.stime + stat.cutime.max(0) as u64 + stat.cstime.max(0) as u64
-        };
-        Some(
-            self.0
-                .iter()
-                .map(|(_, stat)| stat)
-                .filter(|stat| counts(stat))
-                .map(|stat| ticks(time(stat)))
-                .sum(),
-        )
+        let all = self.0.iter().map(|(_, stat)| stat).filter(|stat| counts(stat));
+        Some(all.map(|stat| cpu_times(stat).into_iter().sum::<Duration>()).sum())
     }
 
     /// The usage of one process by itself.
@@ -222,8 +213,9 @@ impl Processes {
         let Some((process, stat)) = self.0.iter().find(|(_, stat)| stat.pid == pid as i32) else { return };
         sum.processes += 1;
         sum.threads += stat.num_threads.max(0) as u64;
-        sum.user += ticks(stat.utime + stat.cutime.max(0) as u64);
-        sum.system += ticks(stat.stime + stat.cstime.max(0) as u64);
+        let [user, system] = cpu_times(stat);
+        sum.user += user;
+        sum.system += system;
         sum.rss += stat.rss * procfs::page_size();
         sum.virtual_size += stat.vsize;
         if let Ok(io) = process.io() {
@@ -241,6 +233,12 @@ impl Processes {
             }
         }
     }
+}
+
+/// Time in programs and in the kernel, of children that were waited for too.
+fn cpu_times(stat: &procfs::process::Stat) -> [Duration; 2] {
+    [(stat.utime, stat.cutime), (stat.stime, stat.cstime)]
+        .map(|(own, children)| ticks(own + children.max(0) as u64))
 }
 
 /// Time that the threads of these processes were on a core since they began, to the nanosecond. Threads and processes that are not

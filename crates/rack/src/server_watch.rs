@@ -48,6 +48,7 @@ impl Others {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     at: Instant,
+    pids: Vec<u32>,
     server: Usage,
     cores: Vec<Core>,
     others: Option<Duration>,
@@ -77,10 +78,16 @@ impl Snapshot {
     /// Where /proc cannot be read.
     pub fn of(roots: &[u32], cpus: &[usize], ours: &[u32]) -> Result<Self, Error> {
         let processes = Processes::now()?;
+        let pids = processes.tree(roots);
         let (server, others) = (processes.usage(roots), processes.time_of_others(roots, ours));
         let mut cores = cores()?;
         cores.retain(|core| cpus.contains(&core.core));
-        Ok(Self { at: Instant::now(), server, cores, others })
+        Ok(Self { at: Instant::now(), pids, server, cores, others })
+    }
+
+    /// The server's processes that were there.
+    pub fn pids(&self) -> &[u32] {
+        &self.pids
     }
 
     /// The difference to `before`. Threads and cores that are not in both add nothing.
@@ -282,6 +289,7 @@ mod tests {
         let at = Instant::now();
         let snapshot = |user, others| Snapshot {
             at: at + user,
+            pids: Vec::new(),
             server: Usage { user: user / 4, waited: user / 50, ..Usage::default() },
             cores: vec![Core { user, ..Core::default() }],
             others,

@@ -112,8 +112,8 @@ fn honest_servers_lose_nothing_in_power_cuts() {
             "bind" => "journal corrupt: empty transaction",
             _ => "",
         };
-        let told = of("cut_found") + of("cut_lost") + of("cut_gone_with_server");
-        assert_eq!(told, of("cut_acknowledged"), "{event}");
+        let accounted = of("cut_found") + of("cut_lost") + of("cut_gone_with_server");
+        assert_eq!(accounted, of("cut_acknowledged"), "{event}");
         if of("cuts_not_back") > 0.0 {
             let why = event["params"]["not_back"].as_str().expect("why it is not back");
             assert!(!unreadable.is_empty() && why.contains("jnl:") && why.contains(unreadable), "{why}");

@@ -34,7 +34,7 @@ fn send(pid: u32, signal: Signal) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
 }
 
-/// What the server has.
+/// The zone that the server is configured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// The zone.
@@ -47,7 +47,7 @@ pub enum Served {
     Nothing,
 }
 
-/// What is done while the load runs, or around it.
+/// A disturbance while the load runs, or around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     None,
@@ -330,12 +330,12 @@ struct Group {
     worker: Option<Running>,
 }
 
-/// What the programs of a group may use, and what they read over and over.
+/// The memory that the programs of a group may use, and the size of the file that they read over and over.
 const LIMIT: u64 = 24 << 20;
 const FILE: usize = 64 << 20;
 
 impl Group {
-    /// Where a group for memory can be made: its parent, and the name of its limit.
+    /// The parent folder for a control group of memory, and the name of its limit.
     fn folder() -> Option<(PathBuf, &'static str)> {
         let first = Path::new("/sys/fs/cgroup/memory");
         let (parent, limit) = if first.is_dir() {

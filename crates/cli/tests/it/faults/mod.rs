@@ -49,7 +49,7 @@ const fn disturbed(disturbance: Disturbance, flags: &'static [&'static str]) -> 
     Setting { disturbance, flags, ..CLEAN }
 }
 
-/// Where a server answers from that has two addresses.
+/// The second address of the server's host.
 const OTHER_ADDRESS: std::net::SocketAddr =
     std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 53, 0, 201)), 53);
 
@@ -280,7 +280,7 @@ fn a_clean_trial_names_nothing() {
     panic!("all clean trials are flagged: {said:?}");
 }
 
-/// How many of something, from the environment.
+/// A number from the environment, or the usual one.
 fn repeats(variable: &str, usual: usize) -> usize {
     std::env::var(variable).ok().map_or(usual, |n| n.parse().expect("a number"))
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// One answer of so many has the fault.
 const ONE_OF: u64 = 20;
 
-/// What it does.
+/// The fault that the proxy makes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
