@@ -4,7 +4,8 @@ use crate::fleet::Others;
 use crate::stage::Stage;
 use crate::{Error, Experiment, Measure};
 use measure::clock::{SECOND, wall};
-use measure::{Metric, Nanos, Outcome, Reason};
+use measure::metrics::{self, Definition};
+use measure::{Nanos, Outcome, Reason};
 use std::net::SocketAddr;
 use std::time::Duration;
 use trace::transfers::Transfers;
@@ -23,16 +24,10 @@ pub struct Absence {
 }
 
 impl Experiment {
-    /// For how long a secondary is to be away.
-    pub(crate) fn away(&self, variant: Option<&str>) -> Result<Option<Duration>, Error> {
-        let away = self.distribution_of(variant).away.as_ref();
-        away.map(|text| Ok(Duration::from_nanos(self.duration("distribution.away", text)?))).transpose()
-    }
-
     /// Whether one can be away for so long.
     pub(crate) fn check_away(&self) -> Result<(), Error> {
         for d in self.distributions() {
-            let Some(text) = &d.away else { continue };
+            let Some(away) = d.away else { continue };
             if d.secondaries < 1 + u32::from(d.primary.is_some()) {
                 return Err(self.refuse(
                     "distribution.away: the last secondary is away, and that is not the server measured: give one more",
@@ -50,15 +45,12 @@ impl Experiment {
             };
             let length = match measure {
                 Measure::Churn if self.updates.series.is_empty() => continue,
-                Measure::Churn => {
-                    self.duration("updates.every", &self.updates.every)? * self.updates.series.len() as Nanos
-                }
-                _ => self.duration("updates.duration", &self.updates.duration)?,
+                Measure::Churn => self.updates.every.0 * self.updates.series.len() as Nanos,
+                _ => self.updates.duration.0,
             };
-            let away = self.duration("distribution.away", text)?;
-            if away == 0 || away >= length {
+            if away.0 == 0 || away.0 >= length {
                 return Err(self.refuse(format!(
-                    "distribution.away: {text} must be longer than nothing and shorter than the changes go on ({} s)",
+                    "distribution.away: {away} must be longer than nothing and shorter than the changes go on ({} s)",
                     length / SECOND
                 )));
             }
@@ -99,14 +91,13 @@ impl Stage<'_> {
 impl Absence {
     /// Records how long the secondary was stopped, how soon it had caught up, and whether by IXFR or AXFR.
     pub fn tell(&self, markers: &[Marker], watched: &WatchResult, found: &Transfers, outcome: &mut Outcome) {
-        let mut add =
-            |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+        let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
         let seconds = |ns: Nanos| ns as f64 / SECOND as f64;
         let sent_by = |at: Nanos| markers.iter().filter(move |m| m.sent.is_some_and(|sent| sent <= at));
         let newest = sent_by(self.until).map(|m| m.number).max().unwrap_or(0);
         let missed = sent_by(self.until).filter(|m| m.sent >= Some(self.from)).count();
-        add("away_seconds", "s", seconds(self.until.saturating_sub(self.from)));
-        add("away_markers_missed", "1", missed as f64);
+        add(metrics::AWAY_SECONDS, seconds(self.until.saturating_sub(self.from)));
+        add(metrics::AWAY_MARKERS_MISSED, missed as f64);
         let number = watched.servers.iter().position(|s| s.name == self.name);
         let back = watched
             .sightings
@@ -125,13 +116,13 @@ impl Absence {
                 .filter(|t| t.kind.is_some_and(|k| kinds.contains(&k)))
                 .count()
         };
-        add("away_ixfr", "1", of(&[Kind::Ixfr]) as f64);
-        add("away_axfr", "1", of(&[Kind::Axfr, Kind::AxfrForIxfr]) as f64);
+        add(metrics::AWAY_IXFR, of(&[Kind::Ixfr]) as f64);
+        add(metrics::AWAY_AXFR, of(&[Kind::Axfr, Kind::AxfrForIxfr]) as f64);
         let bytes: u64 = found.transfers.iter().filter(after).map(|t| t.tcp_bytes).sum();
-        add("away_bytes", "B", bytes as f64);
+        add(metrics::AWAY_BYTES, bytes as f64);
         match back {
             Some(back) => {
-                add("away_caught_up", "s", seconds(back.seen_at.saturating_sub(self.until)));
+                add(metrics::AWAY_CAUGHT_UP, seconds(back.seen_at.saturating_sub(self.until)));
             }
             None => outcome.validity.warn(Reason::new(
                 "not_caught_up",

@@ -12,8 +12,9 @@ use crate::trial::PORT;
 use crate::{Error, Experiment, Measure, RunEvent, changing, paths, sampling};
 use load::LoadResult;
 use measure::clock::SECOND;
+use measure::metrics::{self, Definition};
 use measure::units::grouped;
-use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason};
+use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason, Time};
 use rack::Role;
 use results::{SeriesRow, TrialRecord};
 use serde::{Deserialize, Serialize};
@@ -46,14 +47,15 @@ pub struct Batches {
     /// Changes of one message: about six records each.
     pub message: u32,
     /// How long a batch may take to be served; after three in a row that do not it ends.
-    pub patience: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub patience: Time,
     /// Queries per second at the secondary meanwhile; 0 for none.
     pub rate: f64,
 }
 
 impl Default for Batches {
     fn default() -> Self {
-        Self { share: 0.01, count: 24, message: 10, patience: "60s".into(), rate: 1000.0 }
+        Self { share: 0.01, count: 24, message: 10, patience: Time::seconds(60), rate: 1000.0 }
     }
 }
 
@@ -84,9 +86,6 @@ impl Experiment {
             }
             if !(b.rate.is_finite() && (0.0..=1e6).contains(&b.rate)) {
                 return Err(self.refuse("batches.rate: queries per second, from 0 to 1M"));
-            }
-            if self.duration("batches.patience", &b.patience)? == 0 {
-                return Err(self.refuse("batches.patience: must be longer than nothing"));
             }
         }
         if !self.updates.series.is_empty() {
@@ -196,10 +195,10 @@ impl Stage<'_> {
             return Ok(None);
         }
         let mut load = self.load(Pace::Open(Arrivals::Fixed { rate: given.rate }), load::LONGEST)?;
-        load.deadline = e.duration("latency.deadline", &e.latency.deadline)?;
+        load.deadline = e.latency.deadline.0;
         // It shares its core with what sends and watches, and its answers are counted rather than timed.
         load.spin = 0;
-        load.pacing_limit = e.duration("latency.pacing", &e.latency.pacing)?;
+        load.pacing_limit = e.latency.pacing.0;
         let log = self.dir.join("generator.log");
         let mut role = Role::start(bench.launcher, &bench.generators[0], "load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
@@ -216,7 +215,7 @@ impl Stage<'_> {
         let named = |(name, address): (String, _)| Watched { name, address };
         let servers = fleet.secondaries().into_iter().map(named).collect();
         let mut watch = WatchSpec::new(servers, &self.zone.origin);
-        watch.interval = e.duration("updates.interval", &e.updates.interval)?;
+        watch.interval = e.updates.interval.0;
         watch.duration = update::send::LONGEST;
         let pace = Pace::Closed { window: e.updates.window };
         let send = SendSpec {
@@ -225,7 +224,7 @@ impl Stage<'_> {
             deadline: DEADLINE,
             ..SendSpec::new((fleet.primary().v4, PORT).into(), &stream.file, pace)
         };
-        let patience = e.duration("batches.patience", &given.patience)?;
+        let patience = given.patience.0;
         Ok(BatchesSpec { send, watch, batches: stream.messages.clone(), patience })
     }
 
@@ -344,33 +343,31 @@ fn figures(result: &BatchesResult, bytes: &[(u64, u64)], stream: &Stream, record
     served.iter().flatten().for_each(|&took| until_served.record(took));
     batches.iter().for_each(|b| until_taken.record(b.taken.saturating_sub(b.began).max(1)));
     let outcome = &mut record.outcome;
-    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
     let sum = |of: fn(&(u64, u64)) -> u64| bytes.iter().map(of).sum::<u64>() as f64;
-    add("batches_planned", "1", stream.messages.len() as f64);
-    add("batches", "1", batches.len() as f64);
-    add("batches_served", "1", until_served.count() as f64);
-    add("batches_lost", "1", (stream.messages.len() as u64 - until_served.count()) as f64);
-    add("batches_records", "1", result.send.records.accepted as f64);
-    add("batches_messages", "1", result.send.accepted as f64);
-    add("batches_bytes", "B", sum(|(out, back)| out + back));
-    add("batches_bytes_out", "B", sum(|(out, _)| *out));
-    add("batches_bytes_back", "B", sum(|(_, back)| *back));
+    add(metrics::BATCHES_PLANNED, stream.messages.len() as f64);
+    add(metrics::BATCHES, batches.len() as f64);
+    add(metrics::BATCHES_SERVED, until_served.count() as f64);
+    add(metrics::BATCHES_LOST, (stream.messages.len() as u64 - until_served.count()) as f64);
+    add(metrics::BATCHES_RECORDS, result.send.records.accepted as f64);
+    add(metrics::BATCHES_MESSAGES, result.send.accepted as f64);
+    add(metrics::BATCHES_BYTES, sum(|(out, back)| out + back));
+    add(metrics::BATCHES_BYTES_OUT, sum(|(out, _)| *out));
+    add(metrics::BATCHES_BYTES_BACK, sum(|(_, back)| *back));
     let each: Vec<f64> = bytes.iter().map(|(out, back)| (out + back) as f64).collect();
     if let Some(median) = stats::median(&each) {
-        add("batch_bytes_p50", "B", median);
+        add(metrics::BATCH_BYTES_P50, median);
     }
     let last = batches.iter().filter_map(Batch::served).max();
     // Of a run that did not get to its end the time would be of something else.
     if let (Some(first), Some(last), true) =
         (batches.first(), last, until_served.count() == stream.messages.len() as u64)
     {
-        add("batches_seconds", "s", last.saturating_sub(first.began) as f64 / SECOND as f64);
+        add(metrics::BATCHES_SECONDS, last.saturating_sub(first.began) as f64 / SECOND as f64);
     }
-    for (name, histogram) in [("batch", &until_served), ("batch_taken", &until_taken)] {
+    for (percentiles, histogram) in [(metrics::BATCH, &until_served), (metrics::BATCH_TAKEN, &until_taken)] {
         if histogram.count() > 0 {
-            for (p, us) in Latency::of(histogram).named() {
-                add(&format!("{name}_{p}"), "us", us);
-            }
+            outcome.metrics.extend(percentiles.of(&Latency::of(histogram)));
         }
     }
     if until_served.count() < stream.messages.len() as u64 {

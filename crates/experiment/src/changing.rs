@@ -9,7 +9,8 @@ use crate::steps::Steps;
 use crate::trial::{Bench, PORT};
 use crate::{Error, Measure, RunEvent, paths};
 use measure::clock::SECOND;
-use measure::{Arrivals, Event, Histogram, Latency, Metric, Named, Nanos, Outcome, Pace, Reason};
+use measure::metrics::{self, Definition, Scope};
+use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason};
 use rack::{Capture, Captured, Role};
 use results::TrialRecord;
 use serde::de::DeserializeOwned;
@@ -75,13 +76,12 @@ impl Stage<'_> {
     }
 
     /// How long updates go on where nothing else is measured.
-    pub fn changes_for(&self, measure: Measure) -> Result<Duration, Error> {
-        let (e, u) = (self.bench.experiment, &self.bench.experiment.updates);
-        let length = match measure {
-            Measure::Churn => e.duration("updates.every", &u.every)? * u.series.len() as Nanos,
-            _ => e.duration("updates.duration", &u.duration)?,
-        };
-        Ok(Duration::from_nanos(length))
+    pub fn changes_for(&self, measure: Measure) -> Duration {
+        let u = &self.bench.experiment.updates;
+        match measure {
+            Measure::Churn => Duration::from(u.every) * u.series.len() as u32,
+            _ => u.duration.into(),
+        }
     }
 
     /// A role on the first generator, ready to begin.
@@ -118,11 +118,11 @@ impl Stage<'_> {
         let mut spec = None;
         if rate > 0.0 {
             // A load beside it may go on for longer than the updates alone would.
-            let given = self.changes_for(Measure::Lag)?.as_nanos() as Nanos;
+            let given = self.changes_for(Measure::Lag).as_nanos() as Nanos;
             let longest = if alone { given } else { 10 * given };
             let count = (rate * longest as f64 / SECOND as f64).ceil() as u64 + 1;
             let pace = Pace::Open(Arrivals::Fixed { rate: rate / f64::from(e.updates.batch) });
-            let every = e.duration("updates.marker", &e.updates.marker)?;
+            let every = e.updates.marker.0;
             spec = Some(SendSpec {
                 marker: Some(MarkerSpec { name: None, every, first: 1 }),
                 duration: Some(longest),
@@ -148,7 +148,7 @@ impl Stage<'_> {
         let servers: Vec<Watched> = fleet.secondaries().into_iter().map(named).collect();
         let secondaries = servers.iter().map(|s| s.address).collect();
         let mut watch = WatchSpec::new(servers, &self.zone.origin);
-        watch.interval = e.duration("updates.interval", &e.updates.interval)?;
+        watch.interval = e.updates.interval.0;
         let mut roles = vec![self.role("watch", &watch)?];
         if let Some(spec) = spec {
             roles.push(self.role("update", spec)?);
@@ -162,7 +162,7 @@ impl Stage<'_> {
         }
         let sender = (roles.len() > 1).then(|| roles.pop()).flatten();
         let watcher = roles.pop().expect("it was just started");
-        let patience = Duration::from_nanos(e.duration("updates.patience", &e.updates.patience)?);
+        let patience = Duration::from(e.updates.patience);
         let keep = fleet.plan().keep_capture;
         Ok(Changing { sender, watcher, capture, file, secondaries, keep, patience, versions })
     }
@@ -306,9 +306,9 @@ fn taken(result: &SendResult) -> Vec<update::Marker> {
 /// Records how the updates were answered. Names begin with `update_`, as a load's own figures may stand beside them.
 pub fn sent(result: &SendResult, outcome: &mut Outcome) {
     let Outcome { metrics, histograms, validity } = result.outcome();
-    let named = |name: String| format!("update_{name}");
-    outcome.metrics.extend(metrics.into_iter().map(|m| Metric { name: named(m.name), ..m }));
-    outcome.histograms.extend(histograms.into_iter().map(|h| Named::new(named(h.name), h.value)));
+    outcome.metrics.extend(metrics.into_iter().map(|m| m.within(Scope::Updates)));
+    let named = |h: Named<Histogram>| Named::new(format!("{}{}", Scope::Updates.prefix(), h.name), h.value);
+    outcome.histograms.extend(histograms.into_iter().map(named));
     // We end it ourselves, where it goes on beside a load.
     let mut validity = validity;
     validity.warnings.retain(|reason| reason.code != "cut_short");
@@ -318,37 +318,37 @@ pub fn sent(result: &SendResult, outcome: &mut Outcome) {
 /// Lags over all secondaries, and of each.
 fn lagged(all: &[Lags], outcome: &mut Outcome) {
     let mut together = Histogram::default();
-    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    let mut own = Vec::new();
+    let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
     let sum = |of: fn(&Lags) -> u64| all.iter().map(of).sum::<u64>() as f64;
-    add("markers_seen", "1", sum(|l| l.seen));
-    add("markers_coalesced", "1", sum(|l| l.coalesced));
-    add("markers_lost", "1", sum(|l| l.lost));
-    add("markers_cut_off", "1", sum(|l| l.cut_off));
-    add("markers_uncertain", "1", sum(|l| l.uncertain));
-    add("lag_error_max", "us", all.iter().map(|l| l.error_max).max().unwrap_or(0) as f64 / 1e3);
+    add(metrics::MARKERS_SEEN, sum(|l| l.seen));
+    add(metrics::MARKERS_COALESCED, sum(|l| l.coalesced));
+    add(metrics::MARKERS_LOST, sum(|l| l.lost));
+    add(metrics::MARKERS_CUT_OFF, sum(|l| l.cut_off));
+    add(metrics::MARKERS_UNCERTAIN, sum(|l| l.uncertain));
+    add(metrics::LAG_ERROR_MAX, all.iter().map(|l| l.error_max).max().unwrap_or(0) as f64 / 1e3);
     for one in all.iter().filter(|l| l.seen > 0) {
-        let name = one.name.replace('-', "_");
-        add(&format!("lag_{name}_p50"), "us", one.lag.quantile(0.5) as f64 / 1e3);
-        add(&format!("lag_{name}_max"), "us", one.greatest as f64 / 1e3);
+        own.push(metrics::LAG_OF_SECONDARY_P50.of(&one.name, one.lag.quantile(0.5) as f64 / 1e3));
+        own.push(metrics::LAG_OF_SECONDARY_MAX.of(&one.name, one.greatest as f64 / 1e3));
         together.merge(&one.lag);
     }
+    outcome.metrics.extend(own);
     if together.count() > 0 {
-        let named = Latency::of(&together).named();
-        outcome.metrics.extend(named.map(|(p, us)| Metric::new(format!("lag_{p}"), "us", us)));
+        outcome.metrics.extend(metrics::LAG.of(&Latency::of(&together)));
     }
     outcome.histograms.push(Named::new("lag", together));
 }
 
 /// Records how well the watcher kept its pace, and which serials went back.
 pub fn seen(watched: &WatchResult, outcome: &mut Outcome) {
-    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
     let sum =
         |of: fn(&update::watch::ServerResult) -> u64| watched.servers.iter().map(of).sum::<u64>() as f64;
-    add("serial_went_back", "1", sum(|s| s.serial_went_back));
-    add("marker_went_back", "1", sum(|s| s.marker_went_back));
-    add("watch_qps_per_server", "1/s", watched.own.qps_per_server);
-    add("watch_lost", "1", watched.own.lost as f64);
-    add("watch_cpu", "%", watched.own.cpu * 100.0);
+    add(metrics::SERIAL_WENT_BACK, sum(|s| s.serial_went_back));
+    add(metrics::MARKER_WENT_BACK, sum(|s| s.marker_went_back));
+    add(metrics::WATCH_QPS_PER_SERVER, watched.own.qps_per_server);
+    add(metrics::WATCH_LOST, watched.own.lost as f64);
+    add(metrics::WATCH_CPU, watched.own.cpu * 100.0);
     outcome.validity.merge(watched.validity.clone());
 }
 
@@ -359,18 +359,18 @@ pub fn carried(found: &Transfers, captured: &Captured, updates: u64, outcome: &m
     let whole = of(Kind::Axfr).count() + of(Kind::AxfrForIxfr).count();
     let bytes: u64 = found.transfers.iter().filter_map(|t| Some(t.ip_bytes? / t.on_connection.max(1))).sum();
     let versions: u64 = of(Kind::Ixfr).map(|t| t.deltas).sum();
-    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
-    add("ixfr_transfers", "1", of(Kind::Ixfr).count() as f64);
-    add("axfr_transfers", "1", whole as f64);
-    add("axfr_instead_of_ixfr", "1", of(Kind::AxfrForIxfr).count() as f64);
-    add("transfers_broken", "1", found.transfers.iter().filter(|t| !t.complete).count() as f64);
-    add("transfer_bytes", "B", bytes as f64);
-    add("notifies", "1", found.notifies.len() as f64);
+    let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
+    add(metrics::IXFR_TRANSFERS, of(Kind::Ixfr).count() as f64);
+    add(metrics::AXFR_TRANSFERS, whole as f64);
+    add(metrics::AXFR_INSTEAD_OF_IXFR, of(Kind::AxfrForIxfr).count() as f64);
+    add(metrics::TRANSFERS_BROKEN, found.transfers.iter().filter(|t| !t.complete).count() as f64);
+    add(metrics::TRANSFER_BYTES, bytes as f64);
+    add(metrics::NOTIFIES, found.notifies.len() as f64);
     if of(Kind::Ixfr).count() > 0 {
-        add("versions_per_transfer", "1", versions as f64 / of(Kind::Ixfr).count() as f64);
+        add(metrics::VERSIONS_PER_TRANSFER, versions as f64 / of(Kind::Ixfr).count() as f64);
     }
     if updates > 0 {
-        add("transfer_bytes_per_update", "B", bytes as f64 / updates as f64);
+        add(metrics::TRANSFER_BYTES_PER_UPDATE, bytes as f64 / updates as f64);
     }
     if captured.dropped > 0 || found.holes > 0 {
         outcome.validity.warn(Reason::new(

@@ -10,7 +10,8 @@ use crate::trial::{Bench, PORT};
 use crate::updating::Signing;
 use crate::{Error, Experiment, Measure};
 use measure::clock::SECOND;
-use measure::{Arrivals, Histogram, Metric, Nanos, Outcome, Pace, Reason};
+use measure::metrics::{self, Definition};
+use measure::{Arrivals, Histogram, Nanos, Outcome, Pace, Reason};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -114,7 +115,7 @@ impl Stage<'_> {
         };
         let made = series(&spec, &mut out, &mut |_| {})?;
         out.flush().map_err(Error::io(&file))?;
-        let every = e.duration("updates.every", &given.every)?;
+        let every = given.every.0;
         let primary = SocketAddr::from((fleet.primary().v4, PORT));
         let fates = self.dir.join("messages.csv");
         let spec = SendSpec {
@@ -197,31 +198,29 @@ impl Versions {
         outcome: &mut Outcome,
     ) -> Result<(), Error> {
         let (versions, taken) = (self.steps.len() as f64, markers.len() as f64);
-        let mut add =
-            |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+        let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
         let records: u64 = self.steps.iter().map(|s| s.deleted + s.added).sum();
-        add("versions", "1", versions);
-        add("versions_taken", "1", taken);
-        add("version_records", "1", records as f64 / versions);
+        add(metrics::VERSIONS, versions);
+        add(metrics::VERSIONS_TAKEN, taken);
+        add(metrics::VERSION_RECORDS, records as f64 / versions);
         let reckoned = self.reckoned()?;
-        add("version_ixfr_reckoned", "B", reckoned as f64 / versions);
+        add(metrics::VERSION_IXFR_RECKONED, reckoned as f64 / versions);
         let ixfr = || found.transfers.iter().filter(|t| t.kind == Some(Kind::Ixfr) && t.complete);
         let followed = self.secondaries.iter().filter(|(_, _, at)| ixfr().any(|t| t.client.ip() == at.ip()));
         let followed = followed.count() as f64;
         if followed > 0.0 && taken > 0.0 {
             let each = |sum: u64| sum as f64 / followed / taken;
-            add("ixfr_bytes_per_version", "B", each(ixfr().map(|t| t.tcp_bytes).sum()));
-            add("ixfr_records_per_version", "1", each(ixfr().map(|t| t.deletions + t.additions).sum()));
+            add(metrics::IXFR_BYTES_PER_VERSION, each(ixfr().map(|t| t.tcp_bytes).sum()));
+            add(metrics::IXFR_RECORDS_PER_VERSION, each(ixfr().map(|t| t.deletions + t.additions).sum()));
         }
-        add("ixfr_secondaries", "1", followed);
+        add(metrics::IXFR_SECONDARIES, followed);
         if let Some(axfr) = self.axfr(bench)? {
-            add("axfr_bytes", "B", axfr as f64);
-            add("version_to_axfr", "%", 100.0 * reckoned as f64 / versions / axfr as f64);
+            add(metrics::AXFR_BYTES, axfr as f64);
+            add(metrics::VERSION_TO_AXFR, 100.0 * reckoned as f64 / versions / axfr as f64);
         }
         for (label, lag) in self.by_server(markers, watched) {
-            let name = label.replace('-', "_");
-            add(&format!("lag_of_{name}_p50"), "us", lag.quantile(0.5) as f64 / 1e3);
-            add(&format!("lag_of_{name}_max"), "us", lag.max() as f64 / 1e3);
+            outcome.metrics.push(metrics::LAG_OF_KIND_P50.of(label, lag.quantile(0.5) as f64 / 1e3));
+            outcome.metrics.push(metrics::LAG_OF_KIND_MAX.of(label, lag.max() as f64 / 1e3));
         }
         self.write(markers, watched)?;
         if taken < versions {

@@ -3,8 +3,9 @@
 use crate::Error;
 use crate::batches::Batches;
 use crate::durability::{Durability, Syncs};
-use crate::sections::{Cpus, Latency, Load, Memory, Peak, Server, Throughput, Traffic, Zone};
+use crate::sections::{Cpus, Latency, Load, Memory, Peak, ReceiveBuffer, Server, Throughput, Traffic, Zone};
 use crate::updating::{Distribution, Updates};
+use measure::Time;
 use results::compare::Gates;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,7 +39,7 @@ pub struct Experiment {
     pub attempts: u32,
     /// How long to wait before each trial for cores that are quiet; with none a trial begins at once.
     #[serde(default = "ten_seconds")]
-    pub settle: String,
+    pub settle: Time,
     /// Look each second at what both sides use (CPU, memory, switches, disk, drops); without, nothing is known of it, and
     /// what looking costs can be measured.
     #[serde(default = "yes")]
@@ -57,8 +58,8 @@ pub struct Experiment {
     pub seed: u64,
     /// How long a server may take to its first right answer, and as long again after a reload: this, and a second more
     /// for each megabyte of zone.
-    #[serde(default = "one_minute")]
-    pub patience: String,
+    #[serde(default = "one_minute", deserialize_with = "Time::positive")]
+    pub patience: Time,
     /// The zones.
     #[serde(default)]
     pub zone: Zone,
@@ -70,8 +71,8 @@ pub struct Experiment {
     pub udp_size: u16,
     /// The receive buffer of each of the server's UDP sockets, in bytes: `default`, as the server makes it, or the same for every
     /// server.
-    #[serde(default = "as_it_is")]
-    pub receive_buffer: String,
+    #[serde(default)]
+    pub receive_buffer: ReceiveBuffer,
     /// Other traffic, or another cap: with any, trials with queries are done for each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variant: Vec<Variant>,
@@ -125,28 +126,24 @@ fn yes() -> bool {
     true
 }
 
-fn ten_seconds() -> String {
-    "10s".into()
+fn ten_seconds() -> Time {
+    Time::seconds(10)
 }
 
-fn one_minute() -> String {
-    "60s".into()
+fn one_minute() -> Time {
+    Time::seconds(60)
 }
 
 fn forty() -> u32 {
     40
 }
 
-fn ten_minutes() -> String {
-    "10m".into()
+fn ten_minutes() -> Time {
+    Time::seconds(600)
 }
 
 fn one_seed() -> u64 {
     1
-}
-
-fn as_it_is() -> String {
-    "default".into()
 }
 
 fn default_udp_size() -> u16 {
@@ -260,12 +257,13 @@ pub struct Precision {
     /// No more repeats than these.
     pub repeats: u32,
     /// No further repeat is begun after so long.
-    pub budget: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub budget: Time,
 }
 
 impl Default for Precision {
     fn default() -> Self {
-        Self { rate: 0.05, latency: 0.15, repeats: 30, budget: "1h".into() }
+        Self { rate: 0.05, latency: 0.15, repeats: 30, budget: Time::seconds(3600) }
     }
 }
 
@@ -287,8 +285,8 @@ pub struct Comparison {
     #[serde(default = "forty")]
     pub repeats: u32,
     /// No further repeat is begun after so long.
-    #[serde(default = "ten_minutes")]
-    pub budget: String,
+    #[serde(default = "ten_minutes", deserialize_with = "Time::positive")]
+    pub budget: Time,
 }
 
 /// The most generators, or addresses of a server, that a rack may have.
@@ -326,7 +324,7 @@ pub struct Variant {
     pub udp_size: Option<u16>,
     /// As [`Experiment::receive_buffer`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receive_buffer: Option<String>,
+    pub receive_buffer: Option<ReceiveBuffer>,
     /// As [`Latency::rates`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<Vec<f64>>,
@@ -473,21 +471,9 @@ impl Experiment {
     }
 
     /// The receive buffer that the server's sockets are to have in a variant, in bytes; none: as the server makes them.
-    ///
-    /// # Errors
-    /// It is neither `default` nor a number.
-    pub fn receive_buffer_of(&self, variant: Option<&str>) -> Result<Option<usize>, crate::Error> {
+    pub fn receive_buffer_of(&self, variant: Option<&str>) -> Option<usize> {
         let of_variant = self.variant.iter().find(|v| Some(v.name.as_str()) == variant);
-        let text = of_variant.and_then(|v| v.receive_buffer.as_ref()).unwrap_or(&self.receive_buffer);
-        if text == "default" {
-            return Ok(None);
-        }
-        let refuse = |_| {
-            self.refuse(format!(
-                "receive_buffer: '{text}' is neither 'default' nor a number of bytes such as 4M"
-            ))
-        };
-        measure::units::count(text).map(|bytes| Some(bytes as usize)).map_err(refuse)
+        of_variant.and_then(|v| v.receive_buffer).unwrap_or(self.receive_buffer).0
     }
 
     /// All traffics, the experiment's own where there is no variant.
@@ -496,11 +482,6 @@ impl Experiment {
             [] => vec![self.traffic.clone()],
             all => all.iter().map(|v| self.traffic_of(Some(&v.name)).0).collect(),
         }
-    }
-
-    /// A duration field.
-    pub(crate) fn duration(&self, key: &str, text: &str) -> Result<measure::Nanos, Error> {
-        measure::units::duration(text).map_err(|m| self.refuse(format!("{key}: {m}")))
     }
 
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {

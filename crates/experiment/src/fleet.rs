@@ -56,7 +56,7 @@ impl<'a> Fleet<'a> {
         dir: &'a Path,
     ) -> Result<Self, Error> {
         let plan = bench.experiment.distribution_of(trial.variant.as_deref());
-        let patience = trial::patience(bench.experiment, zone)?;
+        let patience = trial::patience(bench.experiment, zone);
         let key = update::TsigKey::random("rack")?;
         let primary = plan.primary.clone().unwrap_or_else(|| trial.server.clone());
         let changes = trial.measure != Measure::Transfer;

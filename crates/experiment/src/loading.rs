@@ -8,6 +8,7 @@ use crate::stage::Stage;
 use crate::trial::Bench;
 use crate::{Error, RunEvent, change, trial};
 use measure::clock::{self, SECOND};
+use measure::metrics::{self, Phase};
 use measure::{Arrivals, Event, Metric, Nanos, Pace, Reason};
 use rack::Role;
 use rack::sample::{self, Processes};
@@ -33,11 +34,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long the generator may take to tell its last second.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// The phase in which nothing happens but queries.
-const SERVED: &str = "served";
-
-/// Which part of the watch a second belongs to: its beginning and end, monotonic.
-type Phase = (Nanos, Nanos);
+/// The begin and end of a phase, monotonic.
+type Span = (Nanos, Nanos);
 
 impl Stage<'_> {
     /// Start, first right answer, reload of the changed zone, right answer.
@@ -52,7 +50,7 @@ impl Stage<'_> {
             zone: ZoneRef { file: file.clone(), ..self.spec.zone.clone() },
             ..self.spec.clone()
         };
-        let patience = trial::patience(e, self.zone)?;
+        let patience = trial::patience(e, self.zone);
         let pace = Pace::Open(Arrivals::Fixed { rate: e.load.rate });
         let mut load = self.load(pace, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
         load.deadline = DEADLINE;
@@ -82,20 +80,20 @@ impl Stage<'_> {
         for (second, values) in &seconds {
             record.series.extend(crate::sampling::rows(*second, values));
         }
-        for (name, phase) in phases {
-            record.outcome.metrics.extend(figures(name, phase, began, &seconds));
+        for (phase, span) in phases {
+            record.outcome.metrics.extend(figures(phase, span, began, &seconds));
         }
         Ok(())
     }
 
-    /// The server's life while it is watched; the phases, with their names.
+    /// The server's life while it is watched; the phases, with their times.
     fn watched(
         &self,
         spec: &ServerSpec,
         patience: Duration,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
-    ) -> Result<Vec<(&'static str, Phase)>, Error> {
+    ) -> Result<Vec<(Phase, Span)>, Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let dir = self.dir.join("server");
         let started = clock::now();
@@ -104,12 +102,12 @@ impl Stage<'_> {
         let (took, peak) = while_watching(&mut server, |server| server.ready(&self.zone.probe, patience));
         let took = took?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
-        let mut phases = vec![("loading", (started, clock::now()))];
+        let mut phases = vec![(metrics::LOADING, (started, clock::now()))];
         let metrics = &mut record.outcome.metrics;
-        metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
-        metrics.push(Metric::new("loading_peak_pss", "B", peak as f64));
+        metrics.push(metrics::SERVER_READY.of(took.as_secs_f64()));
+        metrics.push(metrics::LOADING_PEAK_PSS.of(peak as f64));
         bench.pause(PAUSE)?;
-        phases.push((SERVED, (phases[0].1.1, clock::now())));
+        phases.push((metrics::SERVED, (phases[0].1.1, clock::now())));
         metrics.extend(crate::sampling::memory(&server.pids()));
         if e.load.reload && server::driver(spec.kind).can().reload {
             let changed = self.dir.join("changed.zone");
@@ -121,12 +119,12 @@ impl Stage<'_> {
                 server.reload()?;
                 server.ready(&probe, patience)
             });
-            phases.push(("reloading", (asked, clock::now())));
-            record.outcome.metrics.push(Metric::new("reloading_peak_pss", "B", peak as f64));
+            phases.push((metrics::RELOADING, (asked, clock::now())));
+            record.outcome.metrics.push(metrics::RELOADING_PEAK_PSS.of(peak as f64));
             match reloaded {
                 Ok(took) => {
                     tell(RunEvent::Second { text: format!("reloaded after {:.2} s", took.as_secs_f64()) });
-                    record.outcome.metrics.push(Metric::new("reload_seconds", "s", took.as_secs_f64()));
+                    record.outcome.metrics.push(metrics::RELOAD_SECONDS.of(took.as_secs_f64()));
                 }
                 // The table's "unable to reload" is a result, not a failure of ours.
                 Err(why) => record.outcome.validity.warn(Reason::new("unable_to_reload", why.to_string())),
@@ -200,10 +198,14 @@ fn seconds_of(
 /// How the queries of a phase were answered, over the seconds that it touches; of the time between, of its whole seconds. A query is
 /// given up in the second after the one in which it was sent: that is the deadline. SERVFAIL and REFUSED are no answers here:
 /// a server that loads may say so to everything.
-fn figures(name: &str, (from, to): Phase, began: Nanos, seconds: &[(u32, Value)]) -> Vec<Metric> {
+fn figures(phase: Phase, (from, to): Span, began: Nanos, seconds: &[(u32, Value)]) -> Vec<Metric> {
     let of_phase = |second: u32| {
         let end = began + u64::from(second) * SECOND;
-        if name == SERVED { end <= to && end >= from + SECOND } else { end > from && end < to + SECOND }
+        if phase == metrics::SERVED {
+            end <= to && end >= from + SECOND
+        } else {
+            end > from && end < to + SECOND
+        }
     };
     let of = |values: &Value, key: &str| values.get(key).and_then(Value::as_f64).unwrap_or(0.0);
     let (mut offered, mut answered, mut failed, mut lost, mut slowest) = (0.0, 0.0, 0.0, 0.0, 0.0f64);
@@ -222,14 +224,14 @@ fn figures(name: &str, (from, to): Phase, began: Nanos, seconds: &[(u32, Value)]
             longest = longest.max(silent);
         }
     }
-    let mut all = vec![Metric::new(format!("{name}_silent"), "s", f64::from(longest))];
+    let mut all = vec![phase.silent.of(f64::from(longest))];
     if offered > 0.0 {
         let share = |part: f64| 100.0 * (part / offered).clamp(0.0, 1.0);
-        all.push(Metric::new(format!("{name}_answered_share"), "%", share(offered - lost - failed)));
-        all.push(Metric::new(format!("{name}_failed_share"), "%", share(failed)));
+        all.push(phase.answered_share.of(share(offered - lost - failed)));
+        all.push(phase.failed_share.of(share(failed)));
     }
     if answered > 0.0 {
-        all.push(Metric::new(format!("{name}_latency_p99_worst"), "us", slowest));
+        all.push(phase.latency_p99_worst.of(slowest));
     }
     all
 }
@@ -256,7 +258,7 @@ mod tests {
         let times = |from: u64, to: u64| (from * SECOND / 2, to * SECOND / 2);
         let of = |got: &[Metric], name: &str| got.iter().find(|m| m.name == name).unwrap().value;
         // Two and a half seconds from the middle of the first on.
-        let got = figures("loading", times(21, 25), 10 * SECOND, &seconds);
+        let got = figures(metrics::LOADING, times(21, 25), 10 * SECOND, &seconds);
         assert_eq!((of(&got, "loading_silent"), of(&got, "loading_latency_p99_worst")), (2.0, 900.0));
         assert!((of(&got, "loading_answered_share") - 20.0).abs() < 1e-9, "{got:?}");
         assert!(
@@ -264,7 +266,7 @@ mod tests {
             "SERVFAIL is no answer: {got:?}"
         );
         // From the middle of the third on, whole seconds alone.
-        let got = figures(SERVED, times(25, 30), 10 * SECOND, &seconds);
+        let got = figures(metrics::SERVED, times(25, 30), 10 * SECOND, &seconds);
         assert_eq!((of(&got, "served_answered_share"), of(&got, "served_latency_p99_worst")), (96.5, 100.0));
     }
 }

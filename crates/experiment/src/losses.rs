@@ -1,5 +1,6 @@
 //! Why queries of a load were lost: the machine's pauses are separated from the server's limits, burst by burst.
 
+use measure::metrics::{self, Definition};
 use measure::{Burst, Metric, Nanos, Reason, units::grouped};
 use rack::core_watch::{Away, PERIOD};
 use rack::sample::Counters;
@@ -77,14 +78,14 @@ impl Cause {
     ];
 
     /// The metric that counts queries lost for this reason.
-    fn metric(self) -> &'static str {
+    fn metric(self) -> Definition {
         match self {
-            Self::CoreAway => "lost_core_away",
-            Self::OtherProgram => "lost_other_program",
-            Self::SocketFull => "lost_socket_full",
-            Self::Backlog => "lost_backlog_full",
-            Self::Interface => "lost_interface",
-            Self::NotAnswered => "lost_not_answered",
+            Self::CoreAway => metrics::LOST_CORE_AWAY,
+            Self::OtherProgram => metrics::LOST_OTHER_PROGRAM,
+            Self::SocketFull => metrics::LOST_SOCKET_FULL,
+            Self::Backlog => metrics::LOST_BACKLOG_FULL,
+            Self::Interface => metrics::LOST_INTERFACE,
+            Self::NotAnswered => metrics::LOST_NOT_ANSWERED,
         }
     }
 
@@ -222,7 +223,7 @@ impl Losses {
             |cause| self.bursts.iter().filter(|(_, c)| *c == cause).map(|(burst, _)| burst.lost).sum::<u64>();
         let counts = Cause::ALL.map(|cause| (cause, count(cause)));
         let some = counts.into_iter().filter(|(_, lost)| *lost > 0);
-        some.map(|(cause, lost)| Metric::new(cause.metric(), "1", lost as f64)).collect()
+        some.map(|(cause, lost)| cause.metric().count(lost)).collect()
     }
 
     /// Which sockets dropped datagrams, as the end of a list; empty where that is not known.

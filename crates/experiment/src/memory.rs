@@ -2,8 +2,9 @@
 
 use crate::Error;
 use crate::stage::Stage;
+use measure::Reason;
 use measure::clock::SECOND;
-use measure::{Metric, Reason};
+use measure::metrics;
 use rack::memory::{self, Kind};
 use rack::sample::{self, Processes};
 use results::{SeriesRow, TrialRecord};
@@ -20,10 +21,7 @@ impl Stage<'_> {
     /// From the first right answer on: how memory settles, and then what every map has.
     pub fn memory(&self, server: &mut Server<'_>, record: &mut TrialRecord) -> Result<(), Error> {
         let e = self.bench.experiment;
-        let [settle, patience] =
-            [("memory.settle", &e.memory.settle), ("memory.patience", &e.memory.patience)]
-                .map(|(key, text)| e.duration(key, text).map(Duration::from_nanos));
-        let (settle, patience) = (settle?, patience?);
+        let (settle, patience) = (Duration::from(e.memory.settle), Duration::from(e.memory.patience));
         let began = Instant::now();
         let first = pss(server)?;
         let (mut level, mut since) = (first, began);
@@ -59,24 +57,24 @@ impl Stage<'_> {
         let path = self.dir.join("maps.txt");
         std::fs::write(&path, memory::text(&maps)).map_err(Error::io(&path))?;
         let metrics = &mut record.outcome.metrics;
-        let mut add = |name: String, bytes: u64| metrics.push(Metric::new(name, "B", bytes as f64));
         let sum = |of: fn(&memory::Map) -> u64| maps.iter().map(of).sum::<u64>();
-        add("server_virtual".into(), sum(|map| map.size));
-        add("server_rss".into(), sum(|map| map.rss));
+        metrics.push(metrics::SERVER_VIRTUAL.count(sum(|map| map.size)));
+        metrics.push(metrics::SERVER_RSS.count(sum(|map| map.rss)));
         let settled = sum(|map| map.pss);
-        add("server_pss".into(), settled);
+        metrics.push(metrics::SERVER_PSS.count(settled));
         for kind in Kind::ALL {
             let of_kind = || maps.iter().filter(|map| map.kind == kind);
-            add(format!("virtual_{}", kind.word()), of_kind().map(|map| map.size).sum());
-            add(format!("pss_{}", kind.word()), of_kind().map(|map| map.pss).sum());
+            let sum = |of: fn(&memory::Map) -> u64| of_kind().map(of).sum::<u64>() as f64;
+            metrics.push(metrics::VIRTUAL_OF_MAPS.of(kind.word(), sum(|map| map.size)));
+            metrics.push(metrics::PSS_OF_MAPS.of(kind.word(), sum(|map| map.pss)));
         }
-        add("server_pss_at_first_answer".into(), first);
-        metrics.push(Metric::new("server_processes", "1", server.pids().len() as f64));
-        metrics.push(Metric::new("settled_after", "s", (since - began).as_secs_f64()));
+        metrics.push(metrics::SERVER_PSS_AT_FIRST_ANSWER.count(first));
+        metrics.push(metrics::SERVER_PROCESSES.of(server.pids().len() as f64));
+        metrics.push(metrics::SETTLED_AFTER.of((since - began).as_secs_f64()));
         let delegations = self.zone.probe.delegations.max(1) as f64;
-        metrics.push(Metric::new("pss_per_delegation", "B", settled as f64 / delegations));
+        metrics.push(metrics::PSS_PER_DELEGATION.of(settled as f64 / delegations));
         if let Ok(all) = Processes::now() {
-            metrics.push(Metric::new("server_cpu", "s", all.usage(&server.pids()).cpu().as_secs_f64()));
+            metrics.push(metrics::SERVER_CPU.of(all.usage(&server.pids()).cpu().as_secs_f64()));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use crate::losses::{Counted, GAP, Losses, Observed};
 use crate::sampling::Sources;
 use load::LoadResult;
 use measure::calm::{CALM, quantile};
+use measure::metrics;
 use measure::{Metric, Nanos, Reason, Timeline, Validity, clock};
 use rack::core_watch::{Away, Seen};
 use rack::sample;
@@ -167,14 +168,14 @@ impl Machine {
     pub fn metrics(&self) -> Vec<Metric> {
         let mut metrics = self.losses.metrics();
         let o = &self.observed;
-        metrics.push(Metric::new("core_away_share", "%", 100.0 * o.away_share()));
-        metrics.push(Metric::new("core_away_longest", "us", o.away_longest() as f64 / 1e3));
-        metrics.push(Metric::new("core_watch_cost", "%", 100.0 * self.watch_cost));
-        metrics.push(Metric::new("core_watch_first", "1", f64::from(u8::from(self.watch_first))));
+        metrics.push(metrics::CORE_AWAY_SHARE.of(100.0 * o.away_share()));
+        metrics.push(metrics::CORE_AWAY_LONGEST.of(o.away_longest() as f64 / 1e3));
+        metrics.push(metrics::CORE_WATCH_COST.of(100.0 * self.watch_cost));
+        metrics.push(metrics::CORE_WATCH_FIRST.of(f64::from(u8::from(self.watch_first))));
         if let Some(idle) = self.server_idle {
-            metrics.push(Metric::new("server_idle", "%", 100.0 * idle));
-            metrics.push(Metric::new("server_waited", "%", 100.0 * o.waited));
-            metrics.push(Metric::new("server_cores_others", "%", 100.0 * o.others));
+            metrics.push(metrics::SERVER_IDLE.of(100.0 * idle));
+            metrics.push(metrics::SERVER_WAITED.of(100.0 * o.waited));
+            metrics.push(metrics::SERVER_CORES_OTHERS.of(100.0 * o.others));
         }
         metrics
     }

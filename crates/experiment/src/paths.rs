@@ -7,6 +7,7 @@
 use crate::trial::Bench;
 use crate::updating::Distribution;
 use crate::{Error, Experiment, Trial};
+use measure::metrics;
 use measure::{Metric, Outcome, Reason, Seed};
 use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
 use rack::{Capture, HostSpec, Paths, RackSpec};
@@ -229,7 +230,7 @@ pub fn round_trip(bench: &Bench<'_>, capture: &Path) -> Result<Option<Metric>, E
             }
         }
     }
-    Ok(stats::median(&all).map(|us| Metric::new("path_rtt", "us", us)))
+    Ok(stats::median(&all).map(|us| metrics::PATH_RTT.of(us)))
 }
 
 /// Does a trial with its paths open, where the run has any: their counters are reported also of a trial that failed.
@@ -269,20 +270,20 @@ fn tell(report: &Report, asked: &[PathSpec], outcome: &mut Outcome) {
     let all = &report.directions;
     let sum = |of: fn(&Counts) -> u64| all.iter().map(of).sum::<u64>() as f64;
     let late = report.delay_error_us;
-    for (name, unit, value) in [
-        ("path_packets", "1", sum(|c| c.packets_in)),
-        ("path_bytes", "B", sum(|c| c.bytes_in)),
-        ("path_delivered", "1", sum(|c| c.delivered)),
-        ("path_lost", "1", sum(|c| c.lost)),
-        ("path_queue_dropped", "1", sum(|c| c.queue_dropped)),
-        ("path_duplicated", "1", sum(|c| c.duplicated)),
-        ("path_corrupted", "1", sum(|c| c.corrupted)),
-        ("path_reordered", "1", sum(|c| c.reordered)),
-        ("path_delay_error_p50", "us", late.p50),
-        ("path_delay_error_p99", "us", late.p99),
-        ("path_delay_error_max", "us", late.max),
+    for (metric, value) in [
+        (metrics::PATH_PACKETS, sum(|c| c.packets_in)),
+        (metrics::PATH_BYTES, sum(|c| c.bytes_in)),
+        (metrics::PATH_DELIVERED, sum(|c| c.delivered)),
+        (metrics::PATH_LOST, sum(|c| c.lost)),
+        (metrics::PATH_QUEUE_DROPPED, sum(|c| c.queue_dropped)),
+        (metrics::PATH_DUPLICATED, sum(|c| c.duplicated)),
+        (metrics::PATH_CORRUPTED, sum(|c| c.corrupted)),
+        (metrics::PATH_REORDERED, sum(|c| c.reordered)),
+        (metrics::PATH_DELAY_ERROR_P50, late.p50),
+        (metrics::PATH_DELAY_ERROR_P99, late.p99),
+        (metrics::PATH_DELAY_ERROR_MAX, late.max),
     ] {
-        outcome.metrics.push(Metric::new(name, unit, value));
+        outcome.metrics.push(metric.of(value));
     }
     let of = |path: &PathSpec| -> Vec<&Counts> {
         let Some([a, b]) = &path.between else { return Vec::new() };
@@ -307,13 +308,13 @@ fn tell(report: &Report, asked: &[PathSpec], outcome: &mut Outcome) {
     if packets > 0.0 {
         let (measured, asked) = (lost / packets, expected / packets);
         let (low, high) = stats::share_interval(measured, counting, TOLD);
-        for (name, value) in [
-            ("path_loss", measured),
-            ("path_loss_low", low),
-            ("path_loss_high", high),
-            ("path_loss_asked", asked),
+        for (metric, value) in [
+            (metrics::PATH_LOSS, measured),
+            (metrics::PATH_LOSS_LOW, low),
+            (metrics::PATH_LOSS_HIGH, high),
+            (metrics::PATH_LOSS_ASKED, asked),
         ] {
-            outcome.metrics.push(Metric::new(name, "%", 100.0 * value));
+            outcome.metrics.push(metric.of(100.0 * value));
         }
         let (low, high) = stats::share_interval(measured, counting, SURPRISE);
         if asked < low || asked > high {
@@ -342,6 +343,7 @@ fn weight(Bursts { share, burst }: Bursts) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use measure::Definition;
 
     fn read(distribution: &str) -> Result<Experiment, Error> {
         let (path, text) = crate::named("rzaia-axfr").unwrap();
@@ -441,9 +443,9 @@ mod tests {
             let asked = PathSpec { loss, ..PathSpec::between("a", "b") };
             let mut outcome = Outcome::default();
             tell(&report, &[asked], &mut outcome);
-            let of = |name: &str| outcome.metric(name).unwrap();
+            let of = |which: Definition| outcome.metric(which).unwrap();
             let warned = outcome.validity.warnings.iter().any(|r| r.code == "path_loss_off");
-            (of("path_loss"), of("path_loss_low"), of("path_loss_high"), warned)
+            (of(metrics::PATH_LOSS), of(metrics::PATH_LOSS_LOW), of(metrics::PATH_LOSS_HIGH), warned)
         };
         let (loss, low, high, warned) = after(Loss::Random(0.1), 103);
         assert!(

@@ -4,8 +4,8 @@
 use crate::file::Comparison;
 use crate::updating::Timers;
 use crate::{Experiment, Measure, Order, family_spec};
-use measure::Seed;
-use measure::clock::SECOND;
+use measure::metrics::{self, Definition, Scope};
+use measure::{Seed, Time};
 use results::compare::{self, Outcome, Side};
 use results::{RunDir, TrialRecord};
 use std::path::PathBuf;
@@ -181,19 +181,18 @@ fn shuffle<T>(all: &mut [T], seed: u64, what: &str, n: u64) {
 /// Seconds of a plan, about: loads at their full length, and for each trial what a server takes to start and to end, and
 /// for each zone what it takes to be made (from rates measured on one core of a machine of 2024).
 pub fn seconds(e: &Experiment) -> u64 {
-    let of = |text: &str| measure::units::duration(text).unwrap_or(0) as f64 / SECOND as f64;
     let trial = |t: &Trial| {
         let starts = 1.0 + weight(&t.zone) as f64 / 5e7;
         let starts = starts * f64::from(e.servers_of(t.measure, t.variant.as_deref()));
         starts
             + match t.measure {
-                Measure::Latency => of(&e.latency.warmup) + of(&e.latency.duration),
-                Measure::Throughput => of(&e.throughput.warmup) + of(&e.throughput.duration),
-                Measure::Peak => of(&e.peak.budget),
-                Measure::Memory => of(&e.memory.settle),
+                Measure::Latency => e.latency.warmup.as_seconds() + e.latency.duration.as_seconds(),
+                Measure::Throughput => e.throughput.warmup.as_seconds() + e.throughput.duration.as_seconds(),
+                Measure::Peak => e.peak.budget.as_seconds(),
+                Measure::Memory => e.memory.settle.as_seconds(),
                 Measure::Load => 4.0 + starts,
-                Measure::Lag => of(&e.updates.duration) + 2.0,
-                Measure::Churn => of(&e.updates.every) * e.updates.series.len() as f64 + 2.0,
+                Measure::Lag => e.updates.duration.as_seconds() + 2.0,
+                Measure::Churn => e.updates.every.as_seconds() * e.updates.series.len() as f64 + 2.0,
                 // At some hundred a second.
                 Measure::Update => e.updates.count as f64 / 500.0,
                 Measure::Transfer => starts,
@@ -232,19 +231,19 @@ pub fn next_trial<'a>(plan: &'a [Trial], done: &[TrialRecord]) -> Option<&'a Tri
 }
 
 /// The figure by which a cell's repeats are judged, and how well it must be known.
-fn goal(e: &Experiment, measure: Measure) -> Option<(&'static str, f64)> {
+fn goal(e: &Experiment, measure: Measure) -> Option<(Definition, f64)> {
     let precision = e.precision.as_ref()?;
     Some(match measure {
-        Measure::Latency => ("latency_p50", precision.latency),
-        Measure::Throughput => ("answered_qps", precision.rate),
-        Measure::Peak => ("capacity_qps", precision.rate),
-        Measure::Memory => ("server_pss", precision.rate),
-        Measure::Load => ("server_ready", precision.rate),
-        Measure::Update => ("update_acknowledged_ups", precision.rate),
-        Measure::Lag | Measure::Churn => ("lag_p50", precision.latency),
-        Measure::Transfer => ("transfer_seconds", precision.rate),
-        Measure::Batches => ("batches_seconds", precision.rate),
-        Measure::Syncs => ("update_accepted_ups", precision.rate),
+        Measure::Latency => (metrics::LATENCY.p50, precision.latency),
+        Measure::Throughput => (metrics::ANSWERED_QPS, precision.rate),
+        Measure::Peak => (metrics::CAPACITY_QPS, precision.rate),
+        Measure::Memory => (metrics::SERVER_PSS, precision.rate),
+        Measure::Load => (metrics::SERVER_READY, precision.rate),
+        Measure::Update => (metrics::ACKNOWLEDGED_UPS.within(Scope::Updates), precision.rate),
+        Measure::Lag | Measure::Churn => (metrics::LAG.p50, precision.latency),
+        Measure::Transfer => (metrics::TRANSFER_SECONDS, precision.rate),
+        Measure::Batches => (metrics::BATCHES_SECONDS, precision.rate),
+        Measure::Syncs => (metrics::ACCEPTED_UPS.within(Scope::Updates), precision.rate),
         // What is counted there is not known better by repeats.
         Measure::PowerCut | Measure::Kill => return None,
     })
@@ -286,15 +285,9 @@ pub fn go_on(e: &Experiment, plan: &mut Vec<Trial>, kept: &RunDir) -> bool {
 }
 
 /// How long further repeats are begun.
-///
-/// # Errors
-/// Where that is no duration.
-pub fn budget(e: &Experiment) -> Result<measure::Nanos, crate::Error> {
-    match (&e.comparison, &e.precision) {
-        (Some(c), _) => e.duration("comparison.budget", &c.budget),
-        (None, Some(p)) => e.duration("precision.budget", &p.budget),
-        (None, None) => Ok(0),
-    }
+pub fn budget(e: &Experiment) -> Time {
+    let of_comparison = e.comparison.as_ref().map(|c| c.budget);
+    of_comparison.or(e.precision.as_ref().map(|p| p.budget)).unwrap_or_default()
 }
 
 /// The level of intervals at which further repeats end. With it the looks on the way leave the comparison's level of 95 % about
@@ -352,7 +345,7 @@ fn is_look(least: u32, repeats: u32) -> bool {
 }
 
 /// Whether the interval of a metric's median is narrow enough, by enough valid repeats to have one.
-fn known(records: &[&TrialRecord], metric: &str, most: f64) -> bool {
+fn known(records: &[&TrialRecord], metric: Definition, most: f64) -> bool {
     let valid = records.iter().filter(|r| r.is_valid());
     let values: Vec<f64> = valid.filter_map(|r| r.outcome.metric(metric)).collect();
     let (Some(interval), Some(median)) = (stats::interval(&values, stats::LEVEL), stats::median(&values))
@@ -366,7 +359,6 @@ fn known(records: &[&TrialRecord], metric: &str, most: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use measure::Metric;
 
     fn experiment(sets: &[&str]) -> Experiment {
         let (path, text) = crate::named("demo").unwrap();
@@ -418,7 +410,7 @@ mod tests {
                 let mut record = TrialRecord { id: trial.id, ..TrialRecord::default() };
                 let noise = if trial.server == "nsd" { 0.01 } else { 0.5 };
                 let value = 1000.0 * (1.0 + noise * f64::from(trial.repeat % 3));
-                record.outcome.metrics.push(Metric::new("capacity_qps", "1/s", value));
+                record.outcome.metrics.push(metrics::CAPACITY_QPS.of(value));
                 done.push(record);
             }
             if !add_repeat(&e, &mut trials, &done) {
@@ -458,9 +450,9 @@ mod tests {
                 let Some(measure) = all.iter().find(|m| m.word() == word) else { continue };
                 let (metric, _) = goal(&e, *measure).unwrap();
                 // Runs from before the capacity was measured have the knee alone.
-                let knee = trial.outcome.metric("peak_lower").filter(|_| *measure == Measure::Peak);
+                let knee = trial.outcome.metric(metrics::PEAK_LOWER).filter(|_| *measure == Measure::Peak);
                 let has = trial.outcome.metric(metric).or(knee).is_some();
-                assert!(has, "{}: no {metric}", run.dir().display());
+                assert!(has, "{}: no {}", run.dir().display(), metric.name());
                 seen.insert(word.to_owned());
             }
         }
@@ -495,7 +487,7 @@ mod tests {
                 if factor == 0.0 {
                     record.error = Some("it ended".into());
                 }
-                record.outcome.metrics.push(Metric::new("answered_qps", "1/s", 1000.0 * factor));
+                record.outcome.metrics.push(metrics::ANSWERED_QPS.of(1000.0 * factor));
                 kept.append(record).unwrap();
             }
             if !go_on(&e, &mut trials, &kept) {

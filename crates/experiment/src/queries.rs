@@ -6,8 +6,9 @@ use crate::{Error, RunEvent};
 use load::search::{CapacityGoal, Goal, IDLE_LIMIT, Offered, Search};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
+use measure::metrics;
 use measure::units::grouped;
-use measure::{Arrivals, Metric, Pace, Reason};
+use measure::{Arrivals, Pace, Reason};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
 
@@ -22,13 +23,13 @@ impl Stage<'_> {
     ) -> Result<(), Error> {
         let e = self.bench.experiment;
         let pace = Pace::Open(Arrivals::Fixed { rate });
-        let mut load = self.load(pace, e.duration("latency.duration", &e.latency.duration)?)?;
+        let mut load = self.load(pace, e.latency.duration.0)?;
         // What was recorded has no beginning that may be left out.
         if self.traffic.trace.is_none() {
-            load.warmup = e.duration("latency.warmup", &e.latency.warmup)?;
+            load.warmup = e.latency.warmup.0;
         }
-        load.deadline = e.duration("latency.deadline", &e.latency.deadline)?;
-        load.pacing_limit = e.duration("latency.pacing", &e.latency.pacing)?;
+        load.deadline = e.latency.deadline.0;
+        load.pacing_limit = e.latency.pacing.0;
         let witness = self.witness(record);
         self.once(&load, witness, server, record, tell)
     }
@@ -40,14 +41,14 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let (e, given) = (self.bench.experiment, &self.bench.experiment.throughput);
+        let given = &self.bench.experiment.throughput;
         let window = given.window.saturating_mul(self.traffic.generators);
-        let duration = e.duration("throughput.duration", &given.duration)?;
+        let duration = given.duration.0;
         let mut load = self.load(Pace::Closed { window }, duration)?;
-        load.warmup = e.duration("throughput.warmup", &given.warmup)?;
-        load.deadline = e.duration("throughput.deadline", &given.deadline)?;
+        load.warmup = given.warmup.0;
+        load.deadline = given.deadline.0;
         self.once(&load, None, server, record, tell)?;
-        let idle = record.outcome.metric("server_idle");
+        let idle = record.outcome.metric(metrics::SERVER_IDLE);
         load::search::forgive_preemption(&mut record.outcome.validity, idle.map(|percent| percent / 100.0));
         let idle = idle.unwrap_or_default();
         if idle > 100.0 * IDLE_LIMIT {
@@ -82,7 +83,7 @@ impl Stage<'_> {
         let sent = result.counts.sent.max(1) as f64;
         if let Pace::Closed { .. } = load.pace {
             let sustained = load::search::sustained_qps(&result);
-            record.outcome.metrics.push(Metric::new("sustained_qps", "1/s", sustained));
+            record.outcome.metrics.push(metrics::SUSTAINED_QPS.of(sustained));
         }
         take(&mut record.outcome, result.outcome());
         machine.note(&mut record.outcome.validity);
@@ -92,25 +93,23 @@ impl Stage<'_> {
         }
         let spent = crate::sampling::memory(&server.pids());
         let per_query = [
-            ("server_cpu_per_query", machine.server_ran.map(|seconds| seconds / sent)),
-            ("calm_server_cpu_per_query", machine.calm_per_query),
-            ("server_core_time_per_query", machine.server_busy.map(|seconds| seconds / sent)),
+            (metrics::SERVER_CPU_PER_QUERY, machine.server_ran.map(|seconds| seconds / sent)),
+            (metrics::CALM_SERVER_CPU_PER_QUERY, machine.calm_per_query),
+            (metrics::SERVER_CORE_TIME_PER_QUERY, machine.server_busy.map(|seconds| seconds / sent)),
         ];
-        for (name, seconds) in per_query {
-            let metric = seconds.map(|seconds| Metric::new(name, "us", seconds * 1e6));
-            record.outcome.metrics.extend(metric);
+        for (metric, seconds) in per_query {
+            record.outcome.metrics.extend(seconds.map(|seconds| metric.of(seconds * 1e6)));
         }
         if let Some(counted) = machine.hardware {
             let figures = [
-                ("server_instructions_per_query", counted.instructions),
-                ("server_cycles_per_query", counted.cycles),
+                (metrics::SERVER_INSTRUCTIONS_PER_QUERY, counted.instructions),
+                (metrics::SERVER_CYCLES_PER_QUERY, counted.cycles),
             ];
-            let metric = |(name, count)| Metric::new(name, "1", count as f64 / sent);
-            record.outcome.metrics.extend(figures.map(metric));
+            record.outcome.metrics.extend(figures.map(|(metric, count)| metric.of(count as f64 / sent)));
         }
         // What watching costs, of one core.
         let own = crate::sampling::mean(&record.series, "coordinator_cpu");
-        record.outcome.metrics.extend(own.map(|percent| Metric::new("coordinator_cpu", "%", percent)));
+        record.outcome.metrics.extend(own.map(|percent| metrics::COORDINATOR_CPU.of(percent)));
         record.outcome.metrics.extend(spent);
         Ok(())
     }
@@ -125,23 +124,21 @@ impl Stage<'_> {
         let e = self.bench.experiment;
         let goal = Goal {
             loss_ratio: e.peak.loss,
-            final_trial: e.duration("peak.trial", &e.peak.trial)?,
-            duration_sum: e.duration("peak.duration_sum", &e.peak.duration_sum)?,
+            final_trial: e.peak.trial.0,
+            duration_sum: e.peak.duration_sum.0,
             width: e.peak.width,
             ..Goal::default()
         };
-        let capacity_goal = CapacityGoal {
-            window: e.peak.window,
-            load: e.duration("peak.window_load", &e.peak.window_load)?,
-            loads: e.peak.window_loads,
-        };
+        let capacity_goal =
+            CapacityGoal { window: e.peak.window, load: e.peak.window_load.0, loads: e.peak.window_loads };
         let mut load = self.load(Pace::Open(Arrivals::Fixed { rate: 1.0 }), SECOND)?;
-        load.deadline = e.duration("peak.deadline", &e.peak.deadline)?;
+        load.deadline = e.peak.deadline.0;
         // Of the load that was measured last: datagrams dropped in the server's host, and each place by itself.
         let seen = std::cell::RefCell::new((0.0, Vec::new()));
         let mut measure = |load: &LoadSpec| -> Result<Offered, Error> {
             let Driven { result, drops, machine, .. } = self.drive(load, e.peak.loss, server, &mut |_| {})?;
-            let dropped = drops.iter().find(|m| m.name == "server_drops").map_or(0.0, |m| m.value);
+            let dropped =
+                drops.iter().find(|m| m.name == metrics::HOST_DROPS.name("server")).map_or(0.0, |m| m.value);
             *seen.borrow_mut() = (dropped, machine.losses.metrics());
             let disturbed = machine.losses.disturbed;
             Ok(Offered { result, server_idle: machine.server_idle, disturbed })
@@ -170,7 +167,7 @@ impl Stage<'_> {
             let idle = seen.server_idle.map(|idle| row(number, "window_server_idle", "%", 100.0 * idle));
             record.series.extend(idle);
         })?;
-        let mut search = Search::new(goal, e.duration("peak.budget", &e.peak.budget)?);
+        let mut search = Search::new(goal, e.peak.budget.0);
         if let Some(qps) = capacity.qps {
             // Above the knee at first: what is answered there leads to it, and is a part of the response curve.
             search = search.start(1.5 * qps);

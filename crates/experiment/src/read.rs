@@ -94,21 +94,30 @@ pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
     let refuse =
         |set: &Set, message: String| Error::Set { key: set.key.clone(), value: set.value.clone(), message };
     for set in sets {
-        let attempt = if set.key == "size" {
+        let attempts = if set.key == "size" {
             match (set.value.as_str(), &quick) {
                 ("full", _) => continue,
-                ("quick", Some(toml::Value::Table(quick))) => overlay(table.clone(), quick),
+                ("quick", Some(toml::Value::Table(quick))) => vec![overlay(table.clone(), quick)],
                 ("quick", _) => return Err(refuse(set, "this experiment has no [quick] size".into())),
                 _ => return Err(refuse(set, "sizes are 'full' and 'quick'".into())),
             }
         } else {
-            let mut attempt = table.clone();
-            put(&mut attempt, &set.key, &set.value).map_err(|m| refuse(set, m))?;
-            attempt
+            // "10m" is ten minutes to one key and ten million to another: what does not fit as a number may fit as a text.
+            let with = |value: toml::Value| {
+                let mut attempt = table.clone();
+                put(&mut attempt, &set.key, value).map(|()| attempt).map_err(|m| refuse(set, m))
+            };
+            vec![with(value(&set.key, &set.value))?, with(set.value.clone().into())?]
         };
-        experiment =
-            Experiment::deserialize(attempt.clone()).map_err(|e| refuse(set, e.message().to_owned()))?;
-        table = attempt;
+        let read = |table: &toml::Table| Experiment::deserialize(table.clone());
+        let fits = attempts.iter().find_map(|table| Some((table.clone(), read(table).ok()?)));
+        (table, experiment) = match fits {
+            Some(fits) => fits,
+            None => {
+                let why = attempts.first().and_then(|table| read(table).err());
+                return Err(refuse(set, why.map_or_else(String::new, |e| e.message().to_owned())));
+            }
+        };
     }
     experiment.check()?;
     Ok(experiment)
@@ -125,8 +134,8 @@ fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
     base
 }
 
-/// Sets a dotted key. A value is a list where the key is one or it has commas, else TOML, else a string.
-fn put(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
+/// What a text means as the value of a key: a list where the key is one, otherwise a number, a truth value or a text.
+fn value(key: &str, text: &str) -> toml::Value {
     const LISTS: [&str; 12] = [
         "servers",
         "measure",
@@ -141,11 +150,15 @@ fn put(table: &mut toml::Table, key: &str, text: &str) -> Result<(), String> {
         "cpus.generator",
         "cpus.router",
     ];
-    let value = if LISTS.contains(&key) {
+    if LISTS.contains(&key) {
         toml::Value::Array(text.trim_matches(['[', ']']).split(',').map(|v| scalar(v.trim())).collect())
     } else {
         scalar(text)
-    };
+    }
+}
+
+/// Sets a dotted key.
+fn put(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<(), String> {
     let (folders, last) = key.rsplit_once('.').map_or((None, key), |(f, l)| (Some(f), l));
     let mut at = table;
     for folder in folders.into_iter().flat_map(|f| f.split('.')) {
@@ -199,6 +212,9 @@ mod tests {
         assert_eq!(e.zone.file.as_deref(), Some(Path::new("my.zone")));
         assert_eq!(e.servers, ["nsd", "new"]);
         assert_eq!(e.latency.rates, [1000.0, 500.0]);
+        let e = demo(&["latency.duration=2m", "receive_buffer=4M", "zone.delegations=2M"]).unwrap();
+        assert_eq!(e.latency.duration, measure::Time::seconds(120));
+        assert_eq!((e.receive_buffer_of(None), &e.zone.delegations), (Some(4_000_000), &vec![2_000_000]));
         let again: Experiment = toml::from_str(&toml::to_string(&e).unwrap()).unwrap();
         assert_eq!(again, e);
     }
@@ -221,7 +237,9 @@ mod tests {
             ("zone.fiel=x", "--set zone.fiel=x: unknown field"),
             ("servers=bind,bnid", "'bnid' is no kind"),
             ("size=huge", "sizes are"),
-            ("latency.duration=60x", "latency.duration: '60x' is not a duration"),
+            ("latency.duration=60x", "latency.duration=60x: '60x' is not a duration"),
+            ("peak.trial=0s", "--set peak.trial=0s: must be longer than nothing"),
+            ("receive_buffer=4X", "neither 'default' nor a number of bytes"),
             ("zone.families=U-5", "zone.families"),
         ] {
             let error = demo(&[set]).unwrap_err().to_string();

@@ -141,7 +141,7 @@ pub fn run(
     };
     let mut zone: Option<(plan::ZonePlan, Prepared)> = None;
     let began = Instant::now();
-    let budget = plan::budget(e)?;
+    let budget = plan::budget(e).0;
     // Trials done here, and the time that they took: by these the rest is estimated.
     let mut here = 0u32;
     // A run that goes on had its added repeats too.
@@ -240,7 +240,7 @@ fn attempts(
         }
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let cores = [bench.server_cpus, bench.generator_cpus].concat();
-        let unsettled = settle::wait(&cores, e.duration("settle", &e.settle)?, bench.stop);
+        let unsettled = settle::wait(&cores, e.settle.0, bench.stop);
         let mut record = trial::run(bench, trial, zone, dir, tell);
         if let Some(reason) = unsettled {
             record.outcome.validity.warn(reason);
@@ -272,7 +272,6 @@ fn preflight(
     memory: u64,
 ) -> Result<Vec<(PathBuf, Survey)>, Error> {
     let mut captures: Vec<(PathBuf, Survey)> = Vec::new();
-    e.duration("patience", &e.patience)?;
     for label in e.labels() {
         let (server, kind) = (e.server(label)?, e.kind(label)?);
         if kind != server::Kind::External && server.program.is_none() && server::installed(kind).is_none() {

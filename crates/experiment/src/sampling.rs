@@ -2,6 +2,7 @@
 
 use crate::trial::Bench;
 use measure::Metric;
+use measure::metrics;
 use rack::Host;
 use rack::sample::{self, Core, Counters, HostCounters, Processes, Usage};
 use rack::server_watch::Snapshot;
@@ -45,14 +46,14 @@ struct Reading {
 }
 
 /// Where a host drops packets.
-type Place = (&'static str, fn(&Counters) -> u64);
+type Place = (metrics::Family, fn(&Counters) -> u64);
 
 /// `drops` is all of them.
 const PLACES: [Place; 4] = [
-    ("drops", Counters::drops),
-    ("interface_drops", |c| c.received_dropped + c.sent_dropped),
-    ("socket_drops", |c| c.udp_receive_buffer_errors),
-    ("send_buffer_drops", |c| c.udp_send_buffer_errors),
+    (metrics::HOST_DROPS, Counters::drops),
+    (metrics::HOST_INTERFACE_DROPS, |c| c.received_dropped + c.sent_dropped),
+    (metrics::HOST_SOCKET_DROPS, |c| c.udp_receive_buffer_errors),
+    (metrics::HOST_SEND_BUFFER_DROPS, |c| c.udp_send_buffer_errors),
 ];
 
 /// A counter of processes.
@@ -131,7 +132,7 @@ impl Sampling {
         let mut metrics = Vec::new();
         for ((name, hosts), first) in self.sources.hosts.iter().zip(&self.first) {
             for (((place, _), now), first) in PLACES.iter().zip(dropped(hosts)).zip(first) {
-                metrics.push(Metric::new(format!("{name}_{place}"), "1", now.saturating_sub(*first) as f64));
+                metrics.push(place.of(name, now.saturating_sub(*first) as f64));
             }
         }
         metrics
@@ -178,7 +179,7 @@ impl Sampling {
         }
         for (((name, _), drops), before) in self.sources.hosts.iter().zip(&now.drops).zip(&last.drops) {
             for (((place, _), now), before) in PLACES.iter().zip(drops).zip(before) {
-                row(format!("{name}_{place}"), "1", now.saturating_sub(*before) as f64);
+                row(place.name(name), place.unit, now.saturating_sub(*before) as f64);
             }
         }
         row("backlog_drops".into(), "1", now.backlog.saturating_sub(last.backlog) as f64);
@@ -210,11 +211,11 @@ fn read(sources: &Sources) -> Reading {
 pub fn memory(pids: &[u32]) -> Vec<Metric> {
     let mut metrics = Vec::new();
     if let (false, Ok(all)) = (pids.is_empty(), Processes::now()) {
-        metrics.push(Metric::new("server_rss", "B", all.usage(pids).rss as f64));
-        metrics.push(Metric::new("server_virtual", "B", all.usage(pids).virtual_size as f64));
-        metrics.push(Metric::new("server_cpu", "s", all.usage(pids).cpu().as_secs_f64()));
+        metrics.push(metrics::SERVER_RSS.of(all.usage(pids).rss as f64));
+        metrics.push(metrics::SERVER_VIRTUAL.of(all.usage(pids).virtual_size as f64));
+        metrics.push(metrics::SERVER_CPU.of(all.usage(pids).cpu().as_secs_f64()));
         if let Ok(pss) = sample::pss(&all.tree(pids)) {
-            metrics.push(Metric::new("server_pss", "B", pss as f64));
+            metrics.push(metrics::SERVER_PSS.of(pss as f64));
         }
     }
     metrics

@@ -2,7 +2,8 @@
 
 use crate::durability::Syncs;
 use crate::updating::Signing;
-use serde::{Deserialize, Serialize};
+use measure::{Time, units};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::path::PathBuf;
 use traffic::Changes;
 
@@ -11,14 +12,16 @@ use traffic::Changes;
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
     /// It has settled when it changed by less than 1 % for so long after the first right answer.
-    pub settle: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub settle: Time,
     /// It is waited for at most so long.
-    pub patience: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub patience: Time,
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { settle: "2s".into(), patience: "60s".into() }
+        Self { settle: Time::seconds(2), patience: Time::seconds(60) }
     }
 }
 
@@ -128,14 +131,17 @@ pub struct Latency {
     /// Queries per second; a trial each.
     pub rates: Vec<f64>,
     /// Length of the measured part: `60s`.
-    pub duration: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub duration: Time,
     /// Offered before it, and not recorded.
-    pub warmup: String,
+    pub warmup: Time,
     /// An answer after it is late, and counts as lost.
-    pub deadline: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub deadline: Time,
     /// How late queries may leave at the 99th percentile in a valid trial. More than usual is fine where answers are counted
     /// rather than timed.
-    pub pacing: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub pacing: Time,
     /// Capture at the server's end of the link as well, as RZAIA's monitor host did, and say what that saw: how many
     /// queries, and from each to its answer how long. The capture takes time of the server's cores that nobody wants.
     pub witness: bool,
@@ -145,10 +151,10 @@ impl Default for Latency {
     fn default() -> Self {
         Self {
             rates: vec![5000.0],
-            duration: "60s".into(),
-            warmup: "1s".into(),
-            deadline: "4s".into(),
-            pacing: format!("{}us", measure::limits::PACING_LIMIT / 1_000),
+            duration: Time::seconds(60),
+            warmup: Time::seconds(1),
+            deadline: Time::seconds(4),
+            pacing: Time(measure::limits::PACING_LIMIT),
             witness: false,
         }
     }
@@ -161,16 +167,18 @@ pub struct Throughput {
     /// Queries of each generator that wait for their answers: 20 were queryperf's default.
     pub window: u32,
     /// Length of the measured part.
-    pub duration: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub duration: Time,
     /// Offered before it, and not recorded.
-    pub warmup: String,
+    pub warmup: Time,
     /// A query without an answer after it is lost, and the next takes its place.
-    pub deadline: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub deadline: Time,
 }
 
 impl Default for Throughput {
     fn default() -> Self {
-        Self { window: 20, duration: "60s".into(), warmup: "1s".into(), deadline: "5s".into() }
+        Self { window: 20, duration: Time::seconds(60), warmup: Time::seconds(1), deadline: Time::seconds(5) }
     }
 }
 
@@ -181,19 +189,24 @@ pub struct Peak {
     /// The goal's loss ratio.
     pub loss: f64,
     /// Length of the goal's trials.
-    pub trial: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub trial: Time,
     /// How much trial time must speak for a bound.
-    pub duration_sum: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub duration_sum: Time,
     /// Relative distance of the bounds at which the search ends.
     pub width: f64,
     /// Time for the whole search of one server on one zone.
-    pub budget: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub budget: Time,
     /// An answer after it counts as lost.
-    pub deadline: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub deadline: Time,
     /// Queries that wait for their answers while the capacity is measured.
     pub window: u32,
     /// Length of one load with a window.
-    pub window_load: String,
+    #[serde(deserialize_with = "Time::positive")]
+    pub window_load: Time,
     /// Loads with a window. Their median is the capacity.
     pub window_loads: u32,
 }
@@ -202,15 +215,49 @@ impl Default for Peak {
     fn default() -> Self {
         Self {
             loss: 0.001,
-            trial: "1s".into(),
-            duration_sum: "3s".into(),
+            trial: Time::seconds(1),
+            duration_sum: Time::seconds(3),
             width: 0.05,
-            budget: "30s".into(),
-            deadline: "200ms".into(),
+            budget: Time::seconds(30),
+            deadline: Time::millis(200),
             window: 250,
-            window_load: "1s".into(),
+            window_load: Time::seconds(1),
             window_loads: 6,
         }
+    }
+}
+
+/// The receive buffer of a server's sockets, in bytes; none: as the server makes it. In files `"default"`, a number, or `"4M"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiveBuffer(pub Option<usize>);
+
+impl Serialize for ReceiveBuffer {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            None => s.serialize_str("default"),
+            Some(bytes) => s.collect_str(&bytes),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ReceiveBuffer {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Bytes(usize),
+            Text(String),
+        }
+        let text = match Given::deserialize(d)? {
+            Given::Bytes(bytes) => return Ok(Self(Some(bytes))),
+            Given::Text(text) => text,
+        };
+        if text == "default" {
+            return Ok(Self(None));
+        }
+        let wrong =
+            |_| de::Error::custom(format!("'{text}' is neither 'default' nor a number of bytes such as 4M"));
+        units::count(&text).map(|bytes| Self(Some(bytes as usize))).map_err(wrong)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::zones::Prepared;
 use crate::{Error, anchor};
 use load::hosts::{Generators, Member, divide};
 use load::{LoadResult, LoadSpec, Source};
+use measure::metrics;
 use measure::{Metric, Named, Nanos, Outcome, Pace, Reason, Seed};
 use rack::{Host, Role};
 use results::{SeriesRow, TrialRecord};
@@ -57,7 +58,7 @@ impl Stage<'_> {
         match looked {
             Ok(sockets) => {
                 let least = sockets.receive_buffers().into_iter().min();
-                let metric = least.map(|bytes| Metric::new("server_receive_buffer", "B", bytes as f64));
+                let metric = least.map(|bytes| metrics::SERVER_RECEIVE_BUFFER.of(bytes as f64));
                 record.outcome.metrics.extend(metric);
             }
             Err(error) if wanted.is_some() => record.outcome.validity.reject(Reason::new(
@@ -74,8 +75,8 @@ impl Stage<'_> {
         let at = self.spec.targets(self.bench.server)[0];
         let (bench, count) = (self.bench, self.bench.experiment.zone.validate);
         let verdict = anchor::validate(bench.launcher, &bench.generators[0], at, self.zone, count, self.dir)?;
-        record.outcome.metrics.push(Metric::new("answers_validated", "1", f64::from(verdict.validated)));
-        record.outcome.metrics.push(Metric::new("answers_not_validated", "1", verdict.refused.len() as f64));
+        record.outcome.metrics.push(metrics::ANSWERS_VALIDATED.of(f64::from(verdict.validated)));
+        record.outcome.metrics.push(metrics::ANSWERS_NOT_VALIDATED.of(verdict.refused.len() as f64));
         if let Some(first) = verdict.refused.first() {
             record.outcome.validity.warn(Reason::new(
             "answers_not_validated",
@@ -203,13 +204,8 @@ impl Stage<'_> {
         });
         followed?;
         let results = generators.results();
-        let answered = |r: &Named<LoadResult>| {
-            Metric::new(
-                format!("{}_answered_qps", r.name.replace('-', "_")),
-                "1/s",
-                r.value.counts.answered_qps,
-            )
-        };
+        let answered =
+            |r: &Named<LoadResult>| metrics::ANSWERED_BY_GENERATOR.of(&r.name, r.value.counts.answered_qps);
         let each = if results.len() > 1 { results.iter().map(answered).collect() } else { Vec::new() };
         let result = LoadResult::merge(results);
         let machine = metered.judge(&sources, &result, allowed);

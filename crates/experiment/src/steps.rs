@@ -1,6 +1,7 @@
 //! Where a lag goes: from the update to the NOTIFY (RFC 1996), to the secondary's request, to the transfer's end, to the first
 //! answer that shows it. This separates timers, which are most of it by default, from work.
 
+use measure::metrics;
 use measure::{Histogram, Metric, Nanos};
 use std::net::{IpAddr, SocketAddr};
 use trace::transfers::{Exchange, Transfers, ZoneTransfer};
@@ -85,21 +86,21 @@ impl Steps {
 
     /// The means of the steps, which add up to the mean of these lags; none where nothing was explained.
     pub fn metrics(&self) -> Vec<Metric> {
-        let mut metrics = vec![Metric::new("lags_unexplained", "1", self.unexplained as f64)];
+        let mut metrics = vec![metrics::LAGS_UNEXPLAINED.of(self.unexplained as f64)];
         if self.explained > 0 {
             let steps = [
-                ("lag_until_notify_mean", self.until_notify),
-                ("lag_until_request_mean", self.until_request),
-                ("lag_transfer_mean", self.transfer),
-                ("lag_until_served_mean", self.until_served),
+                (metrics::LAG_UNTIL_NOTIFY_MEAN, self.until_notify),
+                (metrics::LAG_UNTIL_REQUEST_MEAN, self.until_request),
+                (metrics::LAG_TRANSFER_MEAN, self.transfer),
+                (metrics::LAG_UNTIL_SERVED_MEAN, self.until_served),
             ];
             let mean = |sum: Nanos| sum as f64 / self.explained as f64 / 1e3;
-            metrics.extend(steps.map(|(name, sum)| Metric::new(name, "us", mean(sum))));
+            metrics.extend(steps.map(|(metric, sum)| metric.of(mean(sum))));
         }
         if self.serial_after_notify.count() > 0 {
             let of = |q| self.serial_after_notify.quantile(q) as f64 / 1e3;
-            metrics.push(Metric::new("serial_after_notify_p50", "us", of(0.5)));
-            metrics.push(Metric::new("serial_after_notify_p99", "us", of(0.99)));
+            metrics.push(metrics::SERIAL_AFTER_NOTIFY_P50.of(of(0.5)));
+            metrics.push(metrics::SERIAL_AFTER_NOTIFY_P99.of(of(0.99)));
         }
         metrics
     }

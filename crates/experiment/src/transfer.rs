@@ -4,6 +4,7 @@ use crate::fleet::{Fleet, Others, note_urged};
 use crate::stage::Stage;
 use crate::{Error, RunEvent, changing, paths, trial};
 use measure::clock::SECOND;
+use measure::metrics;
 use measure::units::grouped;
 use measure::{Metric, Reason};
 use results::TrialRecord;
@@ -22,7 +23,7 @@ impl Stage<'_> {
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let bench = self.bench;
-        let patience = trial::patience(bench.experiment, self.zone)?;
+        let patience = trial::patience(bench.experiment, self.zone);
         let primary_is_measured = fleet.primary().name == bench.server.name;
         let start = || -> Result<_, Error> {
             let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
@@ -50,15 +51,15 @@ impl Stage<'_> {
         let captured = capture.finish()?;
         let found = transfers::collect(std::slice::from_ref(&file), &[trial::PORT], 1, &mut |_| {})?;
         let metrics = &mut record.outcome.metrics;
-        metrics.push(Metric::new("transfers_begun", "1", found.transfers.len() as f64));
+        metrics.push(metrics::TRANSFERS_BEGUN.of(found.transfers.len() as f64));
         let broken = found.transfers.iter().filter(|t| !t.complete).count();
-        metrics.push(Metric::new("transfers_broken", "1", broken as f64));
+        metrics.push(metrics::TRANSFERS_BROKEN.of(broken as f64));
         let (server, ready) = started.map_err(|why| Error::Machine(format!("{why}; {}", halfway(&found))))?;
         tell(RunEvent::Ready { seconds: served.as_secs_f64() });
         record.params.push(("version".into(), server.version().into()));
         let whole = |t: &&ZoneTransfer| t.complete && t.records > 2;
-        metrics.push(Metric::new("server_ready", "s", ready.as_secs_f64()));
-        metrics.push(Metric::new("transfer_served", "s", served.as_secs_f64()));
+        metrics.push(metrics::SERVER_READY.of(ready.as_secs_f64()));
+        metrics.push(metrics::TRANSFER_SERVED.of(served.as_secs_f64()));
         metrics.extend(directions(fleet, &file)?);
         metrics.extend(paths::round_trip(bench, &file)?);
         metrics.extend(crate::sampling::memory(&server.pids()));
@@ -115,8 +116,7 @@ fn directions(fleet: &Fleet<'_>, file: &Path) -> Result<[Metric; 2], Error> {
     octets::packets(&[file.to_owned()], &mut |packet| {
         *if packet.from == primary { &mut out } else { &mut back } += packet.octets;
     })?;
-    Ok([("transfer_bytes_out", out), ("transfer_bytes_back", back)]
-        .map(|(name, octets)| Metric::new(name, "B", octets as f64)))
+    Ok([metrics::TRANSFER_BYTES_OUT.count(out), metrics::TRANSFER_BYTES_BACK.count(back)])
 }
 
 /// The figures of a transfer, beside a zone file of so many bytes.
@@ -125,19 +125,19 @@ fn figures(transfer: &ZoneTransfer, file: u64) -> Vec<Metric> {
     let end = transfer.end_ns.unwrap_or(transfer.start_ns);
     let took = seconds(end.saturating_sub(transfer.start_ns));
     let mut all = vec![
-        Metric::new("transfer_seconds", "s", took),
-        Metric::new("transfer_messages", "1", transfer.messages as f64),
-        Metric::new("transfer_records", "1", transfer.records as f64),
-        Metric::new("transfer_dns_bytes", "B", transfer.dns_bytes as f64),
-        Metric::new("transfer_tcp_bytes", "B", transfer.tcp_bytes as f64),
+        metrics::TRANSFER_SECONDS.of(took),
+        metrics::TRANSFER_MESSAGES.of(transfer.messages as f64),
+        metrics::TRANSFER_RECORDS.of(transfer.records as f64),
+        metrics::TRANSFER_DNS_BYTES.of(transfer.dns_bytes as f64),
+        metrics::TRANSFER_TCP_BYTES.of(transfer.tcp_bytes as f64),
     ];
     if took > 0.0 {
-        all.push(Metric::new("transfer_rate", "Mbit/s", transfer.tcp_bytes as f64 * 8.0 / 1e6 / took));
+        all.push(metrics::TRANSFER_RATE.of(transfer.tcp_bytes as f64 * 8.0 / 1e6 / took));
     }
     if let Some(bytes) = transfer.ip_bytes {
-        all.push(Metric::new("transfer_bytes", "B", bytes as f64));
+        all.push(metrics::TRANSFER_BYTES.of(bytes as f64));
         if file > 0 {
-            all.push(Metric::new("transfer_to_file", "%", 100.0 * bytes as f64 / file as f64));
+            all.push(metrics::TRANSFER_TO_FILE.of(100.0 * bytes as f64 / file as f64));
         }
     }
     all

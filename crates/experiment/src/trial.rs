@@ -6,6 +6,7 @@ use crate::stage::Stage;
 use crate::zones::Prepared;
 use crate::{Error, Experiment, Measure, RunEvent, Trial, family_spec, paths};
 use measure::clock::{SECOND, Wall};
+use measure::metrics;
 use measure::{Metric, Reason};
 use rack::{Host, Launcher, Rack};
 use results::TrialRecord;
@@ -175,7 +176,7 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
         params.push(("timers", d.timers.word().into()));
         params.extend(paths::params(d));
         params.extend(trial.updates.map(|rate| ("updates", rate.to_string())));
-        params.extend(d.away.clone().map(|away| ("away", away)));
+        params.extend(d.away.map(|away| ("away", away.to_string())));
     }
     if trial.measure.is_of_updates() {
         params.push(("syncs", e.syncs_of(&trial.server, trial.variant.as_deref()).word().into()));
@@ -188,7 +189,7 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     params.push(("traffic", file.map_or(traffic.profile.clone(), |file| file.display().to_string())));
     params.push(("transport", traffic.transport.to_string()));
     params.push(("udp_size", udp_size.to_string()));
-    if let Ok(Some(bytes)) = e.receive_buffer_of(trial.variant.as_deref()) {
+    if let Some(bytes) = e.receive_buffer_of(trial.variant.as_deref()) {
         params.push(("receive_buffer", bytes.to_string()));
     }
     params.push(("generators", traffic.generators.to_string()));
@@ -203,7 +204,7 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
             params.push(("mix", e.updates.mix.clone()));
             params.push(("window", e.updates.window.to_string()));
             params.push(("queries", b.rate.to_string()));
-            params.push(("deadline", e.latency.deadline.clone()));
+            params.push(("deadline", e.latency.deadline.to_string()));
         }
         Measure::Syncs => params.push(("count", e.durability.updates.to_string())),
         Measure::PowerCut => {
@@ -212,12 +213,12 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
         }
         Measure::Kill => params.push(("kills", e.durability.kills.to_string())),
         Measure::Lag => {
-            params.push(("duration", e.updates.duration.clone()));
+            params.push(("duration", e.updates.duration.to_string()));
             params.push(("mix", e.updates.mix.clone()));
         }
         Measure::Churn => {
             params.push(("versions", e.updates.series.len().to_string()));
-            params.push(("every", e.updates.every.clone()));
+            params.push(("every", e.updates.every.to_string()));
         }
         Measure::Update => {
             params.push(("window", e.updates.window.to_string()));
@@ -227,20 +228,20 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
         Measure::Load => params.push(("rate", e.load.rate.to_string())),
         Measure::Latency => {
             params.push(("rate", trial.rate.map_or_else(|| "recorded".into(), |rate| rate.to_string())));
-            params.push(("duration", e.latency.duration.clone()));
-            params.push(("deadline", e.latency.deadline.clone()));
+            params.push(("duration", e.latency.duration.to_string()));
+            params.push(("deadline", e.latency.deadline.to_string()));
         }
         Measure::Throughput => {
             params.push(("window", e.throughput.window.to_string()));
-            params.push(("duration", e.throughput.duration.clone()));
-            params.push(("deadline", e.throughput.deadline.clone()));
+            params.push(("duration", e.throughput.duration.to_string()));
+            params.push(("deadline", e.throughput.deadline.to_string()));
         }
         Measure::Peak => {
             params.push(("loss_goal", e.peak.loss.to_string()));
-            params.push(("trial_duration", e.peak.trial.clone()));
-            params.push(("duration_sum", e.peak.duration_sum.clone()));
-            params.push(("budget", e.peak.budget.clone()));
-            params.push(("deadline", e.peak.deadline.clone()));
+            params.push(("trial_duration", e.peak.trial.to_string()));
+            params.push(("duration_sum", e.peak.duration_sum.to_string()));
+            params.push(("budget", e.peak.budget.to_string()));
+            params.push(("deadline", e.peak.deadline.to_string()));
         }
     }
     params.into_iter().map(|(k, v)| (k.into(), v)).collect()
@@ -300,11 +301,11 @@ fn measure(
     }
     let mut server = bench.start(bench.server, &spec, &folder)?;
     record.params.push(("version".into(), server.version().into()));
-    let took = server.ready(&zone.probe, patience(bench.experiment, zone)?)?;
+    let took = server.ready(&zone.probe, patience(bench.experiment, zone))?;
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
     // What answers already was not started here.
     if spec.external.is_none() {
-        record.outcome.metrics.push(Metric::new("server_ready", "s", took.as_secs_f64()));
+        record.outcome.metrics.push(metrics::SERVER_READY.of(took.as_secs_f64()));
     }
     if let Some(fleet) = &fleet {
         others.secondaries = fleet.start_secondaries(&trial.server)?;
@@ -321,7 +322,7 @@ fn measure(
         _ => None,
     };
     if spec.external.is_none() {
-        stage.receive_buffers(&server, bench.experiment.receive_buffer_of(trial.variant.as_deref())?, record);
+        stage.receive_buffers(&server, bench.experiment.receive_buffer_of(trial.variant.as_deref()), record);
     }
     let mut absence = None;
     let measured = match trial.measure {
@@ -334,11 +335,9 @@ fn measure(
             None => unreachable!("it is made for this measure"),
         },
         Measure::Lag | Measure::Churn => {
-            let away = bench.experiment.away(trial.variant.as_deref())?;
-            stage.changes_for(trial.measure).and_then(|length| {
-                absence = stage.go_on(length, away, &mut others)?;
-                Ok(())
-            })
+            let away = bench.experiment.distribution_of(trial.variant.as_deref()).away.map(Duration::from);
+            let changes = stage.go_on(stage.changes_for(trial.measure), away, &mut others);
+            changes.map(|away| absence = away)
         }
         Measure::Batches => match &fleet {
             Some(fleet) => {
@@ -366,9 +365,8 @@ fn measure(
 
 /// How long a server may take until it answers: a minute, where the experiment says nothing else, and a second more for
 /// each megabyte; the slowest loaders of the papers took 5 s per megabyte on machines of 2009.
-pub fn patience(e: &Experiment, zone: &Prepared) -> Result<Duration, Error> {
-    let least = Duration::from_nanos(e.duration("patience", &e.patience)?);
-    Ok(least + Duration::from_secs(zone.probe.bytes / 1_000_000))
+pub fn patience(e: &Experiment, zone: &Prepared) -> Duration {
+    Duration::from(e.patience) + Duration::from_secs(zone.probe.bytes / 1_000_000)
 }
 
 /// Keeps the server's own counters, and stops it; what it counted.
@@ -388,7 +386,7 @@ pub fn end(
         false => server::Counted::default(),
     };
     server.stop()?;
-    Ok(counted.named().map(|(name, value)| Metric::new(name, "1", value as f64)).collect())
+    Ok(counted.metrics().collect())
 }
 
 /// The server of a label, as one that serves its file.

@@ -4,7 +4,8 @@
 use crate::Error;
 use crate::stage::Stage;
 use load::Latency;
-use measure::{Histogram, Metric, Named, Nanos, Reason};
+use measure::metrics;
+use measure::{Histogram, Named, Nanos, Reason};
 use rack::Capture;
 use results::TrialRecord;
 use std::path::{Path, PathBuf};
@@ -65,17 +66,19 @@ impl Witness {
         let seen = read(&self.file, from, to)?;
         std::fs::remove_file(&self.file).map_err(Error::io(&self.file))?;
         let outcome = &mut record.outcome;
-        for (name, value) in
-            [("queries", seen.queries), ("answers", seen.answers), ("dropped", captured.dropped)]
-        {
-            outcome.metrics.push(Metric::new(format!("witness_{name}"), "1", value as f64));
-        }
+        outcome.metrics.extend([
+            metrics::WITNESS_QUERIES.count(seen.queries),
+            metrics::WITNESS_ANSWERS.count(seen.answers),
+            metrics::WITNESS_DROPPED.count(captured.dropped),
+        ]);
         if captured.dropped > 0 {
             outcome.validity.warn(Reason::new(
                 "witness_incomplete",
                 format!("the capture at the server lacks {} packets", captured.dropped),
             ));
-        } else if let Some(sent) = outcome.metric("sent").filter(|sent| differs(*sent, seen.queries as f64)) {
+        } else if let Some(sent) =
+            outcome.metric(metrics::SENT).filter(|sent| differs(*sent, seen.queries as f64))
+        {
             outcome.validity.warn(Reason::new(
                 "witness_differs",
                 format!(
@@ -85,10 +88,7 @@ impl Witness {
             ));
         }
         if seen.latency.count() > 0 {
-            let named = Latency::of(&seen.latency).named();
-            outcome
-                .metrics
-                .extend(named.map(|(p, us)| Metric::new(format!("witness_latency_{p}"), "us", us)));
+            outcome.metrics.extend(metrics::WITNESS_LATENCY.of(&Latency::of(&seen.latency)));
         }
         outcome.histograms.push(Named::new("witness_latency", seen.latency));
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::check::CheckResult;
 use crate::{Counts, Signs, Tally};
+use measure::metrics::{self, Scope};
 use measure::{Histogram, Latency, Metric, Named, Nanos, Outcome, PacingError, Reason, Timeline, Validity};
 use net::transport::Connections;
 use serde::{Deserialize, Serialize};
@@ -198,79 +199,70 @@ impl LoadResult {
     /// The trial's outcome: metrics by their names everywhere, distributions, validity.
     pub fn outcome(&self) -> Outcome {
         let mut metrics: Vec<Metric> = [
-            ("offered_qps", "1/s", self.counts.offered_qps),
-            ("sent_qps", "1/s", self.counts.sent_qps),
-            ("answered_qps", "1/s", self.counts.answered_qps),
-            ("offered", "1", self.counts.offered as f64),
-            ("sent", "1", self.counts.sent as f64),
-            ("unsent", "1", self.counts.unsent as f64),
-            ("answered", "1", self.counts.answered as f64),
-            ("lost", "1", self.counts.lost as f64),
-            ("late", "1", self.counts.late as f64),
-            ("mismatched", "1", self.mismatched as f64),
-            ("duplicates", "1", self.duplicates as f64),
-            ("unexpected", "1", self.unexpected as f64),
-            ("truncated", "1", self.counts.truncated as f64),
-            ("icmp", "1", self.icmp as f64),
-            ("loss_ratio", "1", self.loss_ratio()),
-            ("answered_in_deadline_share", "%", 100.0 * (1.0 - self.loss_ratio())),
-            ("bytes_sent", "B", self.counts.bytes.sent as f64),
-            ("bytes_received", "B", self.counts.bytes.received as f64),
-            ("pacing_error_p50", "us", self.pacing_error_us.p50),
-            ("pacing_error_p99", "us", self.pacing_error_us.p99),
-            ("pacing_error_max", "us", self.pacing_error_us.max),
+            (metrics::OFFERED_QPS, self.counts.offered_qps),
+            (metrics::SENT_QPS, self.counts.sent_qps),
+            (metrics::ANSWERED_QPS, self.counts.answered_qps),
+            (metrics::OFFERED, self.counts.offered as f64),
+            (metrics::SENT, self.counts.sent as f64),
+            (metrics::UNSENT, self.counts.unsent as f64),
+            (metrics::ANSWERED, self.counts.answered as f64),
+            (metrics::LOST, self.counts.lost as f64),
+            (metrics::LATE, self.counts.late as f64),
+            (metrics::MISMATCHED, self.mismatched as f64),
+            (metrics::DUPLICATES, self.duplicates as f64),
+            (metrics::UNEXPECTED, self.unexpected as f64),
+            (metrics::TRUNCATED, self.counts.truncated as f64),
+            (metrics::ICMP, self.icmp as f64),
+            (metrics::LOSS_RATIO, self.loss_ratio()),
+            (metrics::ANSWERED_IN_DEADLINE_SHARE, 100.0 * (1.0 - self.loss_ratio())),
+            (metrics::BYTES_SENT, self.counts.bytes.sent as f64),
+            (metrics::BYTES_RECEIVED, self.counts.bytes.received as f64),
+            (metrics::PACING_ERROR_P50, self.pacing_error_us.p50),
+            (metrics::PACING_ERROR_P99, self.pacing_error_us.p99),
+            (metrics::PACING_ERROR_MAX, self.pacing_error_us.max),
         ]
-        .map(|(name, unit, value)| Metric::new(name, unit, value))
+        .map(|(metric, value)| metric.of(value))
         .into();
-        for (name, latency) in [("latency", &self.latency_us), ("service_latency", &self.service_latency_us)]
-        {
-            metrics.extend(latency.named().map(|(p, v)| Metric::new(format!("{name}_{p}"), "us", v)));
+        metrics.extend(metrics::LATENCY.of(&self.latency_us));
+        metrics.extend(metrics::SERVICE_LATENCY.of(&self.service_latency_us));
+        if let Some([p50, p99]) = self.timeline.latencies.calm() {
+            metrics.push(metrics::CALM_LATENCY_P50.of(p50 / 1e3));
+            metrics.push(metrics::CALM_LATENCY_P99.of(p99 / 1e3));
         }
-        if let Some(calm) = self.timeline.latencies.calm() {
-            let named = ["calm_latency_p50", "calm_latency_p99"].into_iter().zip(calm);
-            metrics.extend(named.map(|(name, nanos)| Metric::new(name, "us", nanos / 1e3)));
-        }
-        metrics.extend(
-            self.counts.rcodes.iter().map(|(r, n)| Metric::new(format!("rcode_{r}"), "1", *n as f64)),
-        );
-        metrics.extend(self.findings.iter().map(|f| Metric::new(format!("finding_{}", f.code), "1", 1.0)));
-        metrics.extend(self.drops.iter().map(|(d, n)| Metric::new(format!("drops_{d}"), "1", *n as f64)));
+        metrics.extend(self.counts.rcodes.iter().map(|(code, n)| metrics::RCODE.of(code, *n as f64)));
+        metrics.extend(self.findings.iter().map(|f| metrics::FINDING.of(&f.code, 1.0)));
+        metrics.extend(self.drops.iter().map(|(place, n)| metrics::DROPS.of(place, *n as f64)));
         let histograms = vec![
             Named::new("latency", self.histograms.latency.clone()),
             Named::new("service_latency", self.histograms.service_latency.clone()),
             Named::new("pacing_error", self.histograms.pacing_error.clone()),
         ];
-        for (name, part) in [("background", &self.background), ("tcp_retries", &self.tcp_retries)] {
+        for (scope, part) in [(Scope::Background, &self.background), (Scope::TcpRetries, &self.tcp_retries)] {
             let Some(p) = part else { continue };
-            for (what, value) in [
-                ("offered", p.counts.offered),
-                ("sent", p.counts.sent),
-                ("answered", p.counts.answered),
-                ("lost", p.counts.lost),
-                ("truncated", p.counts.truncated),
-            ] {
-                metrics.push(Metric::new(format!("{name}_{what}"), "1", value as f64));
-            }
-            metrics.extend(
-                p.latency_us.named().map(|(q, v)| Metric::new(format!("{name}_latency_{q}"), "us", v)),
-            );
+            let counts = [
+                (metrics::OFFERED, p.counts.offered),
+                (metrics::SENT, p.counts.sent),
+                (metrics::ANSWERED, p.counts.answered),
+                (metrics::LOST, p.counts.lost),
+                (metrics::TRUNCATED, p.counts.truncated),
+            ];
+            metrics.extend(counts.map(|(metric, count)| metric.within(scope).count(count)));
+            metrics.extend(metrics::LATENCY.within(scope).of(&p.latency_us));
         }
         if let Some(c) = &self.checked {
-            metrics.push(Metric::new("checked", "1", c.checked as f64));
-            metrics.push(Metric::new("checked_wrong", "1", (c.checked - c.right) as f64));
+            metrics.push(metrics::CHECKED.of(c.checked as f64));
+            metrics.push(metrics::CHECKED_WRONG.of((c.checked - c.right) as f64));
         }
         if let Some(tcp) = &self.tcp {
-            for (what, value) in [
-                ("begun", tcp.counts.begun),
-                ("established", tcp.counts.established),
-                ("refused", tcp.counts.refused),
-                ("reset", tcp.counts.reset),
-                ("closed_by_server", tcp.counts.closed_by_server),
-                ("queries_cut_off", tcp.counts.queries_cut_off),
-                ("open_max", tcp.counts.open_max),
-            ] {
-                metrics.push(Metric::new(format!("tcp_{what}"), "1", value as f64));
-            }
+            metrics.extend([
+                metrics::TCP_BEGUN.count(tcp.counts.begun),
+                metrics::TCP_ESTABLISHED.count(tcp.counts.established),
+                metrics::TCP_REFUSED.count(tcp.counts.refused),
+                metrics::TCP_RESET.count(tcp.counts.reset),
+                metrics::TCP_CLOSED_BY_SERVER.count(tcp.counts.closed_by_server),
+                metrics::TCP_QUERIES_CUT_OFF.count(tcp.counts.queries_cut_off),
+                metrics::TCP_OPEN_MAX.count(tcp.counts.open_max),
+            ]);
         }
         Outcome { metrics, histograms, validity: self.validity.clone() }
     }
@@ -345,9 +337,9 @@ mod tests {
             ("drops_socket", 7.0),
             ("lost", 10.0),
         ] {
-            assert_eq!(outcome.metric(name), Some(want), "{name}");
+            assert_eq!(outcome.metric_named(name), Some(want), "{name}");
         }
-        assert!((outcome.metric("loss_ratio").unwrap() - 1.0 / 9.0).abs() < 1e-12);
+        assert!((outcome.metric(metrics::LOSS_RATIO).unwrap() - 1.0 / 9.0).abs() < 1e-12);
         assert_eq!(outcome.histogram("latency").unwrap().count(), 80);
         assert!(!outcome.validity.valid);
     }

@@ -1,6 +1,7 @@
 //! The outcome of a trial: metrics, histograms, validity.
 
-use crate::{Histogram, Validity};
+use crate::metrics::Scope;
+use crate::{Definition, Histogram, Validity};
 use serde::{Deserialize, Serialize};
 
 /// One figure with its unit.
@@ -19,6 +20,12 @@ impl Metric {
     /// A metric from its parts.
     pub fn new(name: impl Into<String>, unit: &str, value: f64) -> Self {
         Self { name: name.into(), unit: unit.into(), value }
+    }
+
+    /// The same figure of a part of the trial.
+    #[must_use]
+    pub fn within(self, scope: Scope) -> Self {
+        Self { name: format!("{}{}", scope.prefix(), self.name), ..self }
     }
 }
 
@@ -51,7 +58,12 @@ pub struct Outcome {
 
 impl Outcome {
     /// The value of a metric, where the trial has it.
-    pub fn metric(&self, name: &str) -> Option<f64> {
+    pub fn metric(&self, which: Definition) -> Option<f64> {
+        self.metrics.iter().find(|m| which.is(&m.name)).map(|m| m.value)
+    }
+
+    /// The value of the metric of a name that a document or one of a [`metrics::Family`](crate::metrics::Family) has.
+    pub fn metric_named(&self, name: &str) -> Option<f64> {
         self.metrics.iter().find(|m| m.name == name).map(|m| m.value)
     }
 

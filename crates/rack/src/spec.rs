@@ -42,8 +42,8 @@
 //! and fd53::2. Unknown keys are errors.
 
 use crate::Error;
-use crate::path::{Direction, PathSpec, Time, directions};
-use measure::Nanos;
+use crate::path::{Direction, PathSpec, directions};
+use measure::{Nanos, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;

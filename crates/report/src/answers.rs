@@ -3,6 +3,7 @@
 use crate::cells::{Cell, Run};
 use crate::format;
 use crate::grid::{Grid, Shown, grid};
+use measure::metrics::{self, Definition, Scope};
 use measure::units;
 
 /// The grids that a run has figures for, beyond latency.
@@ -30,8 +31,8 @@ fn share(part: f64, of: f64) -> Option<f64> {
 }
 
 /// The values of a metric, added up over all trials that are used.
-fn sum(cell: &Cell, name: &str) -> Option<f64> {
-    let values: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect();
+fn sum(cell: &Cell, which: Definition) -> Option<f64> {
+    let values: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric(which)).collect();
     (!values.is_empty()).then(|| values.iter().sum())
 }
 
@@ -44,14 +45,16 @@ fn truncated(run: &Run) -> Option<Grid> {
         |c| c.key.is("latency"),
         |_, _| None,
         |c| {
-            let all = share(sum(c, "truncated")?, sum(c, "answered")?)?;
+            let all = share(sum(c, metrics::TRUNCATED)?, sum(c, metrics::ANSWERED)?)?;
             let mut details = Vec::new();
-            if let Some(begun) = sum(c, "tcp_begun").filter(|n| *n > 0.0) {
-                let open = c.metric("tcp_open_max").map_or(0.0, |f| f.value);
+            if let Some(begun) = sum(c, metrics::TCP_BEGUN).filter(|n| *n > 0.0) {
+                let open = c.metric(metrics::TCP_OPEN_MAX).map_or(0.0, |f| f.value);
                 details.push(format!("{begun:.0} connections, {open:.0} at once"));
             }
-            if let (Some(sent), Some(answered)) = (sum(c, "tcp_retries_sent"), sum(c, "tcp_retries_answered"))
-                && sent > 0.0
+            if let (Some(sent), Some(answered)) = (
+                sum(c, metrics::SENT.within(Scope::TcpRetries)),
+                sum(c, metrics::ANSWERED.within(Scope::TcpRetries)),
+            ) && sent > 0.0
             {
                 details.push(format!("{answered:.0} of {sent:.0} retries answered"));
             }
@@ -65,10 +68,10 @@ fn mean_size(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("sizes", "Mean size of answers".into(), about.into()),
-        |c| c.metric("bytes_received").is_some(),
+        |c| c.metric(metrics::BYTES_RECEIVED).is_some(),
         |_, _| None,
         |c| {
-            let mean = sum(c, "bytes_received")? / sum(c, "answered").filter(|n| *n > 0.0)?;
+            let mean = sum(c, metrics::BYTES_RECEIVED)? / sum(c, metrics::ANSWERED).filter(|n| *n > 0.0)?;
             Some(Shown { text: format!("{mean:.0} B"), details: Vec::new(), compare: Some(mean) })
         },
     )
@@ -80,10 +83,13 @@ fn flood(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("flood", "Queries of the flood that were answered".into(), about.into()),
-        |c| sum(c, "background_sent").is_some_and(|n| n > 0.0),
+        |c| sum(c, metrics::SENT.within(Scope::Background)).is_some_and(|n| n > 0.0),
         |_, _| None,
         |c| {
-            let (sent, answered) = (sum(c, "background_sent")?, sum(c, "background_answered")?);
+            let (sent, answered) = (
+                sum(c, metrics::SENT.within(Scope::Background))?,
+                sum(c, metrics::ANSWERED.within(Scope::Background))?,
+            );
             let part = share(answered, sent)?;
             let details = vec![format!("{} sent", measure::units::short(sent as u64))];
             Some(Shown { text: format::percent(part), details, compare: None })
@@ -97,10 +103,10 @@ fn cpu(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("cpu", "CPU time of the server a query".into(), about.into()),
-        |c| c.key.is("latency") && c.metric("server_cpu_per_query").is_some(),
+        |c| c.key.is("latency") && c.metric(metrics::SERVER_CPU_PER_QUERY).is_some(),
         |_, _| None,
         |c| {
-            let f = c.metric("server_cpu_per_query")?;
+            let f = c.metric(metrics::SERVER_CPU_PER_QUERY)?;
             Some(Shown { text: format!("{:.1} µs", f.value), details: Vec::new(), compare: None })
         },
     )
@@ -114,16 +120,16 @@ fn witness(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("witness", "Median latency at the server's end of the link".into(), about.into()),
-        |c| c.metric("witness_latency_p50").is_some(),
+        |c| c.metric(metrics::WITNESS_LATENCY.p50).is_some(),
         |_, _| None,
         |c| {
-            let there = c.metric("witness_latency_p50")?.value;
+            let there = c.metric(metrics::WITNESS_LATENCY.p50)?.value;
             let mut details = Vec::new();
-            if let Some(here) = c.metric("service_latency_p50") {
+            if let Some(here) = c.metric(metrics::SERVICE_LATENCY.p50) {
                 details.push(format!("{} at the generator", format::latency(here.value * 1e3)));
             }
             let count = |n: f64| units::grouped(n as u64);
-            if let (Some(sent), Some(seen)) = (sum(c, "sent"), sum(c, "witness_queries")) {
+            if let (Some(sent), Some(seen)) = (sum(c, metrics::SENT), sum(c, metrics::WITNESS_QUERIES)) {
                 details.push(format!("{} of {} seen", count(seen), count(sent)));
             }
             Some(Shown { text: format::latency(there * 1e3), details, compare: None })
@@ -144,17 +150,24 @@ fn counted(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("counted", "What the server counted".into(), about.into()),
-        |c| c.key.is("latency") && c.metric("server_counted_queries").is_some(),
+        |c| c.key.is("latency") && c.metric(metrics::SERVER_COUNTED_QUERIES).is_some(),
         |_, _| None,
         |c| {
-            let retries = sum(c, "tcp_retries_sent");
-            let counted = if retries.is_some() { "server_counted_udp" } else { "server_counted_queries" };
+            let retries = sum(c, metrics::SENT.within(Scope::TcpRetries));
+            let counted =
+                if retries.is_some() { metrics::SERVER_COUNTED_UDP } else { metrics::SERVER_COUNTED_QUERIES };
             let queries = sum(c, counted)?;
-            let trials =
-                c.used().iter().filter(|t| t.outcome.metric("server_counted_queries").is_some()).count();
+            let trials = c
+                .used()
+                .iter()
+                .filter(|t| t.outcome.metric(metrics::SERVER_COUNTED_QUERIES).is_some())
+                .count();
             // What was recorded is replayed from its beginning, without a warm-up.
             let rate = c.key.rate.as_deref().and_then(|r| r.parse::<f64>().ok()).unwrap_or(0.0);
-            let sent = ["sent", "background_sent"].iter().filter_map(|m| sum(c, m)).sum::<f64>();
+            let sent = [metrics::SENT, metrics::SENT.within(Scope::Background)]
+                .into_iter()
+                .filter_map(|m| sum(c, m))
+                .sum::<f64>();
             let sent = sent + (rate * warmup).round() * trials as f64;
             let more = if queries < sent {
                 format!("{} fewer", count(sent - queries))
@@ -162,15 +175,17 @@ fn counted(run: &Run) -> Option<Grid> {
                 format!("{} more", count(queries - sent))
             };
             let mut details = vec![format!("{} sent, {more}", count(sent))];
-            if let (Some(told), Some(sent)) = (sum(c, "server_counted_tcp"), retries) {
+            if let (Some(told), Some(sent)) = (sum(c, metrics::SERVER_COUNTED_TCP), retries) {
                 details.push(format!("{} over TCP, {} retries sent", count(told), count(sent)));
             }
-            details.extend(sum(c, "server_counted_answers").map(|n| format!("{} answers", count(n))));
-            if let (Some(told), Some(seen)) = (sum(c, "server_counted_truncated"), sum(c, "truncated")) {
+            details.extend(sum(c, metrics::SERVER_COUNTED_ANSWERS).map(|n| format!("{} answers", count(n))));
+            if let (Some(told), Some(seen)) =
+                (sum(c, metrics::SERVER_COUNTED_TRUNCATED), sum(c, metrics::TRUNCATED))
+            {
                 details.push(format!("{} truncated, {} received", count(told), count(seen)));
             }
             details.extend(
-                sum(c, "server_counted_dropped")
+                sum(c, metrics::SERVER_COUNTED_DROPPED)
                     .filter(|n| *n > 0.0)
                     .map(|n| format!("{} dropped", count(n))),
             );

@@ -2,6 +2,7 @@
 
 use crate::cells::Run;
 use crate::format;
+use measure::metrics::{self, Definition};
 use serde::Serialize;
 
 /// A trial's row in the appendix.
@@ -17,41 +18,40 @@ pub(crate) struct TrialView {
 }
 
 /// Metrics of the appendix, where a trial has them.
-const KEY_METRICS: &[(&str, &str)] = &[
-    ("offered_qps", "offered"),
-    ("answered_qps", "answered"),
-    ("sent", "sent"),
-    ("unsent", "unsent"),
-    ("answered", "answered in time"),
-    ("lost", "lost"),
-    ("late", "late"),
-    ("mismatched", "mismatched"),
-    ("truncated", "truncated"),
-    ("latency_p50", "p50"),
-    ("latency_p99", "p99"),
-    ("latency_max", "max"),
-    ("service_latency_p99", "p99 from sending"),
-    ("pacing_error_p99", "pacing error p99"),
-    ("capacity_qps", "capacity"),
-    ("peak_qps", "knee"),
-    ("peak_lower", "lower bound"),
-    ("peak_upper", "upper bound"),
-    ("server_ready", "ready after"),
-    ("server_pss", "PSS"),
-    ("server_rss", "RSS"),
-    ("server_cpu", "server CPU"),
-    ("server_counted_queries", "queries that the server counted"),
-    ("server_counted_answers", "answers that it counted"),
-    ("server_counted_truncated", "truncated ones"),
-    ("server_counted_dropped", "queries that it dropped"),
+const KEY_METRICS: &[(Definition, &str)] = &[
+    (metrics::OFFERED_QPS, "offered"),
+    (metrics::ANSWERED_QPS, "answered"),
+    (metrics::SENT, "sent"),
+    (metrics::UNSENT, "unsent"),
+    (metrics::ANSWERED, "answered in time"),
+    (metrics::LOST, "lost"),
+    (metrics::LATE, "late"),
+    (metrics::MISMATCHED, "mismatched"),
+    (metrics::TRUNCATED, "truncated"),
+    (metrics::LATENCY.p50, "p50"),
+    (metrics::LATENCY.p99, "p99"),
+    (metrics::LATENCY.max, "max"),
+    (metrics::SERVICE_LATENCY.p99, "p99 from sending"),
+    (metrics::PACING_ERROR_P99, "pacing error p99"),
+    (metrics::CAPACITY_QPS, "capacity"),
+    (metrics::PEAK_QPS, "knee"),
+    (metrics::PEAK_LOWER, "lower bound"),
+    (metrics::PEAK_UPPER, "upper bound"),
+    (metrics::SERVER_READY, "ready after"),
+    (metrics::SERVER_PSS, "PSS"),
+    (metrics::SERVER_RSS, "RSS"),
+    (metrics::SERVER_CPU, "server CPU"),
+    (metrics::SERVER_COUNTED_QUERIES, "queries that the server counted"),
+    (metrics::SERVER_COUNTED_ANSWERS, "answers that it counted"),
+    (metrics::SERVER_COUNTED_TRUNCATED, "truncated ones"),
+    (metrics::SERVER_COUNTED_DROPPED, "queries that it dropped"),
 ];
 
 /// A row for each trial, in the order in which they finished.
 pub(crate) fn rows(run: &Run) -> Vec<TrialView> {
     let of = |t: &results::TrialRecord| {
-        let figure = |(metric, word): &(&str, &str)| {
-            let m = t.outcome.metrics.iter().find(|m| m.name == *metric)?;
-            Some(((*word).to_owned(), format::value(m.value, &m.unit)))
+        let figure = |(which, word): &(Definition, &str)| {
+            Some(((*word).to_owned(), format::value(t.outcome.metric(*which)?, which.unit)))
         };
         let validity = &t.outcome.validity;
         let mut remarks: Vec<String> = t.error.iter().map(|e| format!("failed: {e}")).collect();

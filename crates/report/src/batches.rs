@@ -4,6 +4,7 @@ use crate::cells::{Cell, Key, Run};
 use crate::changes::cut;
 use crate::format;
 use crate::grid::{Beside, Grid, Shown, beside, grid, nothing, repeats, software};
+use measure::metrics::{self, Definition};
 use results::published::{self, Table};
 
 /// All grids of batches, where the run has their figures.
@@ -58,7 +59,7 @@ fn whole(run: &Run, key: &Key) -> Option<f64> {
         c.key.is("transfer")
             && (&c.key.server, &c.key.family, c.key.size) == (&key.server, &key.family, key.size)
     };
-    run.cells.iter().filter(same).find_map(|c| c.metric("transfer_bytes")).map(|f| f.value)
+    run.cells.iter().filter(same).find_map(|c| c.metric(metrics::TRANSFER_BYTES)).map(|f| f.value)
 }
 
 fn octets(run: &Run) -> Option<Grid> {
@@ -73,22 +74,27 @@ fn octets(run: &Run) -> Option<Grid> {
         is_of_batches,
         |key, measured| published(run, ("rzaia-5.2", "rzaia-5.4"), key, measured, "B"),
         |c| {
-            let f = c.metric("batches_bytes")?;
-            let of = |name: &str| c.metric(name).map_or(0.0, |f| f.value);
+            let f = c.metric(metrics::BATCHES_BYTES)?;
+            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let text = format::memory(f.value);
             let mut details: Vec<String> = f.interval_text(&text, format::memory_range).into_iter().collect();
             details.push(format!(
                 "{} out, {} back",
-                format::memory(of("batches_bytes_out")),
-                format::memory(of("batches_bytes_back"))
+                format::memory(of(metrics::BATCHES_BYTES_OUT)),
+                format::memory(of(metrics::BATCHES_BYTES_BACK))
             ));
-            details
-                .extend(c.metric("batch_bytes_p50").map(|f| format!("{} a batch", format::memory(f.value))));
+            details.extend(
+                c.metric(metrics::BATCH_BYTES_P50).map(|f| format!("{} a batch", format::memory(f.value))),
+            );
             // The text sets the one beside the other (12 to 15 % where a tenth changes).
             if let Some(whole) = whole(run, &c.key) {
                 details.push(format!("{} of a whole transfer", format::percent(100.0 * f.value / whole)));
             }
-            details.push(format!("{:.0} IXFR, {:.0} AXFR", of("ixfr_transfers"), of("axfr_transfers")));
+            details.push(format!(
+                "{:.0} IXFR, {:.0} AXFR",
+                of(metrics::IXFR_TRANSFERS),
+                of(metrics::AXFR_TRANSFERS)
+            ));
             details.extend(cut(c));
             Some(Shown { text, details, compare: Some(f.value) })
         },
@@ -108,13 +114,17 @@ fn durations(run: &Run) -> Option<Grid> {
             published(run, ("rzaia-5.3", "rzaia-5.5"), key, measured.filter(|_| default), "s")
         },
         |c| {
-            let f = c.metric("batches_seconds")?;
-            let of = |name: &str| c.metric(name).map_or(0.0, |f| f.value);
+            let f = c.metric(metrics::BATCHES_SECONDS)?;
+            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let text = format::seconds(f.value);
             let range = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);
             let mut details: Vec<String> = f.interval_text(&text, range).into_iter().collect();
-            details.push(format!("{:.0} of {:.0} batches served", of("batches_served"), of("batches")));
-            details.push(format!("{:.0} records", of("batches_records")));
+            details.push(format!(
+                "{:.0} of {:.0} batches served",
+                of(metrics::BATCHES_SERVED),
+                of(metrics::BATCHES)
+            ));
+            details.push(format!("{:.0} records", of(metrics::BATCHES_RECORDS)));
             Some(Shown { text, details, compare: Some(f.value) })
         },
     )
@@ -129,15 +139,16 @@ fn each(run: &Run) -> Option<Grid> {
         is_of_batches,
         nothing,
         |c| {
-            let f = c.metric("batch_p50")?;
+            let f = c.metric(metrics::BATCH.p50)?;
             let mut details: Vec<String> = Vec::new();
-            details
-                .extend(c.metric("batch_max").map(|f| format!("at most {}", format::latency(f.value * 1e3))));
             details.extend(
-                c.metric("batch_taken_p50")
+                c.metric(metrics::BATCH.max).map(|f| format!("at most {}", format::latency(f.value * 1e3))),
+            );
+            details.extend(
+                c.metric(metrics::BATCH_TAKEN.p50)
                     .map(|f| format!("taken after {}", format::latency(f.value * 1e3))),
             );
-            let late = c.metric("batches_lost").filter(|f| f.value > 0.0);
+            let late = c.metric(metrics::BATCHES_LOST).filter(|f| f.value > 0.0);
             details.extend(late.map(|f| format!("{:.0} not served in time", f.value)));
             Some(Shown { text: format::latency(f.value * 1e3), details, compare: None })
         },
@@ -152,12 +163,12 @@ fn meanwhile(run: &Run) -> Option<Grid> {
         is_of_batches,
         nothing,
         |c| {
-            let f = c.metric("answered_in_deadline_share")?;
-            let of = |name: &str| Some(format::latency(c.metric(name)?.value * 1e3));
+            let f = c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?;
+            let of = |which: Definition| Some(format::latency(c.metric(which)?.value * 1e3));
             let mut details = Vec::new();
-            details.extend(of("latency_p50").map(|t| format!("median {t}")));
-            details.extend(of("latency_p99").map(|t| format!("p99 {t}")));
-            details.extend(of("latency_max").map(|t| format!("at most {t}")));
+            details.extend(of(metrics::LATENCY.p50).map(|t| format!("median {t}")));
+            details.extend(of(metrics::LATENCY.p99).map(|t| format!("p99 {t}")));
+            details.extend(of(metrics::LATENCY.max).map(|t| format!("at most {t}")));
             Some(Shown { text: format::percent(f.value), details, compare: None })
         },
     )

@@ -1,6 +1,7 @@
 //! A run's trials, gathered: one cell for each server, zone and rate, with all its repeats.
 
 use crate::Error;
+use measure::metrics::{self, Definition};
 use measure::{Histogram, Nanos, units};
 use results::{RunDir, TrialRecord};
 use stats::{Basis, Interval};
@@ -71,7 +72,12 @@ impl Key {
         let param = |name: &str| trial.param(name).unwrap_or_default().to_owned();
         let measure = match trial.param("measure") {
             Some(measure) => measure,
-            None if trial.outcome.metric("peak_lower").or(trial.outcome.metric("peak_qps")).is_some() => {
+            None if trial
+                .outcome
+                .metric(metrics::PEAK_LOWER)
+                .or(trial.outcome.metric(metrics::PEAK_QPS))
+                .is_some() =>
+            {
                 "peak"
             }
             None => "latency",
@@ -202,8 +208,13 @@ impl<'a> Cell<'a> {
     }
 
     /// A metric over the repeats.
-    pub fn metric(&self, name: &str) -> Option<Figure> {
-        Figure::of(&self.used().iter().filter_map(|t| t.outcome.metric(name)).collect::<Vec<_>>())
+    pub fn metric(&self, which: Definition) -> Option<Figure> {
+        self.metric_named(&which.name())
+    }
+
+    /// As [`metric`](Self::metric), of one of a family.
+    pub fn metric_named(&self, name: &str) -> Option<Figure> {
+        Figure::of(&self.used().iter().filter_map(|t| t.outcome.metric_named(name)).collect::<Vec<_>>())
     }
 
     /// The latency in nanoseconds within which the share `q` of all queries sent was answered, over
@@ -259,7 +270,7 @@ impl Sample {
         let histogram = trial.outcome.histogram("latency")?.clone();
         // A trial without the metric counts its answers: there is nothing else to go by.
         let count = histogram.count() as f64;
-        let sent = trial.outcome.metric("sent").unwrap_or(count).max(count);
+        let sent = trial.outcome.metric(metrics::SENT).unwrap_or(count).max(count);
         (sent > 0.0).then_some(Self { histogram, sent })
     }
 

@@ -3,6 +3,7 @@
 use crate::cells::{Cell, Figure, Key, Run};
 use crate::grid::{Grid, Shown, beside, grid, nothing, of_cell, repeats, software};
 use crate::{batches, format, paths};
+use measure::metrics::{self, Definition, Scope};
 use results::published;
 use std::collections::BTreeSet;
 
@@ -60,11 +61,14 @@ fn updates(run: &Run) -> Option<Grid> {
             of_cell(table, &row, table.cell(&row, column)?, measured, "1/s")
         },
         |c| {
-            let f = c.metric("update_accepted_ups")?;
+            let f = c.metric(metrics::ACCEPTED_UPS.within(Scope::Updates))?;
             let text = per_second(f.value);
             let range = |a: f64, b: f64| format!("{}–{}", per_second(a), per_second(b));
             let mut details: Vec<String> = f.interval_text(&text, range).into_iter().collect();
-            if let (Some(p50), Some(p99)) = (c.metric("update_latency_p50"), c.metric("update_latency_p99")) {
+            if let (Some(p50), Some(p99)) = (
+                c.metric(metrics::LATENCY.p50.within(Scope::Updates)),
+                c.metric(metrics::LATENCY.p99.within(Scope::Updates)),
+            ) {
                 details.push(format!("answered after {}, p99 {}", us(&p50), us(&p99)));
             }
             details.extend(refused(c));
@@ -75,8 +79,11 @@ fn updates(run: &Run) -> Option<Grid> {
 
 /// Updates that were not taken, in words, with the codes that came for them.
 fn refused(cell: &Cell) -> Option<String> {
-    let of = |name: &str| cell.metric(name).map_or(0.0, |f| f.value);
-    let (refused, lost) = (of("update_acknowledged") - of("update_accepted"), of("update_lost"));
+    let of = |which: Definition| cell.metric(which).map_or(0.0, |f| f.value);
+    let (refused, lost) = (
+        of(metrics::ACKNOWLEDGED.within(Scope::Updates)) - of(metrics::ACCEPTED.within(Scope::Updates)),
+        of(metrics::LOST.within(Scope::Updates)),
+    );
     let metrics = cell.used().into_iter().flat_map(|t| &t.outcome.metrics);
     let codes: BTreeSet<&str> = metrics.filter_map(|m| m.name.strip_prefix("update_rcode_")).collect();
     let codes: Vec<&str> = codes.into_iter().filter(|code| *code != "NOERROR").collect();
@@ -90,18 +97,18 @@ fn lag(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("lag", "Lag of secondaries".into(), about.into()),
-        |c| c.metric("lag_p50").is_some(),
+        |c| c.metric(metrics::LAG.p50).is_some(),
         nothing,
         |c| {
-            let f = c.metric("lag_p50")?;
+            let f = c.metric(metrics::LAG.p50)?;
             let mut details = Vec::new();
-            if let (Some(p99), Some(max)) = (c.metric("lag_p99"), c.metric("lag_max")) {
+            if let (Some(p99), Some(max)) = (c.metric(metrics::LAG.p99), c.metric(metrics::LAG.max)) {
                 details.push(format!("p99 {}, at most {}", us(&p99), us(&max)));
             }
-            if let Some(lost) = c.metric("markers_lost").filter(|f| f.value > 0.0) {
+            if let Some(lost) = c.metric(metrics::MARKERS_LOST).filter(|f| f.value > 0.0) {
                 details.push(format!("{:.0} of them lost", lost.value));
             }
-            if let Some(back) = c.metric("serial_went_back").filter(|f| f.value > 0.0) {
+            if let Some(back) = c.metric(metrics::SERIAL_WENT_BACK).filter(|f| f.value > 0.0) {
                 details.push(format!("{:.0} times an older serial", back.value));
             }
             Some(Shown { text: us(&f), details, compare: None })
@@ -114,11 +121,11 @@ fn steps(run: &Run) -> Option<Grid> {
     let about = "Means over all secondaries and marker updates, which add up to the mean lag, as a capture at the primary tells them: until \
                  the primary sends a NOTIFY; until the secondary asks; until the last message of the transfer; until the first answer that \
                  shows it. The first is a timer by default (BIND waits up to 5 s), the second and the fourth may be (NSD reloads once a second).";
-    const STEPS: [(&str, &str); 4] = [
-        ("lag_until_notify_mean", "NOTIFY"),
-        ("lag_until_request_mean", "request"),
-        ("lag_transfer_mean", "transfer"),
-        ("lag_until_served_mean", "served"),
+    const STEPS: [(Definition, &str); 4] = [
+        (metrics::LAG_UNTIL_NOTIFY_MEAN, "NOTIFY"),
+        (metrics::LAG_UNTIL_REQUEST_MEAN, "request"),
+        (metrics::LAG_TRANSFER_MEAN, "transfer"),
+        (metrics::LAG_UNTIL_SERVED_MEAN, "served"),
     ];
     grid(
         run,
@@ -127,11 +134,11 @@ fn steps(run: &Run) -> Option<Grid> {
         nothing,
         |c| {
             let means: Vec<_> =
-                STEPS.iter().filter_map(|(name, word)| Some((*word, c.metric(name)?.value))).collect();
+                STEPS.iter().filter_map(|(which, word)| Some((*word, c.metric(*which)?.value))).collect();
             let text = format::latency(means.iter().map(|(_, us)| us).sum::<f64>() * 1e3);
             let part = |(word, us): &(&str, f64)| format!("{word} {}", format::latency(us * 1e3));
             let mut details = vec![means.iter().map(part).collect::<Vec<_>>().join(" + ")];
-            if let Some(other) = c.metric("lags_unexplained").filter(|f| f.value > 0.0) {
+            if let Some(other) = c.metric(metrics::LAGS_UNEXPLAINED).filter(|f| f.value > 0.0) {
                 details.push(format!("{:.0} lags without a transfer from the primary", other.value));
             }
             Some(Shown { text, details, compare: None })
@@ -146,15 +153,19 @@ fn carried(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("carried", "What carried the updates".into(), about.into()),
-        |c| c.metric("transfer_bytes_per_update").is_some(),
+        |c| c.metric(metrics::TRANSFER_BYTES_PER_UPDATE).is_some(),
         nothing,
         |c| {
-            let f = c.metric("transfer_bytes_per_update")?;
-            let of = |name: &str| c.metric(name).map_or(0.0, |f| f.value);
-            let mut details =
-                vec![format!("{:.0} IXFR, {:.0} AXFR", of("ixfr_transfers"), of("axfr_transfers"))];
-            details
-                .extend(c.metric("versions_per_transfer").map(|f| format!("{:.1} versions each", f.value)));
+            let f = c.metric(metrics::TRANSFER_BYTES_PER_UPDATE)?;
+            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
+            let mut details = vec![format!(
+                "{:.0} IXFR, {:.0} AXFR",
+                of(metrics::IXFR_TRANSFERS),
+                of(metrics::AXFR_TRANSFERS)
+            )];
+            details.extend(
+                c.metric(metrics::VERSIONS_PER_TRANSFER).map(|f| format!("{:.1} versions each", f.value)),
+            );
             details.extend(cut(c));
             Some(Shown { text: format::value(f.value, "B"), details, compare: None })
         },
@@ -163,7 +174,7 @@ fn carried(run: &Run) -> Option<Grid> {
 
 /// Transfers that did not come to their end, in words.
 pub(crate) fn cut(cell: &Cell) -> Option<String> {
-    let broken = cell.metric("transfers_broken").filter(|f| f.value > 0.0)?;
+    let broken = cell.metric(metrics::TRANSFERS_BROKEN).filter(|f| f.value > 0.0)?;
     Some(format!("{:.0} transfers cut half way", broken.value))
 }
 
@@ -178,16 +189,20 @@ fn churn(run: &Run) -> Option<Grid> {
         |c| c.key.is("churn"),
         nothing,
         |c| {
-            let of = |name: &str| c.metric(name).map(|f| f.value);
+            let of = |which: Definition| c.metric(which).map(|f| f.value);
             let octets = |value: f64| format::value(value, "B");
-            let text = of("ixfr_bytes_per_version").map_or_else(|| "no IXFR".into(), octets);
+            let text = of(metrics::IXFR_BYTES_PER_VERSION).map_or_else(|| "no IXFR".into(), octets);
             let mut details = Vec::new();
-            if let (Some(carried), Some(differ)) = (of("ixfr_records_per_version"), of("version_records")) {
+            if let (Some(carried), Some(differ)) =
+                (of(metrics::IXFR_RECORDS_PER_VERSION), of(metrics::VERSION_RECORDS))
+            {
                 details.push(format!("{carried:.1} records carried, {differ:.1} differ"));
             }
-            details.extend(of("version_ixfr_reckoned").map(|value| format!("reckoned {}", octets(value))));
-            details.extend(of("axfr_bytes").map(|value| format!("whole zone {}", octets(value))));
-            let (taken, all) = (of("versions_taken")?, of("versions")?);
+            details.extend(
+                of(metrics::VERSION_IXFR_RECKONED).map(|value| format!("reckoned {}", octets(value))),
+            );
+            details.extend(of(metrics::AXFR_BYTES).map(|value| format!("whole zone {}", octets(value))));
+            let (taken, all) = (of(metrics::VERSIONS_TAKEN)?, of(metrics::VERSIONS)?);
             details.push(format!("{taken:.0} of {all:.0} versions taken"));
             Some(Shown { text, details, compare: None })
         },
@@ -201,16 +216,17 @@ fn away(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("away", "A secondary that was away".into(), about.into()),
-        |c| c.metric("away_seconds").is_some(),
+        |c| c.metric(metrics::AWAY_SECONDS).is_some(),
         nothing,
         |c| {
-            let of = |name: &str| c.metric(name).map_or(0.0, |f| f.value);
-            let text =
-                c.metric("away_caught_up").map_or_else(|| "never".into(), |f| format::seconds(f.value));
-            let by = format!("{:.0} IXFR, {:.0} AXFR", of("away_ixfr"), of("away_axfr"));
+            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
+            let text = c
+                .metric(metrics::AWAY_CAUGHT_UP)
+                .map_or_else(|| "never".into(), |f| format::seconds(f.value));
+            let by = format!("{:.0} IXFR, {:.0} AXFR", of(metrics::AWAY_IXFR), of(metrics::AWAY_AXFR));
             let details = vec![
-                format!("after {} away", format::seconds(of("away_seconds"))),
-                format!("{by}, {}", format::value(of("away_bytes"), "B")),
+                format!("after {} away", format::seconds(of(metrics::AWAY_SECONDS))),
+                format!("{by}, {}", format::value(of(metrics::AWAY_BYTES), "B")),
             ];
             Some(Shown { text, details, compare: None })
         },
@@ -231,11 +247,13 @@ fn transfer(run: &Run) -> Option<Grid> {
         |c| c.key.is("transfer"),
         |key, measured| beside(table, key, heading, measured, "B"),
         |c| {
-            let f = c.metric("transfer_bytes")?;
+            let f = c.metric(metrics::TRANSFER_BYTES)?;
             let mut details = Vec::new();
-            details
-                .extend(c.metric("transfer_dns_bytes").map(|f| format!("DNS {}", format::memory(f.value))));
-            if let (Some(out), Some(back)) = (c.metric("transfer_bytes_out"), c.metric("transfer_bytes_back"))
+            details.extend(
+                c.metric(metrics::TRANSFER_DNS_BYTES).map(|f| format!("DNS {}", format::memory(f.value))),
+            );
+            if let (Some(out), Some(back)) =
+                (c.metric(metrics::TRANSFER_BYTES_OUT), c.metric(metrics::TRANSFER_BYTES_BACK))
             {
                 details.push(format!(
                     "{} out, {} back",
@@ -244,7 +262,8 @@ fn transfer(run: &Run) -> Option<Grid> {
                 ));
             }
             details.extend(
-                c.metric("transfer_to_file").map(|f| format!("{} of the file", format::percent(f.value))),
+                c.metric(metrics::TRANSFER_TO_FILE)
+                    .map(|f| format!("{} of the file", format::percent(f.value))),
             );
             Some(Shown { text: format::memory(f.value), details, compare: Some(f.value) })
         },
@@ -259,8 +278,8 @@ fn transfer_time(run: &Run) -> Option<Grid> {
         |c| c.key.is("transfer"),
         nothing,
         |c| {
-            let f = c.metric("transfer_seconds")?;
-            let served = c.metric("transfer_served");
+            let f = c.metric(metrics::TRANSFER_SECONDS)?;
+            let served = c.metric(metrics::TRANSFER_SERVED);
             let mut details: Vec<String> =
                 served.iter().map(|f| format!("served after {}", format::seconds(f.value))).collect();
             details.extend(cut(c));

@@ -3,6 +3,7 @@
 use crate::cells::{Cell, Figure, Key, Run, State};
 use crate::format;
 use crate::grid::{Grid, Shown, beside, grid, nothing};
+use measure::metrics::{self, Definition, Phase};
 use results::published::{self, Table};
 
 /// All grids of costs, where the run has their figures.
@@ -50,9 +51,9 @@ fn ready(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("ready", "Time until a server answers".into(), about.into()),
-        |c| c.metric("server_ready").is_some() || c.state() == State::Skipped,
+        |c| c.metric(metrics::SERVER_READY).is_some() || c.state() == State::Skipped,
         |k, m| beside(table("rzaia-4.1", "rzaia-4.3", &k.kind), k, of_family, m, "s"),
-        |c| Some(seconds(&c.metric("server_ready")?)),
+        |c| Some(seconds(&c.metric(metrics::SERVER_READY)?)),
     )
 }
 
@@ -67,7 +68,7 @@ fn reload(run: &Run) -> Option<Grid> {
         ("reload", "Time until a reloaded zone is served".into(), about.into()),
         |c| c.key.is("load"),
         |k, m| beside(table("rzaia-4.2", "rzaia-4.4", &k.kind), k, of_family, m, "s"),
-        |c| match c.metric("reload_seconds") {
+        |c| match c.metric(metrics::RELOAD_SECONDS) {
             Some(f) => Some(seconds(&f)),
             None if unable(c) => {
                 Some(Shown { text: "unable to reload".into(), details: Vec::new(), compare: None })
@@ -85,19 +86,19 @@ fn meanwhile(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("meanwhile", "Queries answered while the zone was reloaded".into(), about.into()),
-        |c| c.key.is("load") && c.metric("reloading_answered_share").is_some(),
+        |c| c.key.is("load") && c.metric(metrics::RELOADING.answered_share).is_some(),
         nothing,
         |c| {
-            let share = c.metric("reloading_answered_share")?.value;
+            let share = c.metric(metrics::RELOADING.answered_share)?.value;
             let mut details = Vec::new();
-            if let Some(silent) = c.metric("reloading_silent").filter(|f| f.value > 0.0) {
+            if let Some(silent) = c.metric(metrics::RELOADING.silent).filter(|f| f.value > 0.0) {
                 details.push(format!("silent for {} s", silent.value));
             }
-            if let Some(failed) = c.metric("reloading_failed_share").filter(|f| f.value > 0.0) {
+            if let Some(failed) = c.metric(metrics::RELOADING.failed_share).filter(|f| f.value > 0.0) {
                 details.push(format!("{} SERVFAIL or REFUSED", format::percent(failed.value)));
             }
-            let p99 = |phase: &str| c.metric(&format!("{phase}_latency_p99_worst")).map(|f| f.value * 1e3);
-            if let (Some(during), Some(before)) = (p99("reloading"), p99("served")) {
+            let p99 = |phase: Phase| c.metric(phase.latency_p99_worst).map(|f| f.value * 1e3);
+            if let (Some(during), Some(before)) = (p99(metrics::RELOADING), p99(metrics::SERVED)) {
                 details.push(format!("p99 {} after {}", format::latency(during), format::latency(before)));
             }
             Some(Shown { text: format::percent(share), details, compare: None })
@@ -109,7 +110,7 @@ fn meanwhile(run: &Run) -> Option<Grid> {
 pub(crate) const BASE: &str = "U-4-DS0";
 
 /// How a figure lies to the one of the unsigned family with sparse glue, of the same server and size.
-fn relative(run: &Run, cell: &Cell, metric: &str) -> Option<String> {
+fn relative(run: &Run, cell: &Cell, metric: Definition) -> Option<String> {
     if cell.key.family == BASE {
         return None;
     }
@@ -119,10 +120,10 @@ fn relative(run: &Run, cell: &Cell, metric: &str) -> Option<String> {
 }
 
 fn memory(run: &Run) -> Option<Grid> {
-    let has = |name: &str| run.cells.iter().any(|c| c.metric(name).is_some());
-    let (metric, what) = match has("server_pss") {
-        true => ("server_pss", "Proportional set size (PSS)"),
-        false => ("server_rss", "Resident set size (RSS)"),
+    let has = |which: Definition| run.cells.iter().any(|c| c.metric(which).is_some());
+    let (metric, what) = match has(metrics::SERVER_PSS) {
+        true => (metrics::SERVER_PSS, "Proportional set size (PSS)"),
+        false => (metrics::SERVER_RSS, "Resident set size (RSS)"),
     };
     // Where the virtual size is known too, it is what the paper's figures stand beside.
     let by_map = run.cells.iter().any(|c| c.key.is("memory"));
@@ -145,7 +146,8 @@ fn memory(run: &Run) -> Option<Grid> {
             let mut shown = bytes(&c.metric(metric)?);
             shown.details.extend(relative(run, c, metric));
             shown.details.extend(
-                c.metric("pss_per_delegation").map(|f| format!("{:.1} kB a delegation", f.value / 1e3)),
+                c.metric(metrics::PSS_PER_DELEGATION)
+                    .map(|f| format!("{:.1} kB a delegation", f.value / 1e3)),
             );
             Some(shown)
         },
@@ -163,9 +165,12 @@ fn maps(run: &Run) -> Option<Grid> {
         |c| c.key.is("memory"),
         |k, m| beside(table("rzaia-2.1", "rzaia-2.2", &k.kind), k, of_family, m, "B"),
         |c| {
-            let mut shown = bytes(&c.metric("server_virtual")?);
-            shown.details.extend(c.metric("server_rss").map(|f| format!("RSS {}", format::memory(f.value))));
-            let kind = |word: &&'static str| Some((*word, c.metric(&format!("pss_{word}"))?.value));
+            let mut shown = bytes(&c.metric(metrics::SERVER_VIRTUAL)?);
+            shown
+                .details
+                .extend(c.metric(metrics::SERVER_RSS).map(|f| format!("RSS {}", format::memory(f.value))));
+            let kind =
+                |word: &&'static str| Some((*word, c.metric_named(&metrics::PSS_OF_MAPS.name(word))?.value));
             let mut kinds: Vec<_> =
                 ["heap", "anonymous", "program", "file", "stack", "other"].iter().filter_map(kind).collect();
             kinds.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -185,9 +190,9 @@ fn peak_memory(run: &Run) -> Option<Grid> {
         |c| c.key.is("load"),
         nothing,
         |c| {
-            let loading = format::memory(c.metric("loading_peak_pss")?.value);
+            let loading = format::memory(c.metric(metrics::LOADING_PEAK_PSS)?.value);
             let reloading =
-                c.metric("reloading_peak_pss").map(|f| format!("reload {}", format::memory(f.value)));
+                c.metric(metrics::RELOADING_PEAK_PSS).map(|f| format!("reload {}", format::memory(f.value)));
             Some(Shown { text: loading, details: reloading.into_iter().collect(), compare: None })
         },
     )

@@ -3,6 +3,7 @@
 use crate::cells::{Cell, Run};
 use crate::format;
 use crate::grid::{Grid, Shown, grid, nothing};
+use measure::metrics::{self, Definition, Scope};
 use measure::units::grouped;
 
 /// All grids of durability, where the run has their figures.
@@ -11,8 +12,8 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
 }
 
 /// A count over all repeats; none where no trial has it.
-pub(crate) fn sum(cell: &Cell, name: &str) -> Option<f64> {
-    let values: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect();
+pub(crate) fn sum(cell: &Cell, which: Definition) -> Option<f64> {
+    let values: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric(which)).collect();
     (!values.is_empty()).then(|| values.iter().sum())
 }
 
@@ -40,19 +41,19 @@ fn short(text: &str) -> String {
 
 /// Answers that follow no sync that covers them, of how many, where a trace was judged.
 pub(crate) fn uncovered(cell: &Cell) -> Option<(f64, f64)> {
-    let all = sum(cell, "traced")?;
-    Some((all - sum(cell, "traced_covered")?, all))
+    let all = sum(cell, metrics::TRACED)?;
+    Some((all - sum(cell, metrics::TRACED_COVERED)?, all))
 }
 
 /// Acknowledged updates that are gone, of how many, where the power was cut.
 pub(crate) fn gone(cell: &Cell) -> Option<(f64, f64)> {
-    let all = sum(cell, "cut_acknowledged")?;
-    Some((sum(cell, "cut_lost")? + sum(cell, "cut_gone_with_server")?, all))
+    let all = sum(cell, metrics::CUT_ACKNOWLEDGED)?;
+    Some((sum(cell, metrics::CUT_LOST)? + sum(cell, metrics::CUT_GONE_WITH_SERVER)?, all))
 }
 
 /// How many times above the disk's own syncs a second the rate of updates is, where that tells that it does not sync.
 pub(crate) fn beyond(cell: &Cell) -> Option<f64> {
-    cell.metric("beyond_disk").map(|f| f.value).filter(|times| *times > 0.0)
+    cell.metric(metrics::BEYOND_DISK).map(|f| f.value).filter(|times| *times > 0.0)
 }
 
 fn traced(run: &Run) -> Option<Grid> {
@@ -68,7 +69,7 @@ fn traced(run: &Run) -> Option<Grid> {
             let (not, all) = uncovered(c)?;
             let mut details = Vec::new();
             details.extend(
-                c.metric("syncs_per_answer")
+                c.metric(metrics::SYNCS_PER_ANSWER)
                     .map(|f| format!("{} syncs an answer", format::significant(f.value))),
             );
             details.extend(said(c, "first_not_covered").map(short));
@@ -88,9 +89,10 @@ fn beside_the_disk(run: &Run) -> Option<Grid> {
         |c| c.key.is("syncs"),
         nothing,
         |c| {
-            let rate = c.metric("update_accepted_ups")?.value;
+            let rate = c.metric(metrics::ACCEPTED_UPS.within(Scope::Updates))?.value;
             let mut details = Vec::new();
-            if let (Some(before), Some(after)) = (c.metric("disk_syncs_before"), c.metric("disk_syncs_after"))
+            if let (Some(before), Some(after)) =
+                (c.metric(metrics::DISK_SYNCS_BEFORE), c.metric(metrics::DISK_SYNCS_AFTER))
             {
                 let range = format::rate_range(before.value.min(after.value), before.value.max(after.value));
                 details.push(format!("disk {range}"));
@@ -114,15 +116,21 @@ fn cuts(run: &Run) -> Option<Grid> {
         nothing,
         |c| {
             let (gone, all) = gone(c)?;
-            let of = |name: &str| sum(c, name).unwrap_or(0.0);
-            let mut details =
-                vec![format!("{} of {} cuts lost some", whole(of("cuts_with_loss")), whole(of("cuts")))];
-            if of("cuts_not_back") > 0.0 {
+            let of = |which: Definition| sum(c, which).unwrap_or(0.0);
+            let mut details = vec![format!(
+                "{} of {} cuts lost some",
+                whole(of(metrics::CUTS_WITH_LOSS)),
+                whole(of(metrics::CUTS))
+            )];
+            if of(metrics::CUTS_NOT_BACK) > 0.0 {
                 let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));
-                details.push(format!("not served again after {} of them{why}", whole(of("cuts_not_back"))));
+                details.push(format!(
+                    "not served again after {} of them{why}",
+                    whole(of(metrics::CUTS_NOT_BACK))
+                ));
             }
-            if of("cut_half") > 0.0 {
-                details.push(format!("{} updates half there", whole(of("cut_half"))));
+            if of(metrics::CUT_HALF) > 0.0 {
+                details.push(format!("{} updates half there", whole(of(metrics::CUT_HALF))));
             }
             let text = match gone > 0.0 {
                 true => format!("{} of {}", whole(gone), whole(all)),
@@ -143,29 +151,33 @@ fn kills(run: &Run) -> Option<Grid> {
         |c| c.key.is("kill"),
         nothing,
         |c| {
-            let of = |name: &str| sum(c, name).unwrap_or(0.0);
+            let of = |which: Definition| sum(c, which).unwrap_or(0.0);
             let mut details = Vec::new();
-            if let Some(most) = c.metric("serial_back_most").filter(|f| f.value > 0.0) {
+            if let Some(most) = c.metric(metrics::SERIAL_BACK_MOST).filter(|f| f.value > 0.0) {
                 details.push(format!("by {} at most", whole(most.value)));
             }
-            if of("serial_back_running") > 0.0 {
-                details.push(format!("{} times while it ran", whole(of("serial_back_running"))));
+            if of(metrics::SERIAL_BACK_RUNNING) > 0.0 {
+                details.push(format!("{} times while it ran", whole(of(metrics::SERIAL_BACK_RUNNING))));
             }
             details.push(format!(
                 "half-applied in {} of {} transfers",
-                whole(of("half_by_transfer")),
-                whole(of("zones_transferred"))
+                whole(of(metrics::HALF_BY_TRANSFER)),
+                whole(of(metrics::ZONES_TRANSFERRED))
             ));
             details.push(format!(
                 "versions mixed in {} of {} query checks",
-                whole(of("mixed_by_query")),
-                whole(of("pairs_asked"))
+                whole(of(metrics::MIXED_BY_QUERY)),
+                whole(of(metrics::PAIRS_ASKED))
             ));
-            if of("kills_back") < of("kills") {
+            if of(metrics::KILLS_BACK) < of(metrics::KILLS) {
                 let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));
                 details.push(format!("did not come back{why}"));
             }
-            let text = format!("{} in {} kills", whole(sum(c, "serial_back_restarted")?), whole(of("kills")));
+            let text = format!(
+                "{} in {} kills",
+                whole(sum(c, metrics::SERIAL_BACK_RESTARTED)?),
+                whole(of(metrics::KILLS))
+            );
             Some(Shown { text, details, compare: None })
         },
     )

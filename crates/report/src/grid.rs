@@ -3,6 +3,7 @@
 use crate::cells::{self, Cell, Figure, Key, Run, State};
 use crate::peak::{Capacity, Knee};
 use crate::{answers, capacity, changes, costs, durable, format, throughput};
+use measure::metrics;
 use measure::units;
 use results::published::{self, Relation, Table};
 
@@ -285,7 +286,7 @@ fn latency_grids(run: &Run, rate: &str) -> Vec<Grid> {
         keep,
         |k, m| beside(shares, k, heading, m, "%"),
         |c| {
-            let f = c.metric("answered_in_deadline_share")?;
+            let f = c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?;
             let text = format::percent(f.value);
             let ends = |a: f64, b: f64| {
                 if a == b {
@@ -322,7 +323,8 @@ fn capacity_grid(run: &Run) -> Option<Grid> {
             let mut details: Vec<String> =
                 capacity.figure.interval_text(&rate, format::rate_range).into_iter().collect();
             let (low, high) = capacity.range;
-            let median = c.metric("capacity_median").map(|m| format!("median {}", format::rate(m.value)));
+            let median =
+                c.metric(metrics::CAPACITY_MEDIAN).map(|m| format!("median {}", format::rate(m.value)));
             details.extend(median);
             details.push(format!("loads {}", format::rate_range(low, high)));
             Some(Shown { text: capacity.text(), details, compare: None })

@@ -3,6 +3,7 @@
 use crate::cells::{Cell, Key, Run, State};
 use crate::format;
 use crate::grid::{Grid, Shown, grid, nothing, of_cell, repeats};
+use measure::metrics::{self, Definition};
 use results::published;
 
 /// All grids of paths, where the run has their figures.
@@ -17,7 +18,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
 
 /// A transfer over a path.
 fn over_a_path(cell: &Cell) -> bool {
-    cell.key.is("transfer") && cell.metric("path_packets").is_some()
+    cell.key.is("transfer") && cell.metric(metrics::PATH_PACKETS).is_some()
 }
 
 /// The one transfer of which the paper's text has figures.
@@ -44,8 +45,8 @@ pub(crate) fn without_loss<'a>(run: &'a Run<'a>, key: &Key) -> Option<&'a Cell<'
 
 /// The factor by which a transfer takes longer than without loss.
 pub(crate) fn longer(run: &Run, cell: &Cell) -> Option<f64> {
-    let plain = without_loss(run, &cell.key)?.metric("transfer_seconds")?.value;
-    Some(cell.metric("transfer_seconds")?.value / plain).filter(|factor| factor.is_finite())
+    let plain = without_loss(run, &cell.key)?.metric(metrics::TRANSFER_SECONDS)?.value;
+    Some(cell.metric(metrics::TRANSFER_SECONDS)?.value / plain).filter(|factor| factor.is_finite())
 }
 
 fn rate(run: &Run) -> Option<Grid> {
@@ -65,11 +66,11 @@ fn rate(run: &Run) -> Option<Grid> {
             of_cell(table, &[row.as_str()], table.cell(&[row.as_str()], "Bandwidth")?, measured, "Mbit/s")
         },
         |c| {
-            let f = c.metric("transfer_rate")?;
+            let f = c.metric(metrics::TRANSFER_RATE)?;
             let text = format!("{} Mbit/s", format::significant(f.value));
             let range = |a, b| format!("{}–{} Mbit/s", format::significant(a), format::significant(b));
             let mut details: Vec<String> = f.interval_text(&text, range).into_iter().collect();
-            details.extend(c.metric("transfer_seconds").map(|f| format::seconds(f.value)));
+            details.extend(c.metric(metrics::TRANSFER_SECONDS).map(|f| format::seconds(f.value)));
             Some(Shown { text, details, compare: Some(f.value) })
         },
     )
@@ -91,7 +92,7 @@ fn slowdown(run: &Run) -> Option<Grid> {
         |c| {
             let factor = longer(run, c)?;
             let details =
-                c.metric("transfer_seconds").map(|f| format::seconds(f.value)).into_iter().collect();
+                c.metric(metrics::TRANSFER_SECONDS).map(|f| format::seconds(f.value)).into_iter().collect();
             Some(Shown { text: format::factor(factor), details, compare: Some(factor) })
         },
     )
@@ -104,7 +105,7 @@ fn round_trip(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("path-rtt", "Round trip of the paths".into(), about.into()),
-        |c| c.metric("path_rtt").is_some(),
+        |c| c.metric(metrics::PATH_RTT).is_some(),
         |key, measured| {
             let row = match key.variant.as_deref()? {
                 "long tail" => "Internet",
@@ -114,7 +115,7 @@ fn round_trip(run: &Run) -> Option<Grid> {
             of_cell(table?, &[row], table?.cell(&[row], "Median")?, measured, "us")
         },
         |c| {
-            let f = c.metric("path_rtt")?;
+            let f = c.metric(metrics::PATH_RTT)?;
             Some(Shown { text: format::latency(f.value * 1e3), details: Vec::new(), compare: Some(f.value) })
         },
     )
@@ -126,31 +127,31 @@ fn measured(run: &Run) -> Option<Grid> {
     grid(
         run,
         ("path", "What the paths did".into(), about.into()),
-        |c| c.metric("path_loss").is_some(),
+        |c| c.metric(metrics::PATH_LOSS).is_some(),
         nothing,
         |c| {
-            let of = |name: &str| c.metric(name).map_or(0.0, |f| f.value);
-            let percent = |name: &str| format::percent(of(name));
+            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
+            let percent = |which: Definition| format::percent(of(which));
             let mut details = vec![
                 format!(
                     "{} to {}, asked {}",
-                    percent("path_loss_low"),
-                    percent("path_loss_high"),
-                    percent("path_loss_asked")
+                    percent(metrics::PATH_LOSS_LOW),
+                    percent(metrics::PATH_LOSS_HIGH),
+                    percent(metrics::PATH_LOSS_ASKED)
                 ),
-                format!("{:.0} packets", of("path_packets")),
-                format!("late by {}", format::latency(of("path_delay_error_p99") * 1e3)),
+                format!("{:.0} packets", of(metrics::PATH_PACKETS)),
+                format!("late by {}", format::latency(of(metrics::PATH_DELAY_ERROR_P99) * 1e3)),
             ];
-            for (name, word) in [
-                ("path_duplicated", "twice"),
-                ("path_corrupted", "corrupted"),
-                ("path_queue_dropped", "dropped at a full queue"),
+            for (which, word) in [
+                (metrics::PATH_DUPLICATED, "twice"),
+                (metrics::PATH_CORRUPTED, "corrupted"),
+                (metrics::PATH_QUEUE_DROPPED, "dropped at a full queue"),
             ] {
                 details.extend(
-                    c.metric(name).filter(|f| f.value > 0.0).map(|f| format!("{:.0} {word}", f.value)),
+                    c.metric(which).filter(|f| f.value > 0.0).map(|f| format!("{:.0} {word}", f.value)),
                 );
             }
-            Some(Shown { text: percent("path_loss"), details, compare: None })
+            Some(Shown { text: percent(metrics::PATH_LOSS), details, compare: None })
         },
     )
 }

@@ -2,6 +2,7 @@
 
 use crate::cells::{Cell, Figure, Run};
 use crate::format;
+use measure::metrics::{self, Definition};
 
 /// The search's goal in words, from the plan.
 pub(crate) fn goal(run: &Run) -> String {
@@ -39,11 +40,13 @@ pub(crate) struct Capacity {
 impl Capacity {
     /// None where no trial measured it: before it was measured, runs had the knee alone.
     pub fn of(cell: &Cell) -> Option<Self> {
-        let figure = cell.metric("capacity_qps")?;
-        let all = |name: &str| cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect::<Vec<_>>();
-        let low = all("capacity_low").into_iter().fold(figure.value, f64::min);
-        let high = all("capacity_high").into_iter().fold(figure.value, f64::max);
-        Some(Self { figure, at_least: !all("capacity_at_least").is_empty(), range: (low, high) })
+        let figure = cell.metric(metrics::CAPACITY_QPS)?;
+        let all = |which: Definition| {
+            cell.used().iter().filter_map(|t| t.outcome.metric(which)).collect::<Vec<_>>()
+        };
+        let low = all(metrics::CAPACITY_LOW).into_iter().fold(figure.value, f64::min);
+        let high = all(metrics::CAPACITY_HIGH).into_iter().fold(figure.value, f64::max);
+        Some(Self { figure, at_least: !all(metrics::CAPACITY_AT_LEAST).is_empty(), range: (low, high) })
     }
 
     /// `45,600/s` or `at least 45,600/s`.
@@ -68,11 +71,11 @@ const NOT_THE_SERVERS: [&str; 3] = ["limited_by_generator", "limited_by_machine"
 impl Knee {
     pub fn of(cell: &Cell) -> Self {
         let used = cell.used();
-        let all = |name: &str| used.iter().map(|t| t.outcome.metric(name)).collect::<Vec<_>>();
+        let all = |which: Definition| used.iter().map(|t| t.outcome.metric(which)).collect::<Vec<_>>();
         let mut warnings = used.iter().flat_map(|t| &t.outcome.validity.warnings);
         let limited = warnings.any(|w| NOT_THE_SERVERS.contains(&w.code.as_str()));
-        let low = all("peak_lower").into_iter().collect::<Option<Vec<_>>>();
-        let high = all("peak_upper").into_iter().collect::<Option<Vec<_>>>();
+        let low = all(metrics::PEAK_LOWER).into_iter().collect::<Option<Vec<_>>>();
+        let high = all(metrics::PEAK_UPPER).into_iter().collect::<Option<Vec<_>>>();
         Self {
             low: low.and_then(|all| all.into_iter().min_by(f64::total_cmp)),
             high: high.filter(|_| !limited).and_then(|all| all.into_iter().max_by(f64::total_cmp)),
@@ -100,14 +103,14 @@ impl Knee {
 pub(crate) fn proven(cell: &Cell) -> Option<(Figure, (f64, f64))> {
     match Capacity::of(cell) {
         Some(capacity) => (!capacity.at_least).then_some((capacity.figure, capacity.range)),
-        None => cell.metric("peak_qps").zip(Knee::of(cell).bounds()),
+        None => cell.metric(metrics::PEAK_QPS).zip(Knee::of(cell).bounds()),
     }
 }
 
 /// The same figure of each repeat.
 pub(crate) fn each(cell: &Cell) -> Vec<f64> {
-    let name = if Capacity::of(cell).is_some() { "capacity_qps" } else { "peak_qps" };
-    cell.used().iter().filter_map(|t| t.outcome.metric(name)).collect()
+    let which = if Capacity::of(cell).is_some() { metrics::CAPACITY_QPS } else { metrics::PEAK_QPS };
+    cell.used().iter().filter_map(|t| t.outcome.metric(which)).collect()
 }
 
 /// A cell's rate in words: the capacity, or the knee where that was not measured.

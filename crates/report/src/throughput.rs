@@ -3,6 +3,7 @@
 use crate::cells::{Cell, Key, Run, State};
 use crate::format;
 use crate::grid::{Beside, Grid, Shown, grid, of_cell, repeats};
+use measure::metrics;
 use results::published::{self, Table};
 
 const MEASURE: &str = "throughput";
@@ -45,17 +46,23 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
         |c| c.key.is(MEASURE),
         beside,
         |c| {
-            let f = c.metric("answered_qps")?;
+            let f = c.metric(metrics::ANSWERED_QPS)?;
             let mut details: Vec<String> = Vec::new();
             details.extend(f.interval_text(&format::rate(f.value), format::rate_range));
-            let each: Vec<f64> =
-                (1..).map_while(|n| Some(c.metric(&format!("generator_{n}_answered_qps"))?.value)).collect();
+            let each: Vec<f64> = (1..)
+                .map_while(|n| {
+                    Some(
+                        c.metric_named(&metrics::ANSWERED_BY_GENERATOR.name(&format!("generator-{n}")))?
+                            .value,
+                    )
+                })
+                .collect();
             if let (Some(least), Some(most)) =
                 (each.iter().copied().reduce(f64::min), each.iter().copied().reduce(f64::max))
             {
                 details.push(format!("{} generators, each {}", each.len(), format::rate_range(least, most)));
             }
-            let sustained = c.metric("sustained_qps");
+            let sustained = c.metric(metrics::SUSTAINED_QPS);
             details.extend(sustained.map(|s| format!("sustained {}", format::rate(s.value))));
             Some(Shown { text: format::rate(f.value), details, compare: Some(f.value) })
         },
@@ -78,7 +85,7 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
             .cells
             .iter()
             .filter(here)
-            .filter_map(|c| Some((c.metric("answered_qps")?.value, c.key.server.as_str())))
+            .filter_map(|c| Some((c.metric(metrics::ANSWERED_QPS)?.value, c.key.server.as_str())))
             .collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
         let texts: Vec<String> =

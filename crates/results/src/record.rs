@@ -1,5 +1,6 @@
 //! One trial, as it is kept.
 
+use measure::metrics;
 use measure::{Histogram, Nanos, Outcome};
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +57,7 @@ impl TrialRecord {
         let histogram = self.outcome.histogram("latency")?;
         let answered = histogram.count() as f64;
         // A trial without the metric counts its answers: there is nothing else to go by.
-        let sent = self.outcome.metric("sent").unwrap_or(answered).max(answered);
+        let sent = self.outcome.metric(metrics::SENT).unwrap_or(answered).max(answered);
         latency_of_sent(histogram, sent, q, deadline)
     }
 

@@ -1,5 +1,8 @@
 //! A server's own counters.
 
+use measure::Metric;
+use measure::metrics;
+
 /// A server's own counters since its start; none of what it does not tell.
 ///
 /// They hold every message it met: those of probes for readiness, of a warm-up and of a validation too.
@@ -26,18 +29,18 @@ impl Counted {
         }
     }
 
-    /// The counters that it has, by names for metrics: `server_counted_queries` …
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    /// The counters that it has, as metrics.
+    pub fn metrics(&self) -> impl Iterator<Item = Metric> {
         [
-            ("server_counted_queries", self.queries()),
-            ("server_counted_udp", self.udp),
-            ("server_counted_tcp", self.tcp),
-            ("server_counted_answers", self.answers),
-            ("server_counted_truncated", self.truncated),
-            ("server_counted_dropped", self.dropped),
+            (metrics::SERVER_COUNTED_QUERIES, self.queries()),
+            (metrics::SERVER_COUNTED_UDP, self.udp),
+            (metrics::SERVER_COUNTED_TCP, self.tcp),
+            (metrics::SERVER_COUNTED_ANSWERS, self.answers),
+            (metrics::SERVER_COUNTED_TRUNCATED, self.truncated),
+            (metrics::SERVER_COUNTED_DROPPED, self.dropped),
         ]
         .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
+        .filter_map(|(metric, value)| Some(metric.count(value?)))
     }
 }
 
@@ -51,9 +54,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_told_has_a_name() {
+    fn only_what_is_told_becomes_a_metric() {
         let none = Counted::default();
-        assert_eq!((none.queries(), none.named().count()), (None, 0));
+        assert_eq!((none.queries(), none.metrics().count()), (None, 0));
         let some = Counted { udp: Some(3), tcp: Some(2), truncated: Some(0), ..none };
         let names = [
             "server_counted_queries",
@@ -61,7 +64,9 @@ mod tests {
             "server_counted_tcp",
             "server_counted_truncated",
         ];
-        assert_eq!(some.named().collect::<Vec<_>>(), names.into_iter().zip([5, 3, 2, 0]).collect::<Vec<_>>());
+        let wanted: Vec<Metric> =
+            names.into_iter().zip([5.0, 3.0, 2.0, 0.0]).map(|(name, n)| Metric::new(name, "1", n)).collect();
+        assert_eq!(some.metrics().collect::<Vec<_>>(), wanted);
         assert_eq!(Counted { tcp: Some(7), ..none }.queries(), Some(7));
         assert_eq!((sum([None, Some(2), Some(3)]), sum([None, None])), (Some(5), None));
     }

@@ -39,7 +39,7 @@ fn four_servers_answer_and_are_reported() {
     assert_eq!(kept.trials().len(), 16, "{log}");
     for trial in kept.trials() {
         assert_eq!(trial.error, None, "{log}");
-        let metric = |name: &str| trial.outcome.metric(name);
+        let metric = |name: &str| trial.outcome.metric_named(name);
         if trial.param("measure") == Some("latency") {
             let offered = metric("offered").expect("offered");
             assert_eq!(offered, 500.0);
@@ -140,7 +140,7 @@ fn an_own_zone_an_own_query_file_and_two_configurations_side_by_side() {
     for trial in kept.trials() {
         assert_eq!(trial.error, None, "{log}");
         // Two of three names exist; on a busy machine a query may stay unsent.
-        let of = |name: &str| trial.outcome.metric(name).unwrap_or_default();
+        let of = |name: &str| trial.outcome.metric_named(name).unwrap_or_default();
         assert_eq!(of("rcode_NOERROR") + of("rcode_NXDOMAIN"), of("answered"));
         assert!((150.0..=200.0).contains(&of("rcode_NOERROR")), "{:?}", trial.outcome.metrics);
         assert!((75.0..=100.0).contains(&of("rcode_NXDOMAIN")), "{:?}", trial.outcome.metrics);
@@ -179,6 +179,11 @@ fn the_real_root_zone_signed_by_us_validates_at_all_four_servers() {
     assert_eq!(kept.trials().len(), 4);
     for trial in kept.trials() {
         assert_eq!(trial.error, None, "{log}");
-        assert_eq!(trial.outcome.metric("answers_validated"), Some(20.0), "{:?}", trial.outcome.validity);
+        assert_eq!(
+            trial.outcome.metric_named("answers_validated"),
+            Some(20.0),
+            "{:?}",
+            trial.outcome.validity
+        );
     }
 }

@@ -8,7 +8,8 @@ use crate::stage::Stage;
 use crate::trial::{self, PORT};
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
-use measure::{Draw, Metric, Nanos, Pace, Reason, Seed};
+use measure::metrics;
+use measure::{Draw, Nanos, Pace, Reason, Seed};
 use rack::disk::{Cut, Disk, Options};
 use results::{SeriesRow, TrialRecord};
 use serde::Serialize;
@@ -145,7 +146,7 @@ impl Stage<'_> {
         if number == 1 {
             record.params.push(("version".into(), server.version().into()));
         }
-        let took = server.ready(&self.zone.probe, trial::patience(e, self.zone)?)?;
+        let took = server.ready(&self.zone.probe, trial::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         sync_all(&at).map_err(Error::io(&at))?;
         Ok(OnDisk { server, disk, number, survivors, known: Vec::new(), next: 0 })
@@ -169,7 +170,7 @@ impl Stage<'_> {
         stream::write_additions(&file, &self.zone.origin, first, LOAD)?;
         let spec = self.updates(fleet, file.clone(), Pace::Closed { window: d.window });
         let spec = SendSpec { latencies: Some(told.clone()), ..spec };
-        let life = self.life(draw)?;
+        let life = self.life(draw);
         let stop = AtomicBool::new(false);
         let (begun, began) = channel();
         let host = &bench.generators[0];
@@ -211,7 +212,7 @@ impl Stage<'_> {
         };
         on.disk.remount()?;
         on.server.start_again()?;
-        match on.server.back(trial::patience(bench.experiment, self.zone)?) {
+        match on.server.back(trial::patience(bench.experiment, self.zone)) {
             Err(e) => {
                 bench.goes_on()?;
                 seen.zone_refused = matches!(*e.problem, Problem::Refused { .. });
@@ -284,25 +285,25 @@ fn judge(seen: &[CutSeen], record: &mut TrialRecord) {
     let gone = sum(|c| if c.back_s.is_none() { c.acknowledged } else { 0 });
     let lost = sum(|c| c.lost);
     let metrics = [
-        ("cuts", "1", seen.len() as f64),
-        ("cuts_with_survivors", "1", count(|c| c.survivors)),
-        ("cut_acknowledged", "1", acknowledged),
-        ("cut_found", "1", (acknowledged - lost - gone).max(0.0)),
-        ("cut_lost", "1", lost),
-        ("cut_gone_with_server", "1", gone),
-        ("cut_half", "1", sum(|c| c.half)),
-        ("cut_near", "1", sum(|c| c.near)),
-        ("cut_refused", "1", sum(|c| c.refused)),
-        ("cuts_with_loss", "1", count(|c| c.lost > 0 || c.back_s.is_none())),
-        ("cuts_not_back", "1", not_back),
-        ("cuts_zone_refused", "1", count(|c| c.zone_refused)),
-        ("cut_syncs", "1", sum(|c| c.cut.syncs)),
-        ("cut_lost_pages", "1", sum(|c| c.cut.lost_pages)),
+        (metrics::CUTS, seen.len() as f64),
+        (metrics::CUTS_WITH_SURVIVORS, count(|c| c.survivors)),
+        (metrics::CUT_ACKNOWLEDGED, acknowledged),
+        (metrics::CUT_FOUND, (acknowledged - lost - gone).max(0.0)),
+        (metrics::CUT_LOST, lost),
+        (metrics::CUT_GONE_WITH_SERVER, gone),
+        (metrics::CUT_HALF, sum(|c| c.half)),
+        (metrics::CUT_NEAR, sum(|c| c.near)),
+        (metrics::CUT_REFUSED, sum(|c| c.refused)),
+        (metrics::CUTS_WITH_LOSS, count(|c| c.lost > 0 || c.back_s.is_none())),
+        (metrics::CUTS_NOT_BACK, not_back),
+        (metrics::CUTS_ZONE_REFUSED, count(|c| c.zone_refused)),
+        (metrics::CUT_SYNCS, sum(|c| c.cut.syncs)),
+        (metrics::CUT_LOST_PAGES, sum(|c| c.cut.lost_pages)),
     ];
     let outcome = &mut record.outcome;
-    outcome.metrics.extend(metrics.map(|(name, unit, value)| Metric::new(name, unit, value)));
+    outcome.metrics.extend(metrics.map(|(metric, value)| metric.of(value)));
     if let Some(longest) = seen.iter().filter_map(|c| c.back_s).max_by(f64::total_cmp) {
-        outcome.metrics.push(Metric::new("cut_back_max", "s", longest));
+        outcome.metrics.push(metrics::CUT_BACK_MAX.of(longest));
     }
     for one in seen {
         let row = |metric: &str, value: u64| SeriesRow {
@@ -371,6 +372,7 @@ fn keep_texts(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use measure::Definition;
 
     #[test]
     fn a_server_that_does_not_come_back_has_lost_what_it_acknowledged() {
@@ -379,9 +381,15 @@ mod tests {
         let dead = CutSeen { back_s: None, zone_refused: true, why: Some("refused".into()), ..one.clone() };
         let mut record = TrialRecord::default();
         judge(&[one.clone(), lossy, dead], &mut record);
-        let of = |name: &str| record.outcome.metric(name).unwrap();
-        assert_eq!((of("cut_acknowledged"), of("cut_found"), of("cut_lost")), (30.0, 17.0, 3.0));
-        assert_eq!((of("cuts_with_loss"), of("cuts_not_back"), of("cuts_zone_refused")), (2.0, 1.0, 1.0));
+        let of = |which: Definition| record.outcome.metric(which).unwrap();
+        assert_eq!(
+            (of(metrics::CUT_ACKNOWLEDGED), of(metrics::CUT_FOUND), of(metrics::CUT_LOST)),
+            (30.0, 17.0, 3.0)
+        );
+        assert_eq!(
+            (of(metrics::CUTS_WITH_LOSS), of(metrics::CUTS_NOT_BACK), of(metrics::CUTS_ZONE_REFUSED)),
+            (2.0, 1.0, 1.0)
+        );
         assert_eq!(record.param("not_back"), Some("refused"));
         assert!(record.outcome.validity.valid);
         let idle = CutSeen { acknowledged: 0, ..one };

@@ -10,7 +10,8 @@ use crate::fleet::{Fleet, Others};
 use crate::stage::Stage;
 use crate::trial::{self, PORT};
 use crate::{Error, RunEvent};
-use measure::{Arrivals, Metric, Pace, Reason, Seed};
+use measure::metrics::{self, Definition, Scope};
+use measure::{Arrivals, Pace, Reason, Seed};
 use results::TrialRecord;
 use server::Server;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -44,7 +45,7 @@ impl Stage<'_> {
         let capture = self.between_servers(fleet, &captured_in)?;
         let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
         record.params.push(("version".into(), server.version().into()));
-        let took = server.ready(&self.zone.probe, trial::patience(e, self.zone)?)?;
+        let took = server.ready(&self.zone.probe, trial::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         others.secondaries = fleet.start_secondaries(&self.spec.label)?;
 
@@ -63,7 +64,7 @@ impl Stage<'_> {
         })?;
         let records = self.zone.signed.is_none().then_some(before.1);
         let file = self.dir.join("updates.txt");
-        let life_s = e.duration("durability.life", &d.life)? as f64 / 1e9;
+        let life_s = d.life.as_seconds();
         let count = (d.rate * f64::from(d.kills) * (life_s + RESTART)).ceil() as u64;
         stream::write_pairs(&file, &self.zone.origin, count)?;
         let spec = self.updates(fleet, file.clone(), Pace::Open(Arrivals::Fixed { rate: d.rate }));
@@ -82,7 +83,7 @@ impl Stage<'_> {
         let captured = capture.finish()?;
         let found = trace::transfers::collect(std::slice::from_ref(&captured_in), &[PORT], 1, &mut |_| {})?;
         std::fs::remove_file(&captured_in).map_err(Error::io(&captured_in))?;
-        record.outcome.metrics.push(Metric::new("update_accepted", "1", sent.accepted as f64));
+        record.outcome.metrics.push(metrics::ACCEPTED.within(Scope::Updates).of(sent.accepted as f64));
         carried(&found, &captured, 0, &mut record.outcome);
         judge(&lives, &asked, &transferred, caught_up, record);
         others.stop()?;
@@ -104,9 +105,9 @@ impl Stage<'_> {
     ) -> Result<Lives, Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let (mut draw, mut lives) = (Seed(e.seed).draw("times of kills", u64::from(trial)), Lives::default());
-        let patience = trial::patience(e, self.zone)?;
+        let patience = trial::patience(e, self.zone);
         for number in 1..=e.durability.kills {
-            bench.pause(self.life(&mut draw)?)?;
+            bench.pause(self.life(&mut draw))?;
             server.alive()?;
             server.kill()?;
             lives.kills += 1;
@@ -136,8 +137,7 @@ impl Stage<'_> {
     /// change may take a while.
     fn caught_up(&self, secondary: &Watched<'_>, primary: &Watched<'_>) -> Result<Option<bool>, Error> {
         let e = self.bench.experiment;
-        let until =
-            Instant::now() + Duration::from_nanos(e.duration("updates.patience", &e.updates.patience)?);
+        let until = Instant::now() + Duration::from(e.updates.patience);
         loop {
             let wanted = pairs::counters(primary)?;
             if wanted.is_none() {
@@ -167,23 +167,23 @@ fn judge(
     record: &mut TrialRecord,
 ) {
     let outcome = &mut record.outcome;
-    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
-    add("kills", "1", f64::from(lives.kills));
-    add("kills_back", "1", lives.back.len() as f64);
+    let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
+    add(metrics::KILLS, f64::from(lives.kills));
+    add(metrics::KILLS_BACK, lives.back.len() as f64);
     if let Some(longest) = lives.back.iter().copied().max_by(f64::total_cmp) {
-        add("kill_back_max", "s", longest);
+        add(metrics::KILL_BACK_MAX, longest);
     }
-    add("serial_back_running", "1", asked.back_running.len() as f64);
-    add("serial_back_restarted", "1", asked.back_restarted.len() as f64);
-    add("serial_back_most", "1", farthest(&asked.back_running).max(farthest(&asked.back_restarted)));
-    add("serials_seen", "1", asked.serials as f64);
-    add("pairs_asked", "1", asked.judged as f64);
-    add("mixed_by_query", "1", asked.half as f64);
-    add("zones_transferred", "1", transferred.judged as f64);
-    add("zones_broken_off", "1", transferred.broken as f64);
-    add("half_by_transfer", "1", transferred.half as f64);
+    add(metrics::SERIAL_BACK_RUNNING, asked.back_running.len() as f64);
+    add(metrics::SERIAL_BACK_RESTARTED, asked.back_restarted.len() as f64);
+    add(metrics::SERIAL_BACK_MOST, farthest(&asked.back_running).max(farthest(&asked.back_restarted)));
+    add(metrics::SERIALS_SEEN, asked.serials as f64);
+    add(metrics::PAIRS_ASKED, asked.judged as f64);
+    add(metrics::MIXED_BY_QUERY, asked.half as f64);
+    add(metrics::ZONES_TRANSFERRED, transferred.judged as f64);
+    add(metrics::ZONES_BROKEN_OFF, transferred.broken as f64);
+    add(metrics::HALF_BY_TRANSFER, transferred.half as f64);
     if let Some(caught_up) = caught_up {
-        add("caught_up", "1", f64::from(u8::from(caught_up)));
+        add(metrics::CAUGHT_UP, f64::from(u8::from(caught_up)));
     }
     let words = [
         ("not_back", lives.why.first().cloned()),
@@ -217,9 +217,9 @@ mod tests {
         let transferred = Transferred { judged: 4, ..Transferred::default() };
         let mut record = TrialRecord::default();
         judge(&lives, &asked, &transferred, Some(true), &mut record);
-        let of = |name: &str| record.outcome.metric(name);
-        assert_eq!((of("kills_back"), of("serial_back_restarted")), (Some(3.0), Some(2.0)));
-        assert_eq!((of("serial_back_most"), of("kill_back_max")), (Some(5.0), Some(0.3)));
+        let of = |which: Definition| record.outcome.metric(which);
+        assert_eq!((of(metrics::KILLS_BACK), of(metrics::SERIAL_BACK_RESTARTED)), (Some(3.0), Some(2.0)));
+        assert_eq!((of(metrics::SERIAL_BACK_MOST), of(metrics::KILL_BACK_MAX)), (Some(5.0), Some(0.3)));
         assert!(record.outcome.validity.valid);
         judge(&lives, &Asked::default(), &transferred, None, &mut record);
         assert_eq!(record.outcome.validity.reasons[0].code, "few_changes");

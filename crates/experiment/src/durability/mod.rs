@@ -15,8 +15,8 @@ use crate::fleet::Fleet;
 use crate::stage::Stage;
 use crate::trial::PORT;
 use crate::{Error, Experiment, Measure, RunEvent};
-use measure::clock::{self, SECOND};
-use measure::{Nanos, Pace};
+use measure::clock;
+use measure::{Nanos, Pace, Time};
 use rack::Host;
 use results::TrialRecord;
 use serde::{Deserialize, Serialize};
@@ -36,15 +36,15 @@ pub struct Durability {
     /// Updates that wait for their answers at once, where the load is to be full.
     pub window: u32,
     /// How long updates are sent one at a time without a trace: the rate beside the disk's own syncs.
-    pub timed: String,
+    pub timed: Time,
     /// How long the disk's own syncs are counted, before that and after it.
-    pub calibrate: String,
+    pub calibrate: Time,
     /// How often the power is cut.
     pub cuts: u32,
     /// How often a secondary is killed.
     pub kills: u32,
     /// The longest time under load before a cut or a kill; each is drawn, from a fifth of it.
-    pub life: String,
+    pub life: Time,
     /// Updates per second while secondaries are killed.
     pub rate: f64,
     /// A rename over a file flushes the contents of what is renamed, as on ext4 and btrfs; otherwise as POSIX and XFS have it.
@@ -56,11 +56,11 @@ impl Default for Durability {
         Self {
             updates: 300,
             window: 16,
-            timed: "3s".into(),
-            calibrate: "1s".into(),
+            timed: Time::seconds(3),
+            calibrate: Time::seconds(1),
             cuts: 20,
             kills: 20,
-            life: "1s".into(),
+            life: Time::seconds(1),
             rate: 50.0,
             replace_by_rename: true,
         }
@@ -75,11 +75,12 @@ impl Durability {
 
     /// Seconds of a trial, about.
     pub(crate) fn seconds(&self, measure: Measure) -> f64 {
-        let of = |text: &str| measure::units::duration(text).unwrap_or(0) as f64 / SECOND as f64;
         match measure {
-            Measure::Syncs => of(&self.timed) + 2.0 * of(&self.calibrate) + self.updates as f64 / 50.0,
-            Measure::PowerCut => f64::from(self.cuts) * (0.6 * of(&self.life) + 2.0),
-            Measure::Kill => f64::from(self.kills) * (0.6 * of(&self.life) + 2.0),
+            Measure::Syncs => {
+                self.timed.as_seconds() + 2.0 * self.calibrate.as_seconds() + self.updates as f64 / 50.0
+            }
+            Measure::PowerCut => f64::from(self.cuts) * (0.6 * self.life.as_seconds() + 2.0),
+            Measure::Kill => f64::from(self.kills) * (0.6 * self.life.as_seconds() + 2.0),
             _ => 0.0,
         }
     }
@@ -144,8 +145,8 @@ impl Experiment {
     /// Whether what it says of durability makes sense.
     pub(crate) fn check_durability(&self) -> Result<(), Error> {
         let d = &self.durability;
-        for (key, text) in [("timed", &d.timed), ("calibrate", &d.calibrate), ("life", &d.life)] {
-            if self.duration(&format!("durability.{key}"), text)? < SECOND / 10 {
+        for (key, time) in [("timed", d.timed), ("calibrate", d.calibrate), ("life", d.life)] {
+            if time < Time::millis(100) {
                 return Err(self.refuse(format!("durability.{key}: at least 100 ms")));
             }
         }
@@ -251,10 +252,9 @@ impl Stage<'_> {
     }
 
     /// A time under load, drawn.
-    fn life(&self, draw: &mut measure::Draw) -> Result<Duration, Error> {
-        let e = self.bench.experiment;
-        let longest = e.duration("durability.life", &e.durability.life)?;
-        Ok(Duration::from_nanos(longest / 5 + draw.below(longest - longest / 5)))
+    fn life(&self, draw: &mut measure::Draw) -> Duration {
+        let longest = self.bench.experiment.durability.life.0;
+        Duration::from_nanos(longest / 5 + draw.below(longest - longest / 5))
     }
 }
 

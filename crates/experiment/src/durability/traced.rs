@@ -5,7 +5,8 @@ use crate::fleet::Fleet;
 use crate::stage::Stage;
 use crate::{Error, RunEvent, trial};
 use measure::clock::SECOND;
-use measure::{Metric, Named, Nanos, Pace, Reason};
+use measure::metrics::{self, Definition};
+use measure::{Named, Nanos, Pace, Reason};
 use rack::Instead;
 use rack::syncs::{self, Answer, Calibration, Report, Scope, Verdict};
 use results::TrialRecord;
@@ -49,9 +50,8 @@ impl Stage<'_> {
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let e = self.bench.experiment;
-        let [timed, calibrate] = [("timed", &e.durability.timed), ("calibrate", &e.durability.calibrate)]
-            .map(|(key, text)| e.duration(&format!("durability.{key}"), text));
-        self.beside_the_disk(fleet, timed?, Duration::from_nanos(calibrate?), record, tell)?;
+        let (timed, calibrate) = (e.durability.timed.0, e.durability.calibrate.into());
+        self.beside_the_disk(fleet, timed, calibrate, record, tell)?;
         self.bench.goes_on()?;
         self.traced(fleet, record, tell)
     }
@@ -70,7 +70,7 @@ impl Stage<'_> {
         let before = syncs::calibrate(self.dir, calibrate, 1)?;
         let mut server = bench.start(bench.server, self.spec, &folder)?;
         record.params.push(("version".into(), server.version().into()));
-        let took = server.ready(&self.zone.probe, trial::patience(bench.experiment, self.zone)?)?;
+        let took = server.ready(&self.zone.probe, trial::patience(bench.experiment, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         stream::write_additions(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
         let spec = self.updates(fleet, file.clone(), Pace::Closed { window: 1 });
@@ -120,7 +120,7 @@ impl Stage<'_> {
         {
             let mut server =
                 server::start_heeding(Some(bench.stop), &launcher, bench.server, self.spec, &folder)?;
-            server.ready(&self.zone.probe, 3 * trial::patience(bench.experiment, self.zone)?)?;
+            server.ready(&self.zone.probe, 3 * trial::patience(bench.experiment, self.zone))?;
             // What is logged need not be durable.
             let logs = vec![server.log_path(), server.dir().join("output.log")];
             scope = Scope { folders: vec![server.dir().to_owned()], except: logs };
@@ -172,20 +172,20 @@ fn beyond(before: &Calibration, after: &Calibration, rate: f64) -> f64 {
 /// The rate and the disk.
 fn disk_figures(before: &Calibration, after: &Calibration, result: &SendResult, record: &mut TrialRecord) {
     let outcome = &mut record.outcome;
-    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
     let rate = result.accepted_ups;
-    add("update_accepted_ups", "1/s", rate);
-    add("update_accepted", "1", result.accepted as f64);
-    add("update_latency_p50", "us", result.latency_us.p50);
-    add("update_latency_p99", "us", result.latency_us.p99);
-    add("disk_syncs_before", "1/s", before.rate());
-    add("disk_syncs_after", "1/s", after.rate());
-    add("updates_per_disk_sync", "1", rate / before.rate().max(after.rate()).max(f64::MIN_POSITIVE));
-    add("beyond_disk", "1", beyond(before, after, rate));
+    add(metrics::ACCEPTED_UPS.within(metrics::Scope::Updates), rate);
+    add(metrics::ACCEPTED.within(metrics::Scope::Updates), result.accepted as f64);
+    add(metrics::LATENCY.p50.within(metrics::Scope::Updates), result.latency_us.p50);
+    add(metrics::LATENCY.p99.within(metrics::Scope::Updates), result.latency_us.p99);
+    add(metrics::DISK_SYNCS_BEFORE, before.rate());
+    add(metrics::DISK_SYNCS_AFTER, after.rate());
+    add(metrics::UPDATES_PER_DISK_SYNC, rate / before.rate().max(after.rate()).max(f64::MIN_POSITIVE));
+    add(metrics::BEYOND_DISK, beyond(before, after, rate));
     let mut latency = before.latency.clone();
     latency.merge(&after.latency);
-    add("disk_sync_p50", "us", latency.quantile(0.5) as f64 / 1e3);
-    add("disk_sync_p99", "us", latency.quantile(0.99) as f64 / 1e3);
+    add(metrics::DISK_SYNC_P50, latency.quantile(0.5) as f64 / 1e3);
+    add(metrics::DISK_SYNC_P99, latency.quantile(0.99) as f64 / 1e3);
     outcome.histograms.push(Named::new("disk_sync", latency));
     if result.accepted == 0 {
         let text = format!("no update was acknowledged with NOERROR: {:?}", result.rcodes);
@@ -196,19 +196,19 @@ fn disk_figures(before: &Calibration, after: &Calibration, result: &SendResult, 
 /// Records the trace's figures, and rejects the trial where a part of the trace is missing.
 fn trace_figures(report: &Report, accepted: u64, record: &mut TrialRecord) {
     let outcome = &mut record.outcome;
-    let mut add = |name: &str, unit: &str, value: f64| outcome.metrics.push(Metric::new(name, unit, value));
+    let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
     let judged = report.covered + report.not_covered + report.nothing_written;
-    add("traced", "1", judged as f64);
-    add("traced_covered", "1", report.covered as f64);
-    add("traced_not_covered", "1", report.not_covered as f64);
-    add("traced_nothing_written", "1", report.nothing_written as f64);
-    add("traced_refused", "1", report.refused as f64);
-    add("traced_unanswered", "1", report.unanswered as f64);
-    add("traced_by_order", "1", report.by_order as f64);
-    add("traced_syncs", "1", report.syncs as f64);
-    add("traced_syncs_failed", "1", report.syncs_failed as f64);
+    add(metrics::TRACED, judged as f64);
+    add(metrics::TRACED_COVERED, report.covered as f64);
+    add(metrics::TRACED_NOT_COVERED, report.not_covered as f64);
+    add(metrics::TRACED_NOTHING_WRITTEN, report.nothing_written as f64);
+    add(metrics::TRACED_REFUSED, report.refused as f64);
+    add(metrics::TRACED_UNANSWERED, report.unanswered as f64);
+    add(metrics::TRACED_BY_ORDER, report.by_order as f64);
+    add(metrics::TRACED_SYNCS, report.syncs as f64);
+    add(metrics::TRACED_SYNCS_FAILED, report.syncs_failed as f64);
     if let Some(per) = report.syncs_per_answer() {
-        add("syncs_per_answer", "1", per);
+        add(metrics::SYNCS_PER_ANSWER, per);
     }
     outcome.histograms.push(Named::new("traced_sync", report.sync_latency.clone()));
     if let Some(Answer { verdict: Verdict::NotCovered { file, missing }, name, .. }) =
@@ -270,7 +270,7 @@ mod tests {
         let mut record = TrialRecord::default();
         trace_figures(&report(0, 60), 60, &mut record);
         assert!(record.outcome.validity.valid);
-        assert_eq!(record.outcome.metric("traced_not_covered"), Some(60.0));
+        assert_eq!(record.outcome.metric(metrics::TRACED_NOT_COVERED), Some(60.0));
         trace_figures(&report(50, 0), 60, &mut record);
         assert_eq!(record.outcome.validity.reasons[0].code, "trace_incomplete");
         let mut blind = TrialRecord::default();

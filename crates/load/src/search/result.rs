@@ -1,6 +1,7 @@
 //! The result of a search, and whether it is valid.
 
 use super::{Capacity, Class, DISTURBED_TRIALS, Goal, LatencyAt, Trial};
+use measure::metrics;
 use measure::{Metric, Reason, Validity};
 use serde::{Deserialize, Serialize};
 
@@ -88,20 +89,16 @@ impl SearchResult {
         let capacity = self.capacity.as_ref();
         let range = capacity.and_then(|c| c.range);
         let rates = [
-            ("peak_qps", self.peak_qps),
-            ("peak_lower", self.lower),
-            ("peak_upper", self.proven_upper()),
-            ("capacity_qps", capacity.and_then(|c| c.qps)),
-            ("capacity_median", capacity.and_then(|c| c.median_qps)),
-            ("capacity_low", range.map(|r| r.0)),
-            ("capacity_high", range.map(|r| r.1)),
+            (metrics::PEAK_QPS, self.peak_qps),
+            (metrics::PEAK_LOWER, self.lower),
+            (metrics::PEAK_UPPER, self.proven_upper()),
+            (metrics::CAPACITY_QPS, capacity.and_then(|c| c.qps)),
+            (metrics::CAPACITY_MEDIAN, capacity.and_then(|c| c.median_qps)),
+            (metrics::CAPACITY_LOW, range.map(|r| r.0)),
+            (metrics::CAPACITY_HIGH, range.map(|r| r.1)),
         ];
-        let limited = capacity.filter(|c| c.at_least).map(|_| Metric::new("capacity_at_least", "1", 1.0));
-        rates
-            .into_iter()
-            .filter_map(|(name, value)| value.map(|v| Metric::new(name, "1/s", v)))
-            .chain(limited)
-            .collect()
+        let limited = capacity.filter(|c| c.at_least).map(|_| metrics::CAPACITY_AT_LEAST.of(1.0));
+        rates.into_iter().filter_map(|(metric, value)| value.map(|v| metric.of(v))).chain(limited).collect()
     }
 
     /// Whether the result may be believed: a search without a lower bound and without a capacity has found nothing; one whose

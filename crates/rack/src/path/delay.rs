@@ -1,8 +1,7 @@
 //! How long packets take: a constant, or a distribution given by its quantiles, drawn from with integers and exact
 //! arithmetic alone, so that a seed gives the same delays on any machine.
 
-use super::spec::Time;
-use measure::{Draw, Nanos};
+use measure::{Draw, Nanos, Time};
 use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;

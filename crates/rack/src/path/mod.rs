@@ -41,7 +41,7 @@ pub use forward::fuzz_frames;
 pub use line::Counts;
 pub use run::run;
 pub use spec::{Bursts, EVERY, Loss, PathSpec, Queue, Rate};
-pub(crate) use spec::{Direction, Time, directions, nanos};
+pub(crate) use spec::{Direction, directions, nanos};
 
 use crate::RackSpec;
 use crate::spec::SWITCH;

@@ -3,7 +3,7 @@
 use super::delay::Delay;
 use crate::Error;
 use measure::units;
-use measure::{Nanos, Seed};
+use measure::{Nanos, Seed, Time};
 use serde::de::{self, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,25 +112,9 @@ pub struct Bursts {
     pub burst: f64,
 }
 
-/// A duration as in files: `"50ms"`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Time(pub Nanos);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ns = self.0;
-        match ns {
-            _ if ns.is_multiple_of(1_000_000_000) => write!(f, "{}s", ns / 1_000_000_000),
-            _ if ns.is_multiple_of(1_000_000) => write!(f, "{}ms", ns / 1_000_000),
-            _ => write!(f, "{}us", ns as f64 / 1e3),
-        }
-    }
-}
-
 /// Durations as in files.
 pub(crate) mod nanos {
-    use super::Time;
-    use measure::Nanos;
+    use measure::{Nanos, Time};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub fn serialize<S: Serializer>(nanos: &Nanos, s: S) -> Result<S::Ok, S::Error> {
@@ -148,18 +132,6 @@ fn no_share(share: &f64) -> bool {
 
 fn is_none(nanos: &Nanos) -> bool {
     *nanos == 0
-}
-
-impl Serialize for Time {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        units::duration(&String::deserialize(d)?).map(Self).map_err(de::Error::custom)
-    }
 }
 
 impl Serialize for Rate {

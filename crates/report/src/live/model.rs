@@ -2,6 +2,7 @@
 
 use super::judge::{self, Limits};
 use measure::clock::SECOND;
+use measure::metrics::{self, Definition};
 use measure::{Event, Nanos, Outcome, Validity};
 use serde::Deserialize;
 use std::collections::VecDeque;
@@ -77,24 +78,27 @@ impl Figures {
 
     /// Of a whole trial. Counts become those of a second of it, so that they stand beside the rates.
     fn of(outcome: &Outcome) -> Self {
-        let get = |name: &str| outcome.metric(name).unwrap_or(0.0);
-        let seconds = if get("sent_qps") > 0.0 { get("sent") / get("sent_qps") } else { 1.0 };
+        let get = |which: Definition| outcome.metric(which).unwrap_or(0.0);
+        let seconds =
+            if get(metrics::SENT_QPS) > 0.0 { get(metrics::SENT) / get(metrics::SENT_QPS) } else { 1.0 };
         Self {
-            offered_qps: outcome.metric("offered_qps"),
-            sent_qps: get("sent_qps"),
-            answered_qps: get("answered_qps"),
-            unsent: get("unsent") / seconds,
-            lost: get("lost") / seconds,
+            offered_qps: outcome.metric(metrics::OFFERED_QPS),
+            sent_qps: get(metrics::SENT_QPS),
+            answered_qps: get(metrics::ANSWERED_QPS),
+            unsent: get(metrics::UNSENT) / seconds,
+            lost: get(metrics::LOST) / seconds,
             in_flight: None,
-            truncated: Some(get("truncated") / seconds),
-            wrong: Some((get("mismatched") + get("duplicates") + get("unexpected")) / seconds),
-            drops: Some(get("drops_socket") / seconds),
+            truncated: Some(get(metrics::TRUNCATED) / seconds),
+            wrong: Some(
+                (get(metrics::MISMATCHED) + get(metrics::DUPLICATES) + get(metrics::UNEXPECTED)) / seconds,
+            ),
+            drops: Some(outcome.metric_named(&metrics::DROPS.name("socket")).unwrap_or(0.0) / seconds),
             open: None,
             stall_max: None,
-            latency_p50: get("latency_p50"),
-            latency_p99: get("latency_p99"),
-            latency_max: get("latency_max"),
-            pacing_error_p99: get("pacing_error_p99"),
+            latency_p50: get(metrics::LATENCY.p50),
+            latency_p99: get(metrics::LATENCY.p99),
+            latency_max: get(metrics::LATENCY.max),
+            pacing_error_p99: get(metrics::PACING_ERROR_P99),
         }
     }
 }
@@ -267,8 +271,8 @@ impl Live {
             number: trial.number,
             rate: trial.rate,
             duration: trial.duration,
-            answered_qps: outcome.metric("answered_qps").unwrap_or(0.0),
-            loss_ratio: outcome.metric("loss_ratio").unwrap_or(0.0),
+            answered_qps: outcome.metric(metrics::ANSWERED_QPS).unwrap_or(0.0),
+            loss_ratio: outcome.metric(metrics::LOSS_RATIO).unwrap_or(0.0),
             invalid: outcome.validity.reasons.first().map(|reason| reason.code.clone()),
         });
         if self.trials.len() > HISTORY {
@@ -278,18 +282,17 @@ impl Live {
 
     /// The load is over: its counts and its validity, in full.
     pub fn end(&mut self, outcome: &Outcome) {
-        let get = |name: &str| outcome.metric(name);
         if !self.about.search {
             let t = &mut self.totals;
-            for (sum, name) in [
-                (&mut t.offered, "offered"),
-                (&mut t.sent, "sent"),
-                (&mut t.answered, "answered"),
-                (&mut t.unsent, "unsent"),
-                (&mut t.lost, "lost"),
-                (&mut t.truncated, "truncated"),
+            for (sum, which) in [
+                (&mut t.offered, metrics::OFFERED),
+                (&mut t.sent, metrics::SENT),
+                (&mut t.answered, metrics::ANSWERED),
+                (&mut t.unsent, metrics::UNSENT),
+                (&mut t.lost, metrics::LOST),
+                (&mut t.truncated, metrics::TRUNCATED),
             ] {
-                *sum = get(name).unwrap_or(*sum);
+                *sum = outcome.metric(which).unwrap_or(*sum);
             }
         }
         self.end = Some(outcome.validity.clone());

@@ -3,6 +3,7 @@
 use super::{Question, distinct, each_server, question, span};
 use crate::cells::{Cell, Run, State};
 use crate::format;
+use measure::metrics::{self, Definition, Scope};
 use results::published;
 
 /// The share of good queries, in per cent, that must be answered for them to have survived.
@@ -22,7 +23,7 @@ fn valid<'a>(run: &'a Run<'a>) -> impl Iterator<Item = &'a Cell<'a>> {
     run.cells.iter().filter(|c| c.key.is("latency") && c.state() == State::Valid)
 }
 
-fn value(cell: &Cell, metric: &str) -> Option<f64> {
+fn value(cell: &Cell, metric: Definition) -> Option<f64> {
     cell.metric(metric).map(|f| f.value)
 }
 
@@ -33,7 +34,9 @@ fn range((low, high): (f64, f64)) -> String {
 }
 
 fn truncated(run: &Run) -> Option<Question> {
-    let share = |c: &Cell| Some(100.0 * value(c, "truncated")? / value(c, "answered").filter(|n| *n > 0.0)?);
+    let share = |c: &Cell| {
+        Some(100.0 * value(c, metrics::TRUNCATED)? / value(c, metrics::ANSWERED).filter(|n| *n > 0.0)?)
+    };
     let rows = distinct(valid(run), |c| c.key.row());
     let of = |row: &String| {
         Some(format!("{row} {}", range(span(valid(run).filter(|c| c.key.row() == *row), share)?)))
@@ -57,21 +60,26 @@ fn truncated(run: &Run) -> Option<Question> {
 
 fn over_tcp(run: &Run) -> Option<Question> {
     let back = each_server(run, |server| {
-        let sum = |metric: &str| {
+        let sum = |metric: Definition| {
             let values: Vec<f64> =
                 valid(run).filter(|c| c.key.server == server).filter_map(|c| value(c, metric)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>())
         };
-        let (sent, answered) = (sum("tcp_retries_sent")?, sum("tcp_retries_answered")?);
+        let (sent, answered) = (
+            sum(metrics::SENT.within(Scope::TcpRetries))?,
+            sum(metrics::ANSWERED.within(Scope::TcpRetries))?,
+        );
         let mut text = match sent > 0.0 {
             true => format!("{server} {} of {sent:.0} answered", format::percent(100.0 * answered / sent)),
             false => format!("{server} had none"),
         };
         let mine = || valid(run).filter(|c| c.key.server == server);
-        if let Some((_, open)) = span(mine(), |c| value(c, "tcp_open_max")).filter(|s| s.1 > 0.0) {
+        if let Some((_, open)) = span(mine(), |c| value(c, metrics::TCP_OPEN_MAX)).filter(|s| s.1 > 0.0) {
             text += &format!(", {open:.0} connections at once at most");
         }
-        if let Some((_, slow)) = span(mine(), |c| value(c, "tcp_retries_latency_p99")).filter(|s| s.1 > 0.0) {
+        if let Some((_, slow)) =
+            span(mine(), |c| value(c, metrics::LATENCY.p99.within(Scope::TcpRetries))).filter(|s| s.1 > 0.0)
+        {
             text += &format!(", 99 % within {}", format::latency(slow * 1e3));
         }
         Some(text)
@@ -82,7 +90,7 @@ fn over_tcp(run: &Run) -> Option<Question> {
 
 /// The good queries beside the greatest flood, and without one.
 fn flood(run: &Run) -> Option<Question> {
-    let flood = |c: &Cell| value(c, "background_sent").filter(|n| *n > 0.0);
+    let flood = |c: &Cell| value(c, metrics::SENT.within(Scope::Background)).filter(|n| *n > 0.0);
     valid(run).find(|c| flood(c).is_some())?;
     let rate = |c: &Cell| c.key.rate.as_deref().and_then(|r| r.parse::<f64>().ok()).unwrap_or(0.0);
     let p99 = |c: &Cell| Some(format::latency(c.latency(0.99, run.deadline)?.value.min(run.deadline as f64)));
@@ -96,7 +104,7 @@ fn flood(run: &Run) -> Option<Question> {
             };
             let worst = mine().filter(|c| flood(c).is_some()).max_by(|a, b| rate(a).total_cmp(&rate(b)));
             let Some(worst) = worst else { continue };
-            let Some(good) = value(worst, "answered_in_deadline_share") else { continue };
+            let Some(good) = value(worst, metrics::ANSWERED_IN_DEADLINE_SHARE) else { continue };
             if good < SURVIVED && !hurt.contains(server) {
                 hurt.push(server.clone());
             }

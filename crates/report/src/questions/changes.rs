@@ -3,6 +3,7 @@
 use super::{Question, distinct, each_server, question};
 use crate::cells::{Cell, Run, State};
 use crate::{format, paths};
+use measure::metrics::{self, Definition};
 
 /// All that the run can answer of zones that are carried.
 pub(super) fn questions(run: &Run) -> Vec<Question> {
@@ -18,22 +19,24 @@ fn valid<'a>(run: &'a Run<'a>, measure: &'static str, server: &str) -> Vec<&'a C
     run.cells.iter().filter(fits).collect()
 }
 
-fn value(cell: &Cell, metric: &str) -> Option<f64> {
+fn value(cell: &Cell, metric: Definition) -> Option<f64> {
     cell.metric(metric).map(|f| f.value)
 }
 
 /// Are changes carried as differences?
 fn carried(run: &Run) -> Option<Question> {
     let took_whole = |server: &&String| {
-        valid(run, "batches", server).iter().any(|c| value(c, "axfr_transfers").is_some_and(|n| n > 0.0))
+        valid(run, "batches", server)
+            .iter()
+            .any(|c| value(c, metrics::AXFR_TRANSFERS).is_some_and(|n| n > 0.0))
     };
     let whole: Vec<String> = run.servers.iter().filter(took_whole).cloned().collect();
     let all = each_server(run, |server| {
         let cells = valid(run, "batches", server);
-        let sum = |metric: &str| cells.iter().filter_map(|c| value(c, metric)).sum::<f64>();
+        let sum = |metric: Definition| cells.iter().filter_map(|c| value(c, metric)).sum::<f64>();
         let (differences, zones, cut) =
-            (sum("ixfr_transfers"), sum("axfr_transfers"), sum("transfers_broken"));
-        let (octets, records) = (sum("batches_bytes"), sum("batches_records"));
+            (sum(metrics::IXFR_TRANSFERS), sum(metrics::AXFR_TRANSFERS), sum(metrics::TRANSFERS_BROKEN));
+        let (octets, records) = (sum(metrics::BATCHES_BYTES), sum(metrics::BATCHES_RECORDS));
         if differences + zones == 0.0 || records == 0.0 {
             return None;
         }
@@ -57,7 +60,7 @@ fn soon(run: &Run) -> Option<Question> {
         let timers = distinct(cells.iter().copied(), |c| c.key.carried.timers.clone());
         let of = |timers: &Option<String>| {
             let mine = cells.iter().filter(|c| c.key.carried.timers == *timers);
-            let times: Vec<f64> = mine.filter_map(|c| value(c, "batch_p50")).collect();
+            let times: Vec<f64> = mine.filter_map(|c| value(c, metrics::BATCH.p50)).collect();
             let (low, high) =
                 (times.iter().copied().reduce(f64::min)?, times.iter().copied().reduce(f64::max)?);
             let word = timers.as_deref().unwrap_or("default");
@@ -78,7 +81,7 @@ fn far(run: &Run) -> Option<Question> {
             let rtt = c.key.carried.rtt_ms.as_ref().filter(|_| c.key.carried.lost() == Some(0.0))?;
             let tuned = c.key.carried.timers.as_deref() == Some("tuned");
             tuned.then_some(())?;
-            Some(format!("{} Mbit/s at {rtt} ms", format::significant(value(c, "transfer_rate")?)))
+            Some(format!("{} Mbit/s at {rtt} ms", format::significant(value(c, metrics::TRANSFER_RATE)?)))
         };
         let rates: Vec<String> = valid(run, "transfer", server).iter().filter_map(rate).collect();
         (!rates.is_empty()).then(|| format!("{server} {}", format::list(&rates)))

@@ -3,6 +3,7 @@
 use super::{Change, Question, distinct, each_server, question, span, times};
 use crate::cells::{Cell, Run, State};
 use crate::format;
+use measure::metrics::{self, Definition};
 use measure::units;
 
 /// The share of queries, in per cent, that a server must answer to be there.
@@ -25,7 +26,7 @@ fn sizes(run: &Run, measure: &'static str) -> Vec<u64> {
 }
 
 /// How a metric grows with the zone from one size to another, of each server on the family that has most of it.
-fn growth(run: &Run, measure: &'static str, metric: &'static str, noise: f64) -> Option<String> {
+fn growth(run: &Run, measure: &'static str, metric: Definition, noise: f64) -> Option<String> {
     let sizes = sizes(run, measure);
     let (&first, &last) = (sizes.first()?, sizes.last()?);
     if first == last {
@@ -52,7 +53,7 @@ pub(super) fn memory(run: &Run) -> Vec<Question> {
     let sizes = sizes(run, "memory");
     let Some(&last) = sizes.last() else { return Vec::new() };
     let at = units::short(last);
-    let pss = |c: &Cell| c.metric("server_pss").map(|f| f.value);
+    let pss = |c: &Cell| c.metric(metrics::SERVER_PSS).map(|f| f.value);
     let here = || of(run, "memory").filter(|c| c.state() == State::Valid && c.key.size == Some(last));
     let machine = run.dir.environment().pointer("/machine/memory").and_then(|m| m.as_f64());
     let mut all = Vec::new();
@@ -92,15 +93,16 @@ pub(super) fn memory(run: &Run) -> Vec<Question> {
     ));
     all.extend(question(
         "Does memory grow in proportion to the zone?",
-        growth(run, "memory", "server_pss", NOISE.0).into_iter().collect(),
+        growth(run, "memory", metrics::SERVER_PSS, NOISE.0).into_iter().collect(),
     ));
     let plain = here().filter(|c| !c.key.signed).last().map(|c| c.key.row());
     let signed = here().filter(|c| c.key.signed && !c.key.family.contains('+')).last().map(|c| c.key.row());
     if let (Some(plain), Some(signed)) = (plain, signed) {
         let costs = each_server(run, |server| {
             let row = |row: &str| here().find(|c| c.key.server == server && c.key.row() == row);
-            let change =
-                Change::between(row(&plain)?, row(&signed)?, NOISE.0, |t| t.outcome.metric("server_pss"))?;
+            let change = Change::between(row(&plain)?, row(&signed)?, NOISE.0, |t| {
+                t.outcome.metric(metrics::SERVER_PSS)
+            })?;
             Some(format!("{server} {}", change.text(format::memory)))
         });
         let costs = costs.map(|c| format!("{plain} to {signed} at {at}: {c}."));
@@ -114,7 +116,10 @@ fn largest(run: &Run, sizes: &[u64], machine: f64) -> Option<String> {
     let [.., before, last] = *sizes else { return None };
     let pss = |server: &str, row: &str, size: u64| {
         let mut cells = of(run, "memory").filter(|c| c.state() == State::Valid && c.key.size == Some(size));
-        cells.find(|c| c.key.server == server && c.key.row() == row)?.metric("server_pss").map(|f| f.value)
+        cells
+            .find(|c| c.key.server == server && c.key.row() == row)?
+            .metric(metrics::SERVER_PSS)
+            .map(|f| f.value)
     };
     let row = of(run, "memory")
         .filter(|c| c.state() == State::Valid && c.key.size == Some(last) && !c.key.family.contains('+'))
@@ -153,14 +158,14 @@ pub(super) fn loading(run: &Run) -> Vec<Question> {
         let warnings = here(server).flat_map(|c| c.used()).flat_map(|t| &t.outcome.validity.warnings);
         warnings.into_iter().any(|w| w.code == "unable_to_reload")
     };
-    let seconds = |server: &str, metric: &str| {
+    let seconds = |server: &str, metric: Definition| {
         let (low, high) = span(here(server), |c| Some(c.metric(metric)?.value))?;
         Some(format::latency_range(low * 1e9, high * 1e9))
     };
     let times = each_server(run, |server| {
-        let start = seconds(server, "server_ready")?;
+        let start = seconds(server, metrics::SERVER_READY)?;
         let mut text = format!("{server} start {start}");
-        if let Some(reload) = seconds(server, "reload_seconds") {
+        if let Some(reload) = seconds(server, metrics::RELOAD_SECONDS) {
             text += &format!(", reload {reload}");
         }
         if unable(server) {
@@ -170,17 +175,18 @@ pub(super) fn loading(run: &Run) -> Vec<Question> {
     });
     let mut all = Vec::new();
     let times = times.map(|t| format!("Until the first right answer, over the zones of {at}: {t}."));
-    let grown = growth(run, "load", "server_ready", NOISE.1)
+    let grown = growth(run, "load", metrics::SERVER_READY, NOISE.1)
         .map(|g| format!("The start takes longer with the zone. {g}"));
     all.extend(question(
         "How long is a server away when it starts or reloads?",
         times.into_iter().chain(grown).collect(),
     ));
     let meanwhile = each_server(run, |server| {
-        let (least, _) = span(here(server), |c| Some(c.metric("reloading_answered_share")?.value))?;
-        let silent = span(here(server), |c| Some(c.metric("reloading_silent")?.value)).map_or(0.0, |s| s.1);
+        let (least, _) = span(here(server), |c| Some(c.metric(metrics::RELOADING.answered_share)?.value))?;
+        let silent =
+            span(here(server), |c| Some(c.metric(metrics::RELOADING.silent)?.value)).map_or(0.0, |s| s.1);
         let silent = if silent > 0.0 { format!(", silent for up to {silent} s") } else { String::new() };
-        let worst = span(here(server), |c| Some(c.metric("reloading_latency_p99_worst")?.value));
+        let worst = span(here(server), |c| Some(c.metric(metrics::RELOADING.latency_p99_worst)?.value));
         let worst =
             worst.map_or_else(String::new, |w| format!(", 99 % within {}", format::latency(w.1 * 1e3)));
         Some(format!("{server} at least {}{silent}{worst}", format::percent(least)))
@@ -188,7 +194,9 @@ pub(super) fn loading(run: &Run) -> Vec<Question> {
     let answered: Vec<(&String, f64)> = run
         .servers
         .iter()
-        .filter_map(|s| Some((s, span(here(s), |c| Some(c.metric("reloading_answered_share")?.value))?.0)))
+        .filter_map(|s| {
+            Some((s, span(here(s), |c| Some(c.metric(metrics::RELOADING.answered_share)?.value))?.0))
+        })
         .collect();
     let silent: Vec<String> = answered.iter().filter(|a| a.1 < ANSWERED).map(|a| a.0.clone()).collect();
     let of = format!("{ANSWERED} % of the queries, on the zones of {at}");
@@ -201,9 +209,9 @@ pub(super) fn loading(run: &Run) -> Vec<Question> {
     all.extend(question("Does it answer while it reloads?", meanwhile.into_iter().collect()));
     let memory = each_server(run, |server| {
         let (_, high) = span(here(server), |c| {
-            Some(c.metric("reloading_peak_pss")?.value / c.metric("server_pss")?.value)
+            Some(c.metric(metrics::RELOADING_PEAK_PSS)?.value / c.metric(metrics::SERVER_PSS)?.value)
         })?;
-        let (_, bytes) = span(here(server), |c| Some(c.metric("reloading_peak_pss")?.value))?;
+        let (_, bytes) = span(here(server), |c| Some(c.metric(metrics::RELOADING_PEAK_PSS)?.value))?;
         Some(format!("{server} up to {} ({})", super::times(high), format::memory(bytes)))
     });
     let memory =

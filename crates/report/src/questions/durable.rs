@@ -4,6 +4,7 @@ use super::{Question, distinct, question};
 use crate::cells::{Cell, Run, State};
 use crate::durable::{beyond, gone, sum, uncovered, whole};
 use crate::format;
+use measure::metrics::{self, Definition};
 
 pub(super) fn questions(run: &Run) -> Vec<Question> {
     [survives(run), killed(run)].into_iter().flatten().collect()
@@ -42,7 +43,7 @@ fn verdict(cell: &Cell) -> Option<(bool, String)> {
         return Some((not == 0.0, text));
     }
     let (gone, all) = gone(cell).filter(|(_, all)| *all > 0.0)?;
-    let cuts = sum(cell, "cuts")?;
+    let cuts = sum(cell, metrics::CUTS)?;
     let text = match gone > 0.0 {
         false => {
             format!("none of {} acknowledged updates was lost in {} power cuts", whole(all), whole(cuts))
@@ -51,7 +52,7 @@ fn verdict(cell: &Cell) -> Option<(bool, String)> {
             "{} of {} acknowledged updates were lost, in {} of {} power cuts",
             whole(gone),
             whole(all),
-            whole(sum(cell, "cuts_with_loss")?),
+            whole(sum(cell, metrics::CUTS_WITH_LOSS)?),
             whole(cuts)
         ),
     };
@@ -95,8 +96,8 @@ fn survives(run: &Run) -> Option<Question> {
 
 fn killed(run: &Run) -> Option<Question> {
     let one = |cell: &Cell| {
-        let of = |name: &str| sum(cell, name).unwrap_or(0.0);
-        let back = match (of("serial_back_restarted"), of("serial_back_running")) {
+        let of = |which: Definition| sum(cell, which).unwrap_or(0.0);
+        let back = match (of(metrics::SERIAL_BACK_RESTARTED), of(metrics::SERIAL_BACK_RUNNING)) {
             (0.0, 0.0) => "no serial went back".to_owned(),
             (restarted, running) => format!(
                 "an older serial {} times after a restart and {} times while it ran",
@@ -104,11 +105,11 @@ fn killed(run: &Run) -> Option<Question> {
                 whole(running)
             ),
         };
-        let half = match of("half_by_transfer") {
+        let half = match of(metrics::HALF_BY_TRANSFER) {
             0.0 => "no half-applied change was",
             _ => "half-applied changes were",
         };
-        let mixed = match of("mixed_by_query") {
+        let mixed = match of(metrics::MIXED_BY_QUERY) {
             0.0 => "no two versions were mixed".to_owned(),
             // Of single queries a server with two versions at once looks like one with half a change.
             count => format!(
@@ -119,9 +120,9 @@ fn killed(run: &Run) -> Option<Question> {
         Some(format!(
             "{} killed {} times: {back}; {half} in {} transfers, {mixed} in {} query checks",
             who(cell),
-            whole(sum(cell, "kills")?),
-            whole(of("zones_transferred")),
-            whole(of("pairs_asked"))
+            whole(sum(cell, metrics::KILLS)?),
+            whole(of(metrics::ZONES_TRANSFERRED)),
+            whole(of(metrics::PAIRS_ASKED))
         ))
     };
     let all: Vec<String> = valid(run, "kill").filter_map(one).map(|text| format!("{text}.")).collect();

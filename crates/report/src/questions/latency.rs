@@ -3,6 +3,7 @@
 use super::{Change, Question, distinct, each_server, question, span, verdict};
 use crate::cells::{Cell, Key, Run, Sample, State};
 use crate::format;
+use measure::metrics::{self, Scope};
 use measure::units;
 
 /// The relative error of a median by the histogram's rounding.
@@ -177,9 +178,9 @@ fn medians(run: &Run) -> Option<Question> {
 
 fn losses(run: &Run) -> Option<Question> {
     // Under a flood it is another question.
-    let flooded = |c: &Cell| c.metric("background_sent").is_some_and(|f| f.value > 0.0);
+    let flooded = |c: &Cell| c.metric(metrics::SENT.within(Scope::Background)).is_some_and(|f| f.value > 0.0);
     let valid = || cells(run).filter(|c| c.state() == State::Valid && !flooded(c));
-    let loss = |c: &Cell| Some(100.0 - c.metric("answered_in_deadline_share")?.value);
+    let loss = |c: &Cell| Some(100.0 - c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?.value);
     valid().find(|c| loss(c).is_some())?;
     let worst = each_server(run, |server| {
         let mine = valid().filter(|c| c.key.server == *server);

@@ -1,12 +1,15 @@
 //! The figures that two runs are compared by, and what a trial says of each.
 
 use crate::TrialRecord;
+use measure::metrics::{self, Definition};
 use measure::units;
 
 /// One figure that a server can be better or worse in.
 #[derive(Debug)]
 pub struct Figure {
-    /// In snake case, a metric's name where it is one.
+    /// The metric that it is of.
+    pub metric: Definition,
+    /// The metric's name, in snake case.
     pub name: &'static str,
     /// For people: `peak query rate`.
     pub title: &'static str,
@@ -30,73 +33,118 @@ const MEMORY: [&str; 2] = ["takes more memory", "takes less memory"];
 /// Every figure, in the order of tables. A trial that does not have one does not take part in it.
 pub const FIGURES: &[Figure] = &[
     // Where the generator was the limit, the figure is a bound, which cannot be compared.
-    rate("capacity_qps", "capacity", |t| {
-        t.outcome.metric("capacity_qps").filter(|_| t.outcome.metric("capacity_at_least").is_none())
+    rate(metrics::CAPACITY_QPS, "capacity", |t| {
+        t.outcome
+            .metric(metrics::CAPACITY_QPS)
+            .filter(|_| t.outcome.metric(metrics::CAPACITY_AT_LEAST).is_none())
     }),
     // And the search's own width, see `noise`.
-    rate("peak_qps", "peak query rate", |t| t.outcome.metric("peak_qps")),
-    rate("sustained_qps", "throughput", |t| t.outcome.metric("sustained_qps")),
+    rate(metrics::PEAK_QPS, "peak query rate", |t| t.outcome.metric(metrics::PEAK_QPS)),
+    rate(metrics::SUSTAINED_QPS, "throughput", |t| t.outcome.metric(metrics::SUSTAINED_QPS)),
     // The mean, of trials that do not have the sustained rate: of runs made before there was one, and of `load run`.
-    rate("answered_qps", "mean throughput", |t| {
-        let is_mean = t.param("measure") == Some("throughput") && t.outcome.metric("sustained_qps").is_none();
-        t.outcome.metric("answered_qps").filter(|_| is_mean)
+    rate(metrics::ANSWERED_QPS, "mean throughput", |t| {
+        let is_mean =
+            t.param("measure") == Some("throughput") && t.outcome.metric(metrics::SUSTAINED_QPS).is_none();
+        t.outcome.metric(metrics::ANSWERED_QPS).filter(|_| is_mean)
     }),
-    latency("calm_latency_p50", "median latency", |t| fixed_rate(t)?.outcome.metric("calm_latency_p50")),
-    latency("calm_latency_p99", "latency of 99 %", |t| fixed_rate(t)?.outcome.metric("calm_latency_p99")),
+    latency(metrics::CALM_LATENCY_P50, "median latency", |t| {
+        fixed_rate(t)?.outcome.metric(metrics::CALM_LATENCY_P50)
+    }),
+    latency(metrics::CALM_LATENCY_P99, "latency of 99 %", |t| {
+        fixed_rate(t)?.outcome.metric(metrics::CALM_LATENCY_P99)
+    }),
     // Of the whole load, the machine's pauses included: the median only where there are no calm stretches, of older runs.
-    latency("latency_p50", "median latency", |t| {
-        quantile(t, 0.5).filter(|_| t.outcome.metric("calm_latency_p50").is_none())
+    latency(metrics::LATENCY.p50, "median latency", |t| {
+        quantile(t, 0.5).filter(|_| t.outcome.metric(metrics::CALM_LATENCY_P50).is_none())
     }),
-    latency("latency_p90", "latency of 90 % in the whole load", |t| quantile(t, 0.9)),
-    latency("latency_p99", "latency of 99 % in the whole load", |t| quantile(t, 0.99)),
-    share("answered_in_deadline_share", "answered in time", |t| {
-        fixed_rate(t)?.outcome.metric("answered_in_deadline_share")
+    latency(metrics::LATENCY.p90, "latency of 90 % in the whole load", |t| quantile(t, 0.9)),
+    latency(metrics::LATENCY.p99, "latency of 99 % in the whole load", |t| quantile(t, 0.99)),
+    share(metrics::ANSWERED_IN_DEADLINE_SHARE, "answered in time", |t| {
+        fixed_rate(t)?.outcome.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)
     }),
-    cpu("calm_server_cpu_per_query", calm_cpu),
-    cpu("server_cpu_per_query", |t| cpu_per_query(t).filter(|_| calm_cpu(t).is_none())),
+    cpu(metrics::CALM_SERVER_CPU_PER_QUERY, calm_cpu),
+    cpu(metrics::SERVER_CPU_PER_QUERY, |t| cpu_per_query(t).filter(|_| calm_cpu(t).is_none())),
     Figure {
-        name: "server_instructions_per_query",
+        metric: metrics::SERVER_INSTRUCTIONS_PER_QUERY,
+        name: metrics::SERVER_INSTRUCTIONS_PER_QUERY.stem(),
         title: "instructions a query",
         unit: "1",
         more_is_worse: true,
         words: ["takes more instructions", "takes fewer instructions"],
         tolerance: 0.002,
         weight: 1.0,
-        of: |t| fixed_rate(t)?.outcome.metric("server_instructions_per_query"),
+        of: |t| fixed_rate(t)?.outcome.metric(metrics::SERVER_INSTRUCTIONS_PER_QUERY),
     },
-    memory("server_pss", "memory (PSS)", |t| t.outcome.metric("server_pss")),
-    memory("server_rss", "memory (RSS)", |t| t.outcome.metric("server_rss")),
-    duration("server_ready", "start to right answer", |t| t.outcome.metric("server_ready")),
-    memory("loading_peak_pss", "peak memory of the start", |t| t.outcome.metric("loading_peak_pss")),
-    duration("reload_seconds", "reload", |t| t.outcome.metric("reload_seconds")),
-    memory("reloading_peak_pss", "peak memory of a reload", |t| t.outcome.metric("reloading_peak_pss")),
-    share("reloading_answered_share", "answered during a reload", |t| {
-        t.outcome.metric("reloading_answered_share")
+    memory(metrics::SERVER_PSS, "memory (PSS)", |t| t.outcome.metric(metrics::SERVER_PSS)),
+    memory(metrics::SERVER_RSS, "memory (RSS)", |t| t.outcome.metric(metrics::SERVER_RSS)),
+    duration(metrics::SERVER_READY, "start to right answer", |t| t.outcome.metric(metrics::SERVER_READY)),
+    memory(metrics::LOADING_PEAK_PSS, "peak memory of the start", |t| {
+        t.outcome.metric(metrics::LOADING_PEAK_PSS)
     }),
-    duration("transfer_seconds", "transfer of the zone", |t| t.outcome.metric("transfer_seconds")),
-    duration("batches_seconds", "time of all batches", |t| t.outcome.metric("batches_seconds")),
+    duration(metrics::RELOAD_SECONDS, "reload", |t| t.outcome.metric(metrics::RELOAD_SECONDS)),
+    memory(metrics::RELOADING_PEAK_PSS, "peak memory of a reload", |t| {
+        t.outcome.metric(metrics::RELOADING_PEAK_PSS)
+    }),
+    share(metrics::RELOADING.answered_share, "answered during a reload", |t| {
+        t.outcome.metric(metrics::RELOADING.answered_share)
+    }),
+    duration(metrics::TRANSFER_SECONDS, "transfer of the zone", |t| {
+        t.outcome.metric(metrics::TRANSFER_SECONDS)
+    }),
+    duration(metrics::BATCHES_SECONDS, "time of all batches", |t| t.outcome.metric(metrics::BATCHES_SECONDS)),
 ];
 
 type Of = fn(&TrialRecord) -> Option<f64>;
 
-const fn rate(name: &'static str, title: &'static str, of: Of) -> Figure {
-    Figure { name, title, unit: "1/s", more_is_worse: false, words: SPEED, tolerance: 0.002, weight: 1.0, of }
+const fn rate(metric: Definition, title: &'static str, of: Of) -> Figure {
+    Figure {
+        metric,
+        name: metric.stem(),
+        title,
+        unit: metric.unit,
+        more_is_worse: false,
+        words: SPEED,
+        tolerance: 0.002,
+        weight: 1.0,
+        of,
+    }
 }
 
-const fn latency(name: &'static str, title: &'static str, of: Of) -> Figure {
-    Figure { name, title, unit: "us", more_is_worse: true, words: SPEED, tolerance: 0.005, weight: 1.0, of }
+const fn latency(metric: Definition, title: &'static str, of: Of) -> Figure {
+    Figure {
+        metric,
+        name: metric.stem(),
+        title,
+        unit: metric.unit,
+        more_is_worse: true,
+        words: SPEED,
+        tolerance: 0.005,
+        weight: 1.0,
+        of,
+    }
 }
 
-const fn memory(name: &'static str, title: &'static str, of: Of) -> Figure {
-    Figure { name, title, unit: "B", more_is_worse: true, words: MEMORY, tolerance: 0.002, weight: 1.0, of }
+const fn memory(metric: Definition, title: &'static str, of: Of) -> Figure {
+    Figure {
+        metric,
+        name: metric.stem(),
+        title,
+        unit: metric.unit,
+        more_is_worse: true,
+        words: MEMORY,
+        tolerance: 0.002,
+        weight: 1.0,
+        of,
+    }
 }
 
-const fn cpu(name: &'static str, of: Of) -> Figure {
+const fn cpu(metric: Definition, of: Of) -> Figure {
     let words = ["takes more CPU time", "takes less CPU time"];
     Figure {
-        name,
+        metric,
+        name: metric.stem(),
         title: "CPU time a query",
-        unit: "us",
+        unit: metric.unit,
         more_is_worse: true,
         words,
         tolerance: 0.005,
@@ -105,14 +153,34 @@ const fn cpu(name: &'static str, of: Of) -> Figure {
     }
 }
 
-const fn duration(name: &'static str, title: &'static str, of: Of) -> Figure {
-    Figure { name, title, unit: "s", more_is_worse: true, words: SPEED, tolerance: 0.01, weight: 1.0, of }
+const fn duration(metric: Definition, title: &'static str, of: Of) -> Figure {
+    Figure {
+        metric,
+        name: metric.stem(),
+        title,
+        unit: metric.unit,
+        more_is_worse: true,
+        words: SPEED,
+        tolerance: 0.01,
+        weight: 1.0,
+        of,
+    }
 }
 
-const fn share(name: &'static str, title: &'static str, of: Of) -> Figure {
+const fn share(metric: Definition, title: &'static str, of: Of) -> Figure {
     let words = ["loses more queries", "loses fewer queries"];
     // At a threshold of 5 %, one query in a thousand counts.
-    Figure { name, title, unit: "%", more_is_worse: false, words, tolerance: 0.000_05, weight: 0.02, of }
+    Figure {
+        metric,
+        name: metric.stem(),
+        title,
+        unit: metric.unit,
+        more_is_worse: false,
+        words,
+        tolerance: 0.000_05,
+        weight: 0.02,
+        of,
+    }
 }
 
 impl Figure {
@@ -125,12 +193,11 @@ impl Figure {
     /// The least noise of these trials, as [`stats::Ratio`] takes it: the tolerance, and of a rate that was searched
     /// for that it lies anywhere between its bounds.
     pub(crate) fn noise(&self, trials: &[&TrialRecord]) -> f64 {
-        let (lower, upper) = match self.name {
-            "peak_qps" => ("peak_lower", "peak_upper"),
-            _ => return self.tolerance,
-        };
+        if self.metric != metrics::PEAK_QPS {
+            return self.tolerance;
+        }
         let width = |t: &&TrialRecord| {
-            let bounds = t.outcome.metric(upper)? / t.outcome.metric(lower)?;
+            let bounds = t.outcome.metric(metrics::PEAK_UPPER)? / t.outcome.metric(metrics::PEAK_LOWER)?;
             Some(bounds.ln()).filter(|w| w.is_finite() && *w > 0.0)
         };
         let widths: Vec<f64> = trials.iter().filter_map(width).collect();
@@ -141,7 +208,7 @@ impl Figure {
 
 /// Whether a trial's rate was searched for.
 fn is_search(trial: &TrialRecord) -> bool {
-    trial.param("measure") == Some("peak") || trial.outcome.metric("peak_qps").is_some()
+    trial.param("measure") == Some("peak") || trial.outcome.metric(metrics::PEAK_QPS).is_some()
 }
 
 /// The trial, where its load had a rate that was given: that of a search, and with a window, is the server's own.
@@ -157,7 +224,7 @@ fn quantile(trial: &TrialRecord, q: f64) -> Option<f64> {
 
 /// The server's own CPU time for each query, in µs, in the calm stretches of the load.
 fn calm_cpu(trial: &TrialRecord) -> Option<f64> {
-    trial.outcome.metric("calm_server_cpu_per_query").filter(|_| !is_search(trial))
+    trial.outcome.metric(metrics::CALM_SERVER_CPU_PER_QUERY).filter(|_| !is_search(trial))
 }
 
 /// The server's own CPU time for each query, in µs, over the seconds of the load (as the trial tells, otherwise for each query
@@ -166,7 +233,7 @@ fn cpu_per_query(trial: &TrialRecord) -> Option<f64> {
     if is_search(trial) {
         return None;
     }
-    if let Some(told) = trial.outcome.metric("server_cpu_per_query") {
+    if let Some(told) = trial.outcome.metric(metrics::SERVER_CPU_PER_QUERY) {
         return Some(told);
     }
     let sum = |metric: &str| trial.series(metric).iter().map(|(_, value)| value).sum::<f64>();

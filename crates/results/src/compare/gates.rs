@@ -1,20 +1,25 @@
 //! Which figures decide about a comparison, and from which share of change on.
 
 use super::figures::{FIGURES, Figure};
+use measure::metrics::{self, Definition};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Figures that gates name together, and the threshold where nobody says otherwise.
-pub const GROUPS: [(&str, &[&str], f64); 9] = [
-    ("throughput", &["sustained_qps", "answered_qps", "capacity_qps", "peak_qps"], 0.05),
-    ("cpu", &["calm_server_cpu_per_query", "server_cpu_per_query"], 0.05),
-    ("instructions", &["server_instructions_per_query"], 0.03),
-    ("pss", &["server_pss"], 0.03),
-    ("start", &["server_ready"], 0.10),
-    ("latency", &["calm_latency_p50", "latency_p50"], 0.15),
-    ("answered", &["answered_in_deadline_share"], 0.01),
-    ("reload", &["reload_seconds"], 0.10),
-    ("transfer", &["transfer_seconds", "batches_seconds"], 0.10),
+pub const GROUPS: [(&str, &[Definition], f64); 9] = [
+    (
+        "throughput",
+        &[metrics::SUSTAINED_QPS, metrics::ANSWERED_QPS, metrics::CAPACITY_QPS, metrics::PEAK_QPS],
+        0.05,
+    ),
+    ("cpu", &[metrics::CALM_SERVER_CPU_PER_QUERY, metrics::SERVER_CPU_PER_QUERY], 0.05),
+    ("instructions", &[metrics::SERVER_INSTRUCTIONS_PER_QUERY], 0.03),
+    ("pss", &[metrics::SERVER_PSS], 0.03),
+    ("start", &[metrics::SERVER_READY], 0.10),
+    ("latency", &[metrics::CALM_LATENCY_P50, metrics::LATENCY.p50], 0.15),
+    ("answered", &[metrics::ANSWERED_IN_DEADLINE_SHARE], 0.01),
+    ("reload", &[metrics::RELOAD_SECONDS], 0.10),
+    ("transfer", &[metrics::TRANSFER_SECONDS, metrics::BATCHES_SECONDS], 0.10),
 ];
 
 /// The threshold of figures that no group names.
@@ -57,7 +62,7 @@ impl Gates {
 
     /// The threshold where a figure decides.
     pub(super) fn of(&self, figure: &Figure) -> Option<f64> {
-        let group = GROUPS.iter().find(|(_, figures, _)| figures.contains(&figure.name));
+        let group = GROUPS.iter().find(|(_, figures, _)| figures.contains(&figure.metric));
         let by_name = self.of.get(figure.name);
         by_name.or_else(|| self.of.get(group?.0)).copied()
     }
@@ -97,13 +102,13 @@ impl From<Gates> for BTreeMap<String, f64> {
 /// One figure of a name.
 fn first(name: &str) -> Option<&'static Figure> {
     let group = GROUPS.iter().find(|(group, ..)| *group == name);
-    let name = group.map_or(name, |(_, figures, _)| figures[0]);
+    let name = group.map_or(name, |(_, figures, _)| figures[0].stem());
     FIGURES.iter().find(|f| f.name == name)
 }
 
 /// The threshold of a figure where nobody says otherwise.
 fn usual(figure: &Figure) -> f64 {
-    let group = GROUPS.iter().find(|(_, figures, _)| figures.contains(&figure.name));
+    let group = GROUPS.iter().find(|(_, figures, _)| figures.contains(&figure.metric));
     group.map_or(OTHERS * figure.weight, |(.., threshold)| *threshold)
 }
 
@@ -136,7 +141,8 @@ mod tests {
 
     #[test]
     fn every_group_names_figures_that_exist_and_none_twice() {
-        let mut all: Vec<&str> = GROUPS.iter().flat_map(|(_, figures, _)| figures.iter().copied()).collect();
+        let mut all: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, figures, _)| *figures).map(|m| m.stem()).collect();
         assert!(all.iter().all(|name| FIGURES.iter().any(|f| f.name == *name)), "{all:?}");
         let count = all.len();
         all.sort_unstable();

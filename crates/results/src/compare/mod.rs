@@ -18,6 +18,7 @@ pub use machine::Differing;
 pub use named::{Named, named};
 
 use crate::{RunDir, TrialRecord};
+use measure::metrics;
 use serde::Serialize;
 use stats::ratio::{self, Ratio};
 use std::collections::{BTreeMap, BTreeSet};
@@ -347,9 +348,9 @@ impl Comparison {
         let mut judgement =
             Judgement { level: self.level, figures: all.len().max(1), gates: self.gates.clone() };
         for cell in &mut self.cells {
-            let has_capacity = cell.figures.iter().any(|f| f.name == "capacity_qps");
+            let has_capacity = cell.figures.iter().any(|f| f.name == metrics::CAPACITY_QPS.stem());
             for judged in &mut cell.figures {
-                let other = has_capacity && judged.name == "peak_qps";
+                let other = has_capacity && judged.name == metrics::PEAK_QPS.stem();
                 judged.gates = judged.same_as.is_none() && !other && self.gates.of(judged.figure()).is_some();
                 judged.threshold = self.gates.limit(judged.figure());
             }
@@ -519,9 +520,12 @@ fn cell(params: &Params, a: &Trials, b: &Trials, interleaved: bool, alone: &mut 
         }
     }
     // With a window the server has all that its cores give: what a query takes of them is the rate once more.
-    let rate = figures.iter().map(|f| f.name).find(|name| ["sustained_qps", "answered_qps"].contains(name));
+    let rate = figures
+        .iter()
+        .map(|f| f.name)
+        .find(|name| [metrics::SUSTAINED_QPS, metrics::ANSWERED_QPS].iter().any(|m| m.is(name)));
     if rate.is_some() && params.get("measure").is_some_and(|m| m == "throughput") {
-        let cpu = figures.iter_mut().filter(|f| f.name.ends_with("server_cpu_per_query"));
+        let cpu = figures.iter_mut().filter(|f| f.name.ends_with(metrics::SERVER_CPU_PER_QUERY.stem()));
         cpu.for_each(|f| f.same_as = rate);
     }
     Some(Cell { params: params.clone(), figures, trials: a.iter().chain(b).map(|t| t.id).collect() })

@@ -3,7 +3,7 @@
 use super::figures::FIGURES;
 use super::{Cell, Params, Trials, judged_by, pairs, values};
 
-const START: &str = "server_ready";
+const START: &str = measure::metrics::SERVER_READY.stem();
 
 /// Measures before which a server starts in the same way, with nothing to do meanwhile.
 const MEASURES: [&str; 4] = ["latency", "throughput", "peak", "memory"];

@@ -237,3 +237,20 @@ proptest! {
         prop_assert_eq!(again.trials(), &[a, b][..]);
     }
 }
+
+/// The kept runs were written by many versions: whatever they have must be in the registry, in the same unit.
+#[test]
+fn every_metric_of_the_kept_runs_is_in_the_registry() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runs");
+    let mut seen = std::collections::BTreeSet::new();
+    for run in fs::read_dir(folder).unwrap() {
+        let run = RunDir::open(&run.unwrap().path()).unwrap();
+        for metric in run.trials().iter().flat_map(|trial| &trial.outcome.metrics) {
+            let (unit, _) = measure::metrics::describe(&metric.name)
+                .unwrap_or_else(|| panic!("{}: {} is not in it", run.dir().display(), metric.name));
+            assert_eq!(metric.unit, unit, "{}: {}", run.dir().display(), metric.name);
+            seen.insert(metric.name.clone());
+        }
+    }
+    assert!(seen.len() > 300, "the kept runs have only {} metrics", seen.len());
+}

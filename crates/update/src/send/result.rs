@@ -5,6 +5,7 @@ use super::stream::Contents;
 use super::tally::{Passed, Tally};
 use crate::tsig::code_name;
 use measure::clock::SECOND;
+use measure::metrics;
 use measure::{Histogram, Latency, Metric, Named, Nanos, Outcome, PacingError, Validity};
 use net::transport::Connections;
 use serde::{Deserialize, Serialize};
@@ -185,35 +186,33 @@ impl SendResult {
     /// The trial's outcome: metrics by their names everywhere, distributions, validity.
     pub fn outcome(&self) -> Outcome {
         let mut metrics: Vec<Metric> = [
-            ("offered_ups", "1/s", self.offered_ups),
-            ("sent_ups", "1/s", self.sent_ups),
-            ("acknowledged_ups", "1/s", self.acknowledged_ups),
-            ("accepted_ups", "1/s", self.accepted_ups),
-            ("accepted_transactions_per_s", "1/s", self.accepted_transactions_per_s),
-            ("offered", "1", self.offered as f64),
-            ("sent", "1", self.sent as f64),
-            ("unsent", "1", self.unsent as f64),
-            ("acknowledged", "1", self.acknowledged as f64),
-            ("accepted", "1", self.accepted as f64),
-            ("lost", "1", self.lost as f64),
-            ("late", "1", self.late as f64),
-            ("bad_tsig", "1", self.bad_tsig as f64),
-            ("retried", "1", self.retried as f64),
-            ("applied_twice_possible", "1", self.applied_twice_possible as f64),
-            ("transactions_accepted", "1", self.transactions.accepted as f64),
-            ("records_accepted", "1", self.records.accepted as f64),
-            ("loss_ratio", "1", self.loss_ratio()),
-            ("bytes_sent", "B", self.bytes.sent as f64),
-            ("bytes_received", "B", self.bytes.received as f64),
-            ("pacing_error_p99", "us", self.pacing_error_us.p99),
+            (metrics::OFFERED_UPS, self.offered_ups),
+            (metrics::SENT_UPS, self.sent_ups),
+            (metrics::ACKNOWLEDGED_UPS, self.acknowledged_ups),
+            (metrics::ACCEPTED_UPS, self.accepted_ups),
+            (metrics::ACCEPTED_TRANSACTIONS_PER_S, self.accepted_transactions_per_s),
+            (metrics::OFFERED, self.offered as f64),
+            (metrics::SENT, self.sent as f64),
+            (metrics::UNSENT, self.unsent as f64),
+            (metrics::ACKNOWLEDGED, self.acknowledged as f64),
+            (metrics::ACCEPTED, self.accepted as f64),
+            (metrics::LOST, self.lost as f64),
+            (metrics::LATE, self.late as f64),
+            (metrics::BAD_TSIG, self.bad_tsig as f64),
+            (metrics::RETRIED, self.retried as f64),
+            (metrics::APPLIED_TWICE_POSSIBLE, self.applied_twice_possible as f64),
+            (metrics::TRANSACTIONS_ACCEPTED, self.transactions.accepted as f64),
+            (metrics::RECORDS_ACCEPTED, self.records.accepted as f64),
+            (metrics::LOSS_RATIO, self.loss_ratio()),
+            (metrics::BYTES_SENT, self.bytes.sent as f64),
+            (metrics::BYTES_RECEIVED, self.bytes.received as f64),
+            (metrics::PACING_ERROR_P99, self.pacing_error_us.p99),
         ]
-        .map(|(name, unit, value)| Metric::new(name, unit, value))
+        .map(|(metric, value)| metric.of(value))
         .into();
-        for (name, latency) in [("latency", &self.latency_us), ("service_latency", &self.service_latency_us)]
-        {
-            metrics.extend(latency.named().map(|(p, v)| Metric::new(format!("{name}_{p}"), "us", v)));
-        }
-        metrics.extend(self.rcodes.iter().map(|(r, n)| Metric::new(format!("rcode_{r}"), "1", *n as f64)));
+        metrics.extend(metrics::LATENCY.of(&self.latency_us));
+        metrics.extend(metrics::SERVICE_LATENCY.of(&self.service_latency_us));
+        metrics.extend(self.rcodes.iter().map(|(code, n)| metrics::RCODE.of(code, *n as f64)));
         let histograms = vec![
             Named::new("latency", self.histograms.latency.clone()),
             Named::new("service_latency", self.histograms.service_latency.clone()),
@@ -246,7 +245,7 @@ mod tests {
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count, "each figure once");
-        assert_eq!(outcome.metric("loss_ratio"), Some(0.25));
+        assert_eq!(outcome.metric(metrics::LOSS_RATIO), Some(0.25));
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         for name in [
             "offered",

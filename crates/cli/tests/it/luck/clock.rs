@@ -75,7 +75,7 @@ fn a_clock_step_changes_no_figure_or_makes_its_trial_invalid() {
     let trials = run.trials();
     assert_eq!(trials.len(), 3);
     assert!(trials.iter().all(|t| t.error.is_none()), "{trials:?}");
-    let of = |trial: &TrialRecord, name: &str| trial.outcome.metric(name).unwrap_or(f64::NAN);
+    let of = |trial: &TrialRecord, name: &str| trial.outcome.metric_named(name).unwrap_or(f64::NAN);
 
     // Stepped at the start: said, and without effect.
     let (first, validity) = (&trials[0], &trials[0].outcome.validity);

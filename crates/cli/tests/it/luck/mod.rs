@@ -95,7 +95,7 @@ fn resumed(folder: &Path, sets: &[&str]) -> Command {
 
 /// Only that a trial did not fail: a busy machine may make it invalid.
 fn done(trial: &TrialRecord) -> bool {
-    trial.error.is_none() && trial.outcome.metric("answered").is_some_and(|n| n > 0.0)
+    trial.error.is_none() && trial.outcome.metric_named("answered").is_some_and(|n| n > 0.0)
 }
 
 #[test]
