@@ -6,42 +6,32 @@
 //! the next begins, so that a run cut off goes on where it was.
 
 mod anchor;
-mod away;
-mod batches;
-mod change;
-mod changing;
+mod bench;
 mod check;
-mod churn;
-mod durability;
+mod config;
+mod event;
 mod family_spec;
-mod file;
-mod fleet;
-mod loading;
 mod losses;
-mod memory;
+mod measures;
 mod meter;
-mod paths;
 pub mod plan;
-mod queries;
 mod read;
+mod repeats;
+mod replication;
 pub mod resources;
 mod run;
 mod sampling;
-mod sections;
 mod settle;
 mod stage;
-mod steps;
-mod transfer;
 mod trial;
-mod updating;
 mod witness;
 mod zones;
 
-pub use file::{Comparison, Experiment, Measure, Order, Variant};
+pub use config::{Comparison, Experiment, Measure, Order, Server, Variant};
+pub use event::RunEvent;
 pub use plan::{Trial, next_trial};
 pub use read::{CATALOGUE, Set, load, named};
-pub use run::{Options, RunEvent, Summary, run};
-pub use sections::Server;
+pub use run::{Options, Summary, run};
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! From a name or a path to an experiment: the catalogue, `[quick]`, `--set`.
 
-use crate::{Error, Experiment};
+use crate::{Error, Experiment, check};
 use serde::Deserialize;
 use std::path::Path;
 use std::str::FromStr;
@@ -119,7 +119,7 @@ pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
             }
         };
     }
-    experiment.check()?;
+    check::experiment(&experiment)?;
     Ok(experiment)
 }
 

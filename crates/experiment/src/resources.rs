@@ -1,8 +1,8 @@
 //! Does a trial fit into this machine?
 
-use crate::family_spec::{Denial, FamilySpec};
+use crate::family_spec::{self, Denial, FamilySpec};
 use crate::plan::{self, ZonePlan};
-use crate::{Experiment, Measure, Trial};
+use crate::{Experiment, Measure, Trial, measures};
 use serde::Serialize;
 use server::Kind;
 
@@ -24,7 +24,7 @@ fn per_delegation(kind: Option<Kind>, family: &str) -> u64 {
 
 /// Memory in bytes that a trial needs at its peak, about, and how that was reckoned.
 pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
-    let servers = u64::from(e.servers_of(trial.measure, trial.variant.as_deref()));
+    let servers = u64::from(measures::servers(e, trial.measure, trial.variant.as_deref()));
     // Of several the greatest counts for all.
     let kind = e.kind(&trial.server).ok().filter(|_| servers == 1);
     let (zone, how) = match &trial.zone {
@@ -45,6 +45,23 @@ pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
         _ => (1, String::new()),
     };
     (zone * times + BASE, format!("{how}{why} + {} MB", BASE / 1_000_000))
+}
+
+/// Seconds of a plan, about: loads at their full length, and for each trial what a server takes to start and to end, and
+/// for each zone what it takes to be made (from rates measured on one core of a machine of 2024).
+fn seconds(e: &Experiment) -> u64 {
+    let trial = |t: &Trial| {
+        let starts = 1.0 + plan::weight(&t.zone) as f64 / 5e7;
+        let starts = starts * f64::from(measures::servers(e, t.measure, t.variant.as_deref()));
+        starts + (measures::of(t.measure).seconds)(e, t, starts)
+    };
+    let signed = |zone: &ZonePlan| match zone {
+        ZonePlan::Family { family, .. } => family_spec::is_signed(family),
+        ZonePlan::File(_) => e.zone.sign_file,
+    };
+    let zone = |z: &ZonePlan| plan::weight(z) as f64 / if signed(z) { 5e6 } else { 2e8 };
+    (plan::plan(e).iter().map(trial).sum::<f64>() + plan::zones(e).iter().map(zone).sum::<f64>()).ceil()
+        as u64
 }
 
 /// The memory and disk space that an experiment needs, and how much of it this machine has.
@@ -79,7 +96,7 @@ pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
         }
     }
     Ok(Needs {
-        seconds: plan::seconds(e),
+        seconds: seconds(e),
         memory: trials.iter().map(|t| memory(e, t).0).max().unwrap_or(0),
         disk: plan::zones(e).iter().map(plan::weight).sum(),
         skipped: trials.iter().filter(|t| refused(e, t, available).is_some()).count(),

@@ -1,11 +1,12 @@
 //! One execution of an experiment: zones, rack, trials, run directory.
 
-use crate::file::{MANY, SourceKind};
+use crate::bench::Bench;
+use crate::config::{MANY, SourceKind};
 use crate::plan::{self, Trial};
-use crate::trial::{self, Bench};
+use crate::replication::{fleet, paths};
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, fleet, paths, resources, settle};
-use measure::{Nanos, Reason};
+use crate::{Error, Experiment, RunEvent, check, repeats, resources, settle, trial};
+use measure::Reason;
 use rack::{Host, HostSpec, Local, Rack, RackSpec, RouterSpec};
 use results::{RunDir, TrialRecord};
 use std::io::Write;
@@ -24,54 +25,6 @@ pub struct Options {
     pub resume: bool,
     /// The command that repeats the run, for `environment.json`.
     pub command: String,
-}
-
-/// An event of a run, for whoever shows its progress.
-#[derive(Clone, Debug)]
-pub enum RunEvent {
-    /// A zone is being made.
-    Zone {
-        /// The trial.
-        label: String,
-        /// `generating`, `signing`, `reading`.
-        doing: &'static str,
-    },
-    /// A trial begins.
-    Trial {
-        /// The trial.
-        trial: Trial,
-        /// Of how many.
-        of: usize,
-        /// Seconds until the end of the plan, as those done before took; none at the first.
-        left: Option<f64>,
-    },
-    /// A trial is not tried.
-    Skipped {
-        /// The trial.
-        trial: Trial,
-        /// Why.
-        reason: String,
-    },
-    /// A server answers right, this many seconds after its start.
-    Ready {
-        /// Seconds.
-        seconds: f64,
-    },
-    /// A second of load went by: a plain sentence of its figures.
-    Second {
-        /// `4,999 answered/s, p99 120 µs`.
-        text: String,
-    },
-    /// A trial was invalid and is done again with a fresh server.
-    Again {
-        /// Why.
-        reason: String,
-    },
-    /// A trial is done and kept.
-    Done {
-        /// Its record.
-        record: Box<TrialRecord>,
-    },
 }
 
 /// How a run ended.
@@ -126,7 +79,7 @@ pub fn run(
     };
     let zones_dir = options.dir.join("zones");
     let generators: Vec<Host> = generator_names(e).iter().map(|name| host(name)).collect();
-    let peers: Vec<Host> = peer_names(e).iter().map(|name| host(name)).collect();
+    let peers: Vec<Host> = fleet::peer_names(e).iter().map(|name| host(name)).collect();
     let bench = Bench {
         experiment: e,
         launcher: &Local,
@@ -141,11 +94,11 @@ pub fn run(
     };
     let mut zone: Option<(plan::ZonePlan, Prepared)> = None;
     let began = Instant::now();
-    let budget = plan::budget(e).0;
+    let budget = repeats::budget(e).0;
     // Trials done here, and the time that they took: by these the rest is estimated.
     let mut here = 0u32;
     // A run that goes on had its added repeats too.
-    while plan.len() < kept.trials().len() && plan::go_on(e, &mut plan, &kept) {}
+    while plan.len() < kept.trials().len() && repeats::go_on(e, &mut plan, &kept) {}
     kept.note_undone(plan.len().saturating_sub(kept.trials().len()))?;
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -153,7 +106,7 @@ pub fn run(
         }
         let in_time = began.elapsed() < Duration::from_nanos(budget);
         let Some(trial) = plan::next_trial(&plan, kept.trials()).cloned() else {
-            if in_time && plan::go_on(e, &mut plan, &kept) {
+            if in_time && repeats::go_on(e, &mut plan, &kept) {
                 continue;
             }
             break;
@@ -295,7 +248,7 @@ fn preflight(
         };
         return Err(e.refuse(format!("its variant '{}' needs {needed}", v.name)));
     }
-    e.check_durability_here()?;
+    check::durability::here(e)?;
     for traffic in e.traffics() {
         if let Some(queries) = &traffic.queries {
             traffic::check_queries_file(queries)?;
@@ -311,7 +264,7 @@ fn preflight(
             traffic.changes.apply(&mut profile)?;
         }
     }
-    e.check_versions()?;
+    check::versions::check(e)?;
     if let Some(file) = &e.zone.file {
         // A whole pass: a zone that does not parse is refused here, with its line, and not by four servers.
         zone::probe(file)?;
@@ -353,22 +306,11 @@ fn generator_names(e: &Experiment) -> Vec<String> {
     }
 }
 
-/// The hosts of a distribution beside the server's, of all variants.
-pub(crate) fn peer_names(e: &Experiment) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for name in e.distributions().into_iter().flat_map(fleet::hosts) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
-}
-
 /// The server's host, with as many addresses as any traffic has, and those that ask.
 fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
     let mut hosts = vec![HostSpec::new("server", &cpus.server)];
     hosts.extend(generator_names(e).iter().map(|name| HostSpec::new(name, &cpus.generator)));
-    let peers = peer_names(e);
+    let peers = fleet::peer_names(e);
     hosts.extend(peers.iter().map(|name| HostSpec::new(name, &cpus.server)));
     let mut spec = RackSpec::new(hosts);
     // What passes between servers is counted by its octets, with the headers that a cable would carry.
@@ -447,6 +389,3 @@ fn environment(
         "servers": servers,
     }))
 }
-
-/// How long from now roles start: time for every one to have read the instant.
-pub(crate) const START_DELAY: Nanos = 20_000_000;

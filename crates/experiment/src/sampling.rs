@@ -1,6 +1,6 @@
 //! CPU time, memory and drops of both sides, second by second, and the rows of the series.
 
-use crate::trial::Bench;
+use crate::bench::Bench;
 use measure::Metric;
 use measure::metrics;
 use rack::Host;

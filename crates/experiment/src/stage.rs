@@ -1,10 +1,10 @@
 //! One server on one zone, ready to be measured, and what a generator does to it.
 
+use crate::bench::Bench;
+use crate::bench::START_DELAY;
+use crate::config::Traffic;
 use crate::meter::{Machine, meter};
-use crate::run::START_DELAY;
 use crate::sampling::{Sampling, Sources};
-use crate::sections::Traffic;
-use crate::trial::Bench;
 use crate::zones::Prepared;
 use crate::{Error, anchor};
 use load::hosts::{Generators, Member, divide};

@@ -2,7 +2,7 @@
 
 use crate::family_spec::FamilySpec;
 use crate::plan::ZonePlan;
-use crate::{Error, Experiment, RunEvent, family_spec};
+use crate::{Error, Experiment, RunEvent, family_spec, measures};
 use measure::Seed;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub fn prepare(
         ZonePlan::Family { family, .. } => (family_spec::is_signed(family), None),
         ZonePlan::File(file) => (e.zone.sign_file, Some(file)),
     };
-    let keys = (signs && e.changes()).then(|| dir.join(format!("{}.keys", plan.label())));
+    let keys = (signs && measures::zones_change(e)).then(|| dir.join(format!("{}.keys", plan.label())));
     if let Some(folder) = &keys {
         std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
     }

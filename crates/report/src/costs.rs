@@ -109,13 +109,16 @@ fn meanwhile(run: &Run) -> Option<Grid> {
 /// The unsigned family with sparse glue, which the paper relates the others to.
 pub(crate) const BASE: &str = "U-4-DS0";
 
-/// How a figure lies to the one of the unsigned family with sparse glue, of the same server and size.
-fn relative(run: &Run, cell: &Cell, metric: Definition) -> Option<String> {
+/// A figure in proportion to that of the unsigned family with sparse glue, of the same server and size, over the cells that `keep`
+/// keeps.
+fn relative(run: &Run, cell: &Cell, metric: Definition, keep: impl Fn(&Cell) -> bool) -> Option<String> {
     if cell.key.family == BASE {
         return None;
     }
-    let key = Key { family: BASE.into(), signed: false, ..cell.key.clone() };
-    let base = run.cells.iter().find(|c| c.key == key && c.state() == State::Valid)?.metric(metric)?;
+    let place = |k: &Key| (k.server.clone(), k.size, k.variant.clone(), k.updates.clone());
+    let base = |c: &&Cell| c.key.family == BASE && place(&c.key) == place(&cell.key) && keep(c);
+    let trials = run.cells.iter().filter(base).filter(|c| c.state() == State::Valid).flat_map(Cell::used);
+    let base = Figure::of(&trials.filter_map(|t| t.outcome.metric(metric)).collect::<Vec<_>>())?;
     Some(format!("{} of {BASE}", format::factor(cell.metric(metric)?.value / base.value)))
 }
 
@@ -127,24 +130,31 @@ fn memory(run: &Run) -> Option<Grid> {
     };
     // Where the virtual size is known too, it is what the paper's figures stand beside.
     let by_map = run.cells.iter().any(|c| c.key.is("memory"));
+    // A server keeps what a load made it take: figures after different loads are not of one kind.
+    let after = match by_map {
+        true => "memory".to_owned(),
+        false => run.cells.iter().find(|c| c.metric(metric).is_some())?.key.measure.clone(),
+    };
+    let keep = |c: &Cell| c.key.is(&after) && c.metric(metric).is_some();
     let about = match by_map {
         true => format!(
             "{what} of all its processes once it has settled, beside that of the unsigned zone with sparse glue; below, what a delegation takes."
         ),
         false => format!(
-            "{what} of all its processes; the published figures are virtual sizes, shared libraries included, in GB of 2³⁰ bytes."
+            "{what} of all its processes at the end of the trials of '{after}'; the published figures are virtual sizes, shared libraries \
+             included, in GB of 2³⁰ bytes."
         ),
     };
     grid(
         run,
         ("memory", "Memory of the server".into(), about),
-        |c| c.metric(metric).is_some() || (by_map && c.state() == State::Skipped),
+        |c| keep(c) || (by_map && c.state() == State::Skipped),
         |k, m| {
             if by_map { None } else { beside(table("rzaia-2.1", "rzaia-2.2", &k.kind), k, of_family, m, "B") }
         },
         |c| {
             let mut shown = bytes(&c.metric(metric)?);
-            shown.details.extend(relative(run, c, metric));
+            shown.details.extend(relative(run, c, metric, keep));
             shown.details.extend(
                 c.metric(metrics::PSS_PER_DELEGATION)
                     .map(|f| format!("{:.1} kB a delegation", f.value / 1e3)),

@@ -1,9 +1,11 @@
 //! Does each answer follow a sync that covers it? A trace of the server; and its rate beside the disk's own syncs.
 
 use super::{send, stream};
-use crate::fleet::Fleet;
+use crate::bench;
+use crate::measures::{Changes, Measurement, Part, Run};
+use crate::replication::fleet::Fleet;
 use crate::stage::Stage;
-use crate::{Error, RunEvent, trial};
+use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Named, Nanos, Pace, Reason};
@@ -41,9 +43,23 @@ struct Kept<'a> {
     not_covered_examples: Vec<Answer>,
 }
 
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "syncs",
+    part: Part::LonePrimary,
+    changes: Changes::None,
+    has_variants: true,
+    params: |e, _| vec![("count", e.durability.updates.to_string())],
+    seconds: |e, _, start| {
+        let d = &e.durability;
+        start + d.timed.as_seconds() + 2.0 * d.calibrate.as_seconds() + d.updates as f64 / 50.0
+    },
+    known_by: Some((metrics::ACCEPTED_UPS.within(metrics::Scope::Updates), |precision| precision.rate)),
+    run: Run::StartAll(|stage, fleet, record, tell| stage.syncs(fleet, record, tell)),
+};
+
 impl Stage<'_> {
     /// The rate first, without a trace, between two looks at the disk; then a fresh server under strace.
-    pub fn syncs(
+    fn syncs(
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
@@ -70,7 +86,7 @@ impl Stage<'_> {
         let before = syncs::calibrate(self.dir, calibrate, 1)?;
         let mut server = bench.start(bench.server, self.spec, &folder)?;
         record.params.push(("version".into(), server.version().into()));
-        let took = server.ready(&self.zone.probe, trial::patience(bench.experiment, self.zone))?;
+        let took = server.ready(&self.zone.probe, bench::patience(bench.experiment, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         stream::write_additions(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
         let spec = self.updates(fleet, file.clone(), Pace::Closed { window: 1 });
@@ -120,7 +136,7 @@ impl Stage<'_> {
         {
             let mut server =
                 server::start_heeding(Some(bench.stop), &launcher, bench.server, self.spec, &folder)?;
-            server.ready(&self.zone.probe, 3 * trial::patience(bench.experiment, self.zone))?;
+            server.ready(&self.zone.probe, 3 * bench::patience(bench.experiment, self.zone))?;
             // What is logged need not be durable.
             let logs = vec![server.log_path(), server.dir().join("output.log")];
             scope = Scope { folders: vec![server.dir().to_owned()], except: logs };

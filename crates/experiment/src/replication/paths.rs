@@ -4,18 +4,14 @@
 //! secondaries go the short way. Where any trial of a run has a path between two hosts, all trials lead these two through the router;
 //! where nothing is said of it, the router does nothing to the packets.
 
-use crate::trial::Bench;
-use crate::updating::Distribution;
-use crate::{Error, Experiment, Trial};
+use crate::bench::Bench;
+use crate::config::Distribution;
+use crate::{Error, Experiment, Trial, measures};
 use measure::metrics;
 use measure::{Metric, Outcome, Reason, Seed};
 use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
 use rack::{Capture, HostSpec, Paths, RackSpec};
 use results::TrialRecord;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 use trace::{Event, Options, Reader};
@@ -27,50 +23,6 @@ const REPORT: &str = "path.json";
 const SURPRISE: f64 = 3.29;
 /// The interval that is reported: 95 %.
 const TOLD: f64 = 1.96;
-
-/// `[distribution.path]`: one path for every secondary, or a list that the secondaries take from in turn.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PathList(pub Vec<PathSpec>);
-
-impl PathList {
-    /// Whether nothing is said.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The path of the nth secondary, from 0.
-    pub fn of(&self, secondary: usize) -> Option<&PathSpec> {
-        self.0.get(secondary % self.0.len().max(1))
-    }
-}
-
-impl Serialize for PathList {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match self.0.as_slice() {
-            [one] => one.serialize(s),
-            many => many.serialize(s),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for PathList {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct OneOrMore;
-        impl<'de> Visitor<'de> for OneOrMore {
-            type Value = PathList;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path such as { delay = \"50ms\", loss = 0.01 }, or a list of them")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PathList, A::Error> {
-                PathSpec::deserialize(MapAccessDeserializer::new(map)).map(|path| PathList(vec![path]))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PathList, A::Error> {
-                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(PathList)
-            }
-        }
-        d.deserialize_any(OneOrMore)
-    }
-}
 
 /// The hosts of each secondary: the one that it has the zone from, and its own. `peers` are the names of all hosts beside the
 /// measured server's.
@@ -246,7 +198,8 @@ pub fn around(
 ) -> Result<(), Error> {
     let e = bench.experiment;
     let routed = bench.rack.filter(|rack| rack.router().is_some());
-    let Some(rack) = routed.filter(|_| e.is_distributed(trial.measure, trial.variant.as_deref())) else {
+    let Some(rack) = routed.filter(|_| measures::is_distributed(e, trial.measure, trial.variant.as_deref()))
+    else {
         return measure(record);
     };
     let plan = e.distribution_of(trial.variant.as_deref());
@@ -418,7 +371,7 @@ mod tests {
         let again = specified(&e, &e.distribution, &peers, 2);
         assert_ne!(all[0].seed, again[0].seed, "each repeat draws anew");
         // Where a distribution says nothing, its packets pass as they are.
-        let plain = Distribution { path: PathList::default(), ..e.distribution.clone() };
+        let plain = Distribution { path: Default::default(), ..e.distribution.clone() };
         let plain = specified(&e, &plain, &peers, 1);
         assert!(plain.iter().all(|p| words(p)
             == format!("between [{},{}]", p.between.as_ref().unwrap()[0], p.between.as_ref().unwrap()[1])));

@@ -1,12 +1,19 @@
 //! The experiment file: TOML, lists and one `[quick]` override, nothing cleverer.
 
+mod batches;
+mod distribution;
+mod durability;
+mod sections;
+
+pub use batches::Batches;
+pub use distribution::{Distribution, Signing, Timers, Updates};
+pub use durability::{Durability, PRELOAD, Syncs};
+pub use sections::{Server, Traffic};
+
 use crate::Error;
-use crate::batches::Batches;
-use crate::durability::{Durability, Syncs};
-use crate::sections::{Cpus, Latency, Load, Memory, Peak, ReceiveBuffer, Server, Throughput, Traffic, Zone};
-use crate::updating::{Distribution, Updates};
 use measure::Time;
 use results::compare::Gates;
+use sections::{Cpus, Latency, Load, Memory, Peak, ReceiveBuffer, Throughput, Zone};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -183,52 +190,6 @@ pub enum Measure {
     Kill,
     /// Batches of updates, each sent when the secondary serves the one before, with queries there meanwhile (RZAIA 5.3).
     Batches,
-}
-
-impl Measure {
-    /// The word in files and reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::Throughput => "throughput",
-            Self::Peak => "peak",
-            Self::Memory => "memory",
-            Self::Load => "load",
-            Self::Update => "update",
-            Self::Lag => "lag",
-            Self::Churn => "churn",
-            Self::Transfer => "transfer",
-            Self::Syncs => "syncs",
-            Self::PowerCut => "power-cut",
-            Self::Kill => "kill",
-            Self::Batches => "batches",
-        }
-    }
-
-    /// Whether it goes on while the zone changes, where there is a distribution.
-    pub fn is_under_updates(self) -> bool {
-        matches!(self, Self::Latency | Self::Throughput | Self::Peak | Self::Lag)
-    }
-
-    /// Whether it is of durability.
-    pub fn is_of_durability(self) -> bool {
-        matches!(self, Self::Syncs | Self::PowerCut | Self::Kill)
-    }
-
-    /// Whether updates go to the server measured.
-    pub fn is_of_updates(self) -> bool {
-        matches!(self, Self::Update | Self::Syncs | Self::PowerCut)
-    }
-
-    /// Whether updates with markers among them are sent meanwhile, where there is a distribution.
-    pub fn has_markers(self) -> bool {
-        self.is_under_updates() || self == Self::Batches
-    }
-
-    /// Whether it depends on the queries' kind, so that it is done for each variant.
-    pub fn has_variants(self) -> bool {
-        !matches!(self, Self::Memory | Self::Load)
-    }
 }
 
 /// In which order the trials are done.

@@ -1,5 +1,6 @@
 //! The memory of a server that has loaded the zone and answers from it (RZAIA, chapter 2).
 
+use super::{Changes, Measurement, Part, Run};
 use crate::Error;
 use crate::stage::Stage;
 use measure::Reason;
@@ -17,9 +18,20 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// A relative difference in memory above this is a change.
 const CHANGE: f64 = 0.01;
 
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "memory",
+    part: Part::Alone,
+    changes: Changes::None,
+    has_variants: false,
+    params: |_, _| Vec::new(),
+    seconds: |e, _, _| e.memory.settle.as_seconds(),
+    known_by: Some((metrics::SERVER_PSS, |precision| precision.rate)),
+    run: Run::Ready(|ready, record, _| ready.stage.memory(&mut ready.server, record)),
+};
+
 impl Stage<'_> {
     /// From the first right answer on: how memory settles, and then what every map has.
-    pub fn memory(&self, server: &mut Server<'_>, record: &mut TrialRecord) -> Result<(), Error> {
+    fn memory(&self, server: &mut Server<'_>, record: &mut TrialRecord) -> Result<(), Error> {
         let e = self.bench.experiment;
         let (settle, patience) = (Duration::from(e.memory.settle), Duration::from(e.memory.patience));
         let began = Instant::now();

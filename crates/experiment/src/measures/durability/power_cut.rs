@@ -3,9 +3,10 @@
 use super::acks::{self, Ack};
 use super::stream::{self, Lines};
 use super::{BEGIN, DELAY, send};
-use crate::fleet::Fleet;
+use crate::bench::{self, PORT};
+use crate::measures::{Changes, Measurement, Part, Run};
+use crate::replication::fleet::Fleet;
 use crate::stage::Stage;
-use crate::trial::{self, PORT};
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics;
@@ -86,9 +87,23 @@ struct OnDisk<'a> {
     next: u64,
 }
 
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "power-cut",
+    part: Part::LonePrimary,
+    changes: Changes::None,
+    has_variants: true,
+    params: |e, _| vec![("cuts", e.durability.cuts.to_string()), ("window", e.durability.window.to_string())],
+    seconds: |e, _, start| {
+        start + f64::from(e.durability.cuts) * (0.6 * e.durability.life.as_seconds() + 2.0)
+    },
+    // What is counted is not known better by repeats.
+    known_by: None,
+    run: Run::StartAll(|stage, fleet, record, tell| stage.power_cuts(fleet, record, tell)),
+};
+
 impl Stage<'_> {
     /// All cuts that the experiment asks for, the first half of them on a disk on which nothing survives that was not synced.
-    pub fn power_cuts(
+    fn power_cuts(
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
@@ -146,7 +161,7 @@ impl Stage<'_> {
         if number == 1 {
             record.params.push(("version".into(), server.version().into()));
         }
-        let took = server.ready(&self.zone.probe, trial::patience(e, self.zone))?;
+        let took = server.ready(&self.zone.probe, bench::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         sync_all(&at).map_err(Error::io(&at))?;
         Ok(OnDisk { server, disk, number, survivors, known: Vec::new(), next: 0 })
@@ -212,7 +227,7 @@ impl Stage<'_> {
         };
         on.disk.remount()?;
         on.server.start_again()?;
-        match on.server.back(trial::patience(bench.experiment, self.zone)) {
+        match on.server.back(bench::patience(bench.experiment, self.zone)) {
             Err(e) => {
                 bench.goes_on()?;
                 seen.zone_refused = matches!(*e.problem, Problem::Refused { .. });

@@ -1,9 +1,9 @@
 //! The servers of a distribution: a primary and its secondaries, of which one is measured.
 
-use crate::trial::{self, Bench};
-use crate::updating::{Distribution as Plan, Signing};
+use crate::bench::{self, Bench};
+use crate::config::{Distribution as Plan, Signing};
 use crate::zones::{self, Prepared};
-use crate::{Error, Measure, Trial};
+use crate::{Error, Experiment, Measure, Trial};
 use measure::clock::SECOND;
 use measure::{Metric, Outcome, Reason};
 use rack::Host;
@@ -18,6 +18,17 @@ pub fn hosts(plan: &Plan) -> Vec<String> {
     let first = if plan.primary.is_some() { 2 } else { 1 };
     let primary = plan.primary.iter().map(|_| "primary".to_owned());
     primary.chain((first..=plan.secondaries).map(|n| format!("secondary-{n}"))).collect()
+}
+
+/// The hosts of a distribution beside the server's, of all variants.
+pub fn peer_names(e: &Experiment) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in e.distributions().into_iter().flat_map(hosts) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// Everything that all servers of one trial have in common.
@@ -56,7 +67,7 @@ impl<'a> Fleet<'a> {
         dir: &'a Path,
     ) -> Result<Self, Error> {
         let plan = bench.experiment.distribution_of(trial.variant.as_deref());
-        let patience = trial::patience(bench.experiment, zone);
+        let patience = bench::patience(bench.experiment, zone);
         let key = update::TsigKey::random("rack")?;
         let primary = plan.primary.clone().unwrap_or_else(|| trial.server.clone());
         let changes = trial.measure != Measure::Transfer;
@@ -174,7 +185,7 @@ impl<'a> Fleet<'a> {
     }
 
     fn start(&self, label: &str, host: &'a Host, secondary: Option<usize>) -> Result<Server<'a>, Error> {
-        let mut spec = trial::server_spec(self.bench, label, self.zone)?;
+        let mut spec = bench::server_spec(self.bench, label, self.zone)?;
         spec.distribution = Some(self.part(spec.kind, secondary));
         let dir = self.dir.join(&host.name);
         Ok(self.bench.start(host, &spec, &dir)?)
@@ -223,5 +234,5 @@ pub fn note_urged(server: &Server<'_>, outcome: &mut Outcome) {
 
 /// Where a server of a distribution answers.
 fn address(host: &Host) -> SocketAddr {
-    SocketAddr::new(host.v4.into(), trial::PORT)
+    SocketAddr::new(host.v4.into(), bench::PORT)
 }

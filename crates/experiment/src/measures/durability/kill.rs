@@ -5,10 +5,11 @@
 
 use super::pairs::{self, Asked, Back, Transferred, Watched};
 use super::{send, stream};
-use crate::changing::carried;
-use crate::fleet::{Fleet, Others};
+use crate::bench::{self, PORT};
+use crate::measures::{Changes, Measurement, Part, Run};
+use crate::replication::changes::carried;
+use crate::replication::fleet::{Fleet, Others};
 use crate::stage::Stage;
-use crate::trial::{self, PORT};
 use crate::{Error, RunEvent};
 use measure::metrics::{self, Definition, Scope};
 use measure::{Arrivals, Pace, Reason, Seed};
@@ -30,9 +31,23 @@ struct Lives {
     why: Vec<String>,
 }
 
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "kill",
+    part: Part::OneOfSeveral,
+    changes: Changes::Own { markers: false },
+    has_variants: true,
+    params: |e, _| vec![("kills", e.durability.kills.to_string())],
+    seconds: |e, _, start| {
+        start + f64::from(e.durability.kills) * (0.6 * e.durability.life.as_seconds() + 2.0)
+    },
+    // What is counted is not known better by repeats.
+    known_by: None,
+    run: Run::StartAll(|stage, fleet, record, tell| stage.kills(fleet, record, tell)),
+};
+
 impl Stage<'_> {
     /// A primary under updates, and as many kills of the first secondary as the experiment asks for.
-    pub fn kills(
+    fn kills(
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
@@ -45,7 +60,7 @@ impl Stage<'_> {
         let capture = self.between_servers(fleet, &captured_in)?;
         let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
         record.params.push(("version".into(), server.version().into()));
-        let took = server.ready(&self.zone.probe, trial::patience(e, self.zone))?;
+        let took = server.ready(&self.zone.probe, bench::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         others.secondaries = fleet.start_secondaries(&self.spec.label)?;
 
@@ -88,7 +103,7 @@ impl Stage<'_> {
         judge(&lives, &asked, &transferred, caught_up, record);
         others.stop()?;
         match lives.why.is_empty() {
-            true => record.outcome.metrics.extend(trial::end(bench, server, self.spec, Ok(()))?),
+            true => record.outcome.metrics.extend(bench::end(bench, server, self.spec, Ok(()))?),
             // It may not be there.
             false => drop(server),
         }
@@ -105,7 +120,7 @@ impl Stage<'_> {
     ) -> Result<Lives, Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         let (mut draw, mut lives) = (Seed(e.seed).draw("times of kills", u64::from(trial)), Lives::default());
-        let patience = trial::patience(e, self.zone);
+        let patience = bench::patience(e, self.zone);
         for number in 1..=e.durability.kills {
             bench.pause(self.life(&mut draw))?;
             server.alive()?;

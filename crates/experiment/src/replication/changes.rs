@@ -1,21 +1,20 @@
 //! A distribution at work: updates to its primary, each secondary watched for them, transfers captured.
 
-use crate::away::Absence;
-use crate::churn::Versions;
-use crate::fleet::Fleet;
-use crate::run::START_DELAY;
+use super::away::Absence;
+use super::fleet::Fleet;
+use super::paths;
+use super::steps::Steps;
+use super::versions::Versions;
+use crate::bench::{Bench, PORT, START_DELAY};
 use crate::stage::Stage;
-use crate::steps::Steps;
-use crate::trial::{Bench, PORT};
-use crate::{Error, Measure, RunEvent, paths};
+use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition, Scope};
-use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason};
+use measure::{Arrivals, Event, Histogram, Latency, Named, Outcome, Pace, Reason};
 use rack::{Capture, Captured, Role};
 use results::TrialRecord;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use server::Server;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
@@ -75,15 +74,6 @@ impl Stage<'_> {
         Ok(file)
     }
 
-    /// How long updates go on where nothing else is measured.
-    pub fn changes_for(&self, measure: Measure) -> Duration {
-        let u = &self.bench.experiment.updates;
-        match measure {
-            Measure::Churn => Duration::from(u.every) * u.series.len() as u32,
-            _ => u.duration.into(),
-        }
-    }
-
     /// A role on the first generator, ready to begin.
     pub fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
         let (bench, log) = (self.bench, self.dir.join(format!("{name}.log")));
@@ -94,7 +84,7 @@ impl Stage<'_> {
     }
 
     /// The updates for a primary: their number, pace and key.
-    fn sending(&self, fleet: &Fleet<'_>, count: u64, pace: Pace) -> Result<SendSpec, Error> {
+    pub fn sending(&self, fleet: &Fleet<'_>, count: u64, pace: Pace) -> Result<SendSpec, Error> {
         let spec = SendSpec::new(
             (fleet.primary().v4, PORT).into(),
             self.stream(fleet.signed_by_sender(), count)?,
@@ -118,7 +108,7 @@ impl Stage<'_> {
         let mut spec = None;
         if rate > 0.0 {
             // A load beside it may go on for longer than the updates alone would.
-            let given = self.changes_for(Measure::Lag).as_nanos() as Nanos;
+            let given = e.updates.duration.0;
             let longest = if alone { given } else { 10 * given };
             let count = (rate * longest as f64 / SECOND as f64).ceil() as u64 + 1;
             let pace = Pace::Open(Arrivals::Fixed { rate: rate / f64::from(e.updates.batch) });
@@ -165,43 +155,6 @@ impl Stage<'_> {
         let patience = Duration::from(e.updates.patience);
         let keep = fleet.plan().keep_capture;
         Ok(Changing { sender, watcher, capture, file, secondaries, keep, patience, versions })
-    }
-
-    /// ISC 6.3.2: so many updates as fast as they are acknowledged.
-    pub fn updates_taken(
-        &self,
-        fleet: &Fleet<'_>,
-        server: &mut Server<'_>,
-        record: &mut TrialRecord,
-        tell: &mut dyn FnMut(RunEvent),
-    ) -> Result<(), Error> {
-        let given = &self.bench.experiment.updates;
-        let spec = self.sending(fleet, given.count, Pace::Closed { window: given.window })?;
-        let mut role = self.role("update", &spec)?;
-        let mut sampling = crate::sampling::Sampling::start(self.bench, server.pids(), vec![role.pid()]);
-        role.start_at(measure::clock::wall() + START_DELAY)?;
-        let result: SendResult = loop {
-            match role.next(Duration::from_millis(100))? {
-                Some(Event::Progress { second, values }) => {
-                    let second = second as u32;
-                    record.series.extend(crate::sampling::rows(second, &values));
-                    if self.bench.experiment.sampling {
-                        record.series.extend(sampling.rows(second));
-                    }
-                    tell(RunEvent::Second { text: progress(&values) });
-                }
-                Some(Event::Done { result }) => break read(result)?,
-                Some(_) => {}
-                None => {
-                    server.alive()?;
-                    self.bench.goes_on()?;
-                }
-            }
-        };
-        record.outcome.metrics.extend(sampling.drops());
-        record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
-        sent(&result, &mut record.outcome);
-        Ok(())
     }
 }
 
@@ -287,7 +240,7 @@ pub fn read<T: DeserializeOwned>(result: Value) -> Result<T, Error> {
 }
 
 /// A second of sending, in words.
-fn progress(values: &Value) -> String {
+pub fn progress(values: &Value) -> String {
     let of = |name: &str| values[name].as_f64().unwrap_or(0.0);
     format!("{:.0} updates accepted/s, p99 {:.1} ms", of("accepted_ups"), of("latency_p99") / 1e3)
 }

@@ -1,8 +1,11 @@
 //! A secondary's first transfer of the whole zone (RZAIA 5.1).
 
-use crate::fleet::{Fleet, Others, note_urged};
+use super::{Changes, Measurement, Part, Run};
+use crate::bench;
+use crate::replication::fleet::{Fleet, Others, note_urged};
+use crate::replication::{changes, paths};
 use crate::stage::Stage;
-use crate::{Error, RunEvent, changing, paths, trial};
+use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics;
 use measure::units::grouped;
@@ -14,16 +17,27 @@ use std::time::Instant;
 use trace::octets;
 use trace::transfers::{self, Transfers, ZoneTransfer};
 
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "transfer",
+    part: Part::OneOfSeveral,
+    changes: Changes::None,
+    has_variants: true,
+    params: |_, _| Vec::new(),
+    seconds: |_, _, start| start,
+    known_by: Some((metrics::TRANSFER_SECONDS, |precision| precision.rate)),
+    run: Run::StartAll(|stage, fleet, record, tell| stage.transfer(fleet, record, tell)),
+};
+
 impl Stage<'_> {
     /// Starts the primary, captures there, starts one secondary without data, and waits until that serves the zone.
-    pub fn transfer(
+    fn transfer(
         &self,
         fleet: &Fleet<'_>,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let bench = self.bench;
-        let patience = trial::patience(bench.experiment, self.zone);
+        let patience = bench::patience(bench.experiment, self.zone);
         let primary_is_measured = fleet.primary().name == bench.server.name;
         let start = || -> Result<_, Error> {
             let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
@@ -49,7 +63,7 @@ impl Stage<'_> {
         let served = began.elapsed();
         paths::come_to_rest(bench, fleet.plan())?;
         let captured = capture.finish()?;
-        let found = transfers::collect(std::slice::from_ref(&file), &[trial::PORT], 1, &mut |_| {})?;
+        let found = transfers::collect(std::slice::from_ref(&file), &[bench::PORT], 1, &mut |_| {})?;
         let metrics = &mut record.outcome.metrics;
         metrics.push(metrics::TRANSFERS_BEGUN.of(found.transfers.len() as f64));
         let broken = found.transfers.iter().filter(|t| !t.complete).count();
@@ -79,9 +93,9 @@ impl Stage<'_> {
                 format!("the capture at the primary lacks {} packets: bytes are more", captured.dropped);
             record.outcome.validity.reject(Reason::new("capture_incomplete", text));
         }
-        changing::forget(&file, fleet.plan().keep_capture, record)?;
+        changes::forget(&file, fleet.plan().keep_capture, record)?;
         others.stop()?;
-        record.outcome.metrics.extend(trial::end(bench, server, self.spec, Ok(()))?);
+        record.outcome.metrics.extend(bench::end(bench, server, self.spec, Ok(()))?);
         Ok(())
     }
 }

@@ -1,7 +1,6 @@
-//! The sections of an experiment file, each with its defaults; those of zones that change are in `updating.rs`.
+//! The sections of an experiment file, each with its defaults; those of zones that change are in `distribution.rs`.
 
-use crate::durability::Syncs;
-use crate::updating::Signing;
+use super::{Signing, Syncs};
 use measure::{Time, units};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::path::PathBuf;

@@ -3,12 +3,12 @@
 //! Each version is one message, its SOA in it; what is served after it has the version's own serial. A marker goes with it, two
 //! records more, by which it is seen at each secondary.
 
-use crate::changing::Changing;
-use crate::fleet::Fleet;
+use super::changes::Changing;
+use super::fleet::Fleet;
+use crate::Error;
+use crate::bench::{Bench, PORT};
+use crate::config::Signing;
 use crate::stage::Stage;
-use crate::trial::{Bench, PORT};
-use crate::updating::Signing;
-use crate::{Error, Experiment, Measure};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Arrivals, Histogram, Nanos, Outcome, Pace, Reason};
@@ -43,60 +43,6 @@ pub struct Versions {
     origin: String,
     /// Where the lags of all versions go.
     table: PathBuf,
-}
-
-impl Experiment {
-    /// Whether what it takes to send versions is there.
-    ///
-    /// # Errors
-    /// [`Error::Plan`], [`Error::Zone`].
-    pub(crate) fn check_versions(&self) -> Result<(), Error> {
-        if !self.measure.contains(&Measure::Churn) {
-            return Ok(());
-        }
-        let (Some(first), [_, ..]) = (&self.zone.file, &self.updates.series[..]) else {
-            return Err(self.refuse(
-                "it sends the versions of a real zone and brings none: give the first as --set zone.file=FIRST and those that came \
-                 after it, in order, as --set updates.series=SECOND,THIRD,… (zone files, not compressed)",
-            ));
-        };
-        let probe = zone::probe(first)?;
-        for d in self.distributions() {
-            for label in d.primary.iter().chain(self.servers.iter().filter(|_| d.primary.is_none())) {
-                let kind = self.kind(label)?;
-                match self.signing_of(d, label) {
-                    Signing::Sent if !server::driver(kind).can().takes_signatures => {
-                        return Err(self.refuse(format!(
-                            "'{label}': {kind} takes no signatures with updates: choose another distribution.primary (knot), or have the \
-                             zone signed anew by its primary with --set distribution.signing=online --set zone.sign_file=true"
-                        )));
-                    }
-                    Signing::Online if probe.signed && !self.zone.sign_file => {
-                        return Err(self.refuse(format!(
-                            "{}: it is signed, and its primary has no keys to sign what changes: have it signed anew with --set \
-                             zone.sign_file=true (with --set zone.sign=ALGORITHM), or send the versions' own signatures with --set \
-                             distribution.signing=sent",
-                            first.display()
-                        )));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        for file in &self.updates.series {
-            let next = zone::probe(file)?;
-            if next.origin != probe.origin {
-                return Err(self.refuse(format!(
-                    "updates.series: {} is the zone {}, {} is {}",
-                    file.display(),
-                    next.origin,
-                    first.display(),
-                    probe.origin
-                )));
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Stage<'_> {
@@ -304,46 +250,5 @@ mod tests {
         assert_eq!(pace(&[step(1), step(1)], 2 * SECOND), Pace::Open(Arrivals::Fixed { rate: 0.5 }));
         let uneven = Arrivals::Steps { rates: vec![0.5, 2.0], each: 2 * SECOND };
         assert_eq!(pace(&[step(1), step(4)], 2 * SECOND), Pace::Open(uneven));
-    }
-
-    #[test]
-    fn who_brings_no_versions_is_told_what_to_give() {
-        let (path, text) = crate::named("root-churn").unwrap();
-        let with = |sets: &[&str]| {
-            let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
-            crate::load(&path, &text, &sets)
-                .unwrap()
-                .check_versions()
-                .err()
-                .map_or_else(String::new, |e| e.to_string())
-        };
-        let nothing = with(&[]);
-        assert!(
-            nothing.contains("zone.file=FIRST") && nothing.contains("updates.series=SECOND"),
-            "{nothing}"
-        );
-        let dir = tempfile::tempdir().unwrap();
-        let zone = |name: &str, owner: &str, rest: &str| {
-            let file = dir.path().join(name);
-            let text = format!("{owner} 60 SOA a. b. 1 1 1 1 1\n{owner} 60 NS a.\n{rest}");
-            std::fs::write(&file, text).unwrap();
-            file.display().to_string()
-        };
-        let signed = zone(
-            "signed",
-            "t.",
-            "t. 60 DNSKEY 257 3 13 AAAA\nt. 60 RRSIG SOA 13 1 60 20300101000000 20200101000000 1 t. AAAA\n",
-        );
-        let (one, other) = (zone("one", "t.", ""), zone("other", "u.", ""));
-        let of = |first: &str, second: &str, more: &str| {
-            with(&[&format!("zone.file={first}"), &format!("updates.series={second}"), more])
-        };
-        assert_eq!(of(&one, &one, "distribution.signing=sent"), "");
-        assert!(of(&one, &other, "distribution.signing=sent").contains("is the zone u."));
-        assert_eq!(of(&signed, &one, "distribution.signing=sent"), "");
-        assert!(of(&signed, &one, "distribution.signing=online").contains("zone.sign_file=true"));
-        assert!(of(&one, &one, "distribution.primary=bind").contains("bind takes no signatures"));
-        let none = of(&one, "/no/such/file", "distribution.signing=sent");
-        assert!(none.contains("/no/such/file"), "{none}");
     }
 }

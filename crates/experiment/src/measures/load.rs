@@ -3,10 +3,10 @@
 //! A generator asks from before the start on. What was answered is counted by the second, so a phase's share is of the
 //! seconds that it touches.
 
-use crate::run::START_DELAY;
+use super::{Changes, Measurement, Part, Run, changed_zone};
+use crate::bench::{self, Bench, START_DELAY};
 use crate::stage::Stage;
-use crate::trial::Bench;
-use crate::{Error, RunEvent, change, trial};
+use crate::{Error, RunEvent};
 use measure::clock::{self, SECOND};
 use measure::metrics::{self, Phase};
 use measure::{Arrivals, Event, Metric, Nanos, Pace, Reason};
@@ -37,9 +37,21 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// The begin and end of a phase, monotonic.
 type Span = (Nanos, Nanos);
 
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "load",
+    part: Part::Alone,
+    changes: Changes::None,
+    has_variants: false,
+    params: |e, _| vec![("rate", e.load.rate.to_string())],
+    seconds: |_, _, start| 4.0 + start,
+    known_by: Some((metrics::SERVER_READY, |precision| precision.rate)),
+    // Loading is watched from before the start, and changes the zone.
+    run: Run::Start(|stage, record, tell| stage.loading(record, tell)),
+};
+
 impl Stage<'_> {
     /// Start, first right answer, reload of the changed zone, right answer.
-    pub fn loading(&self, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
+    fn loading(&self, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
         let (bench, e) = (self.bench, self.bench.experiment);
         // The zone's file is to change, and other trials have it too.
         let file = self.dir.join("served.zone");
@@ -50,7 +62,7 @@ impl Stage<'_> {
             zone: ZoneRef { file: file.clone(), ..self.spec.zone.clone() },
             ..self.spec.clone()
         };
-        let patience = trial::patience(e, self.zone);
+        let patience = bench::patience(e, self.zone);
         let pace = Pace::Open(Arrivals::Fixed { rate: e.load.rate });
         let mut load = self.load(pace, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
         load.deadline = DEADLINE;
@@ -111,7 +123,7 @@ impl Stage<'_> {
         metrics.extend(crate::sampling::memory(&server.pids()));
         if e.load.reload && server::driver(spec.kind).can().reload {
             let changed = self.dir.join("changed.zone");
-            change::write(&self.zone.file, &changed)?;
+            changed_zone::write(&self.zone.file, &changed)?;
             std::fs::rename(&changed, &spec.zone.file).map_err(Error::io(&changed))?;
             let probe = zone::probe(&spec.zone.file)?;
             let asked = clock::now();
@@ -132,7 +144,7 @@ impl Stage<'_> {
             // Queries of the last second are to find it there.
             bench.pause(PAUSE)?;
         }
-        record.outcome.metrics.extend(trial::end(bench, server, spec, Ok(()))?);
+        record.outcome.metrics.extend(bench::end(bench, server, spec, Ok(()))?);
         Ok(phases)
     }
 }

@@ -1,121 +1,39 @@
-//! Measurements with queries: latency at a fixed rate, throughput with a window, capacity and knee.
+//! The capacity with a window, and the knee, a search over rates (ISC 6.3.1, RFC 9971).
 
+use super::{Changes, Measurement, Part, Run};
 use crate::stage::{Driven, Stage, take};
-use crate::witness::Witness;
 use crate::{Error, RunEvent};
-use load::search::{CapacityGoal, Goal, IDLE_LIMIT, Offered, Search};
+use load::search::{CapacityGoal, Goal, Offered, Search};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
 use measure::metrics;
 use measure::units::grouped;
-use measure::{Arrivals, Pace, Reason};
+use measure::{Arrivals, Pace};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
 
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "peak",
+    part: Part::Any,
+    changes: Changes::AtRates { alone: false },
+    has_variants: true,
+    params: |e, _| {
+        vec![
+            ("loss_goal", e.peak.loss.to_string()),
+            ("trial_duration", e.peak.trial.to_string()),
+            ("duration_sum", e.peak.duration_sum.to_string()),
+            ("budget", e.peak.budget.to_string()),
+            ("deadline", e.peak.deadline.to_string()),
+        ]
+    },
+    seconds: |e, _, _| e.peak.budget.as_seconds(),
+    known_by: Some((metrics::CAPACITY_QPS, |precision| precision.rate)),
+    run: Run::Ready(|ready, record, tell| ready.stage.peak(&mut ready.server, record, tell)),
+};
+
 impl Stage<'_> {
-    /// RZAIA 3.2: a fixed rate.
-    pub fn latency(
-        &self,
-        rate: f64,
-        server: &mut Server<'_>,
-        record: &mut TrialRecord,
-        tell: &mut dyn FnMut(RunEvent),
-    ) -> Result<(), Error> {
-        let e = self.bench.experiment;
-        let pace = Pace::Open(Arrivals::Fixed { rate });
-        let mut load = self.load(pace, e.latency.duration.0)?;
-        // What was recorded has no beginning that may be left out.
-        if self.traffic.trace.is_none() {
-            load.warmup = e.latency.warmup.0;
-        }
-        load.deadline = e.latency.deadline.0;
-        load.pacing_limit = e.latency.pacing.0;
-        let witness = self.witness(record);
-        self.once(&load, witness, server, record, tell)
-    }
-
-    /// ISC 6.3.1 and Nominet: as fast as answers come, each generator with a window of queries that wait for theirs.
-    pub fn throughput(
-        &self,
-        server: &mut Server<'_>,
-        record: &mut TrialRecord,
-        tell: &mut dyn FnMut(RunEvent),
-    ) -> Result<(), Error> {
-        let given = &self.bench.experiment.throughput;
-        let window = given.window.saturating_mul(self.traffic.generators);
-        let duration = given.duration.0;
-        let mut load = self.load(Pace::Closed { window }, duration)?;
-        load.warmup = given.warmup.0;
-        load.deadline = given.deadline.0;
-        self.once(&load, None, server, record, tell)?;
-        let idle = record.outcome.metric(metrics::SERVER_IDLE);
-        load::search::forgive_preemption(&mut record.outcome.validity, idle.map(|percent| percent / 100.0));
-        let idle = idle.unwrap_or_default();
-        if idle > 100.0 * IDLE_LIMIT {
-            record.outcome.validity.warn(Reason::new(
-                "server_not_busy",
-                format!(
-                    "the server's cores had nothing to do for {idle:.0} % of the time: the window, or the generator, is the \
-                     limit; try a larger throughput.window, or more generators"
-                ),
-            ));
-        }
-        Ok(())
-    }
-
-    /// One load at the server, and what it cost both.
-    fn once(
-        &self,
-        load: &LoadSpec,
-        witness: Option<Witness>,
-        server: &mut Server<'_>,
-        record: &mut TrialRecord,
-        tell: &mut dyn FnMut(RunEvent),
-    ) -> Result<(), Error> {
-        let Driven { result, each, began, series, drops, machine } =
-            self.drive(load, 0.0, server, &mut |values| {
-                tell(RunEvent::Second { text: crate::sampling::sentence(values) });
-            })?;
-        record.series = series;
-        record.outcome.metrics.extend(drops);
-        record.outcome.metrics.extend(each);
-        record.outcome.metrics.extend(machine.metrics());
-        let sent = result.counts.sent.max(1) as f64;
-        if let Pace::Closed { .. } = load.pace {
-            let sustained = load::search::sustained_qps(&result);
-            record.outcome.metrics.push(metrics::SUSTAINED_QPS.of(sustained));
-        }
-        take(&mut record.outcome, result.outcome());
-        machine.note(&mut record.outcome.validity);
-        if let Some(witness) = witness {
-            let from = began + load.warmup;
-            witness.testify((from, from + load.duration.unwrap_or(load::LONGEST)), record)?;
-        }
-        let spent = crate::sampling::memory(&server.pids());
-        let per_query = [
-            (metrics::SERVER_CPU_PER_QUERY, machine.server_ran.map(|seconds| seconds / sent)),
-            (metrics::CALM_SERVER_CPU_PER_QUERY, machine.calm_per_query),
-            (metrics::SERVER_CORE_TIME_PER_QUERY, machine.server_busy.map(|seconds| seconds / sent)),
-        ];
-        for (metric, seconds) in per_query {
-            record.outcome.metrics.extend(seconds.map(|seconds| metric.of(seconds * 1e6)));
-        }
-        if let Some(counted) = machine.hardware {
-            let figures = [
-                (metrics::SERVER_INSTRUCTIONS_PER_QUERY, counted.instructions),
-                (metrics::SERVER_CYCLES_PER_QUERY, counted.cycles),
-            ];
-            record.outcome.metrics.extend(figures.map(|(metric, count)| metric.of(count as f64 / sent)));
-        }
-        // What watching costs, of one core.
-        let own = crate::sampling::mean(&record.series, "coordinator_cpu");
-        record.outcome.metrics.extend(own.map(|percent| metrics::COORDINATOR_CPU.of(percent)));
-        record.outcome.metrics.extend(spent);
-        Ok(())
-    }
-
     /// ISC 6.3.1: the capacity with a window, and the knee by RFC 9971, a search over rates.
-    pub fn peak(
+    fn peak(
         &self,
         server: &mut Server<'_>,
         record: &mut TrialRecord,

@@ -5,19 +5,20 @@
 //! not say what it counts. Its traffic does: at 100K unsigned, 4.6 MB for 10 % and 0.45 MB for 1 % in hourly batches are 40 octets for
 //! each of 10 % and 1 % of the zone's records, deletions and additions counted alike. So are they here.
 
-use crate::fleet::{Fleet, Others};
-use crate::run::START_DELAY;
+use super::{Changes, Measurement, Part, Run};
+use crate::bench::{PORT, START_DELAY};
+use crate::config::{Batches, Timers};
+use crate::replication::fleet::{Fleet, Others};
+use crate::replication::{changes, paths};
 use crate::stage::{Stage, take};
-use crate::trial::PORT;
-use crate::{Error, Experiment, Measure, RunEvent, changing, paths, sampling};
+use crate::{Error, RunEvent, sampling};
 use load::LoadResult;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::units::grouped;
-use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason, Time};
+use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason};
 use rack::Role;
 use results::{SeriesRow, TrialRecord};
-use serde::{Deserialize, Serialize};
 use server::Server;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -36,65 +37,35 @@ const SAMPLE: u64 = 200;
 /// How long a message may wait for its acknowledgement: signing a batch takes long.
 const DEADLINE: Nanos = 60 * SECOND;
 
-/// How much of a zone changes, and in how many batches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Batches {
-    /// Records deleted and added, as a share of those that the zone has.
-    pub share: f64,
-    /// In so many batches; fewer where there are not as many changes.
-    pub count: u32,
-    /// Changes of one message: about six records each.
-    pub message: u32,
-    /// How long a batch may take to be served; after three in a row that do not it ends.
-    #[serde(deserialize_with = "Time::positive")]
-    pub patience: Time,
-    /// Queries per second at the secondary meanwhile; 0 for none.
-    pub rate: f64,
-}
-
-impl Default for Batches {
-    fn default() -> Self {
-        Self { share: 0.01, count: 24, message: 10, patience: Time::seconds(60), rate: 1000.0 }
-    }
-}
-
-impl Experiment {
-    /// The batches of a variant: as the experiment says, or the variant.
-    pub fn batches_of(&self, variant: Option<&str>) -> &Batches {
-        let of_variant = self.variant.iter().find(|v| Some(v.name.as_str()) == variant);
-        of_variant.and_then(|v| v.batches.as_ref()).unwrap_or(&self.batches)
-    }
-
-    /// Whether what it says of batches makes sense.
-    pub(crate) fn check_batches(&self) -> Result<(), Error> {
-        if !self.measure.contains(&Measure::Batches) {
-            return Ok(());
-        }
-        if self.distributions().iter().any(|d| d.primary.is_none()) {
-            return Err(
-                self.refuse("measure batches: it needs distribution.primary, which the updates are sent to")
-            );
-        }
-        let of_variants = self.variant.iter().filter_map(|v| v.batches.as_ref());
-        for b in of_variants.chain([&self.batches]) {
-            if !(b.share > 0.0 && b.share <= 1.0) {
-                return Err(self.refuse("batches.share: above 0 and at most 1, such as 0.1"));
-            }
-            if b.count == 0 || b.message == 0 {
-                return Err(self.refuse("batches: count and message from 1"));
-            }
-            if !(b.rate.is_finite() && (0.0..=1e6).contains(&b.rate)) {
-                return Err(self.refuse("batches.rate: queries per second, from 0 to 1M"));
-            }
-        }
-        if !self.updates.series.is_empty() {
-            return Err(self
-                .refuse("measure batches: changes are drawn by updates.mix, not taken from updates.series"));
-        }
-        Ok(())
-    }
-}
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "batches",
+    part: Part::OneOfSeveral,
+    changes: Changes::Own { markers: true },
+    has_variants: true,
+    params: |e, trial| {
+        let b = e.batches_of(trial.variant.as_deref());
+        vec![
+            ("share", b.share.to_string()),
+            ("batches", b.count.to_string()),
+            ("mix", e.updates.mix.clone()),
+            ("window", e.updates.window.to_string()),
+            ("queries", b.rate.to_string()),
+            ("deadline", e.latency.deadline.to_string()),
+        ]
+    },
+    seconds: |e, trial, start| {
+        let variant = trial.variant.as_deref();
+        // BIND waits for 5 s before it tells of a change.
+        let waits = e.distribution_of(variant).timers == Timers::Default;
+        start + f64::from(e.batches_of(variant).count) * if waits { 6.0 } else { 0.2 }
+    },
+    known_by: Some((metrics::BATCHES_SECONDS, |precision| precision.rate)),
+    run: Run::Ready(|ready, record, tell| {
+        let fleet = ready.fleet.expect("it is distributed");
+        let servers = (&mut ready.server, &mut ready.others);
+        ready.stage.batches(fleet, ready.trial.variant.as_deref(), servers, record, tell)
+    }),
+};
 
 /// The messages of each batch, and the file that they are in.
 #[derive(Debug, PartialEq)]
@@ -110,7 +81,7 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// The errors of the roles, of the servers and of the capture.
-    pub fn batches(
+    fn batches(
         &self,
         fleet: &Fleet<'_>,
         variant: Option<&str>,
@@ -139,7 +110,7 @@ impl Stage<'_> {
         }
         let result: BatchesResult = loop {
             match role.next(Duration::from_millis(50))? {
-                Some(Event::Done { result }) => break changing::read(result)?,
+                Some(Event::Done { result }) => break changes::read(result)?,
                 Some(Event::Progress { second, values }) => {
                     let of = |name: &str| values[name].as_f64().unwrap_or(0.0);
                     let text = format!(
@@ -167,7 +138,7 @@ impl Stage<'_> {
             bench.goes_on()?;
         };
         if let Some(queries) = queries {
-            asked(changing::finish(queries)?, record);
+            asked(changes::finish(queries)?, record);
         }
         paths::come_to_rest(bench, fleet.plan())?;
         let captured = capture.finish()?;
@@ -175,17 +146,17 @@ impl Stage<'_> {
         record.outcome.metrics.extend(sampling::memory(&server.pids()));
         let found = transfers::collect(std::slice::from_ref(&file), &[PORT], 1, &mut |_| {})?;
         let accepted = result.send.transactions.accepted;
-        changing::carried(&found, &captured, accepted, &mut record.outcome);
+        changes::carried(&found, &captured, accepted, &mut record.outcome);
         record.outcome.metrics.extend(paths::round_trip(bench, &file)?);
         let bytes = octets_of(&file, primary, &result.batches)?;
         figures(&result, &bytes, &stream, record);
         self.keep(&result.batches, &bytes)?;
         let mut sent = Outcome::default();
-        changing::sent(&result.send, &mut sent);
+        changes::sent(&result.send, &mut sent);
         sent.validity.only_warn("generator_preempted");
         take(&mut record.outcome, sent);
-        changing::seen(&result.watch, &mut record.outcome);
-        changing::forget(&file, fleet.plan().keep_capture, record)
+        changes::seen(&result.watch, &mut record.outcome);
+        changes::forget(&file, fleet.plan().keep_capture, record)
     }
 
     /// Queries for as long as batches go on.

@@ -1,0 +1,125 @@
+//! What all trials of a run share, and how a server is started in one.
+
+use crate::zones::Prepared;
+use crate::{Error, Experiment};
+use measure::{Metric, Nanos};
+use rack::{Host, Launcher, Rack};
+use server::{Server, ServerSpec, ZoneRef};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use trace::Survey;
+
+/// How long from now roles start: time for every one to have read the instant.
+pub const START_DELAY: Nanos = 20_000_000;
+
+/// Everything that all trials of a run share.
+pub struct Bench<'a> {
+    pub experiment: &'a Experiment,
+    pub launcher: &'a dyn Launcher,
+    pub server: &'a Host,
+    /// The most that any traffic has.
+    pub generators: &'a [Host],
+    /// The other servers of a distribution: the primary first, where it is not the server measured.
+    pub peers: &'a [Host],
+    /// None where the server answers elsewhere.
+    pub rack: Option<&'a Rack>,
+    /// The captures that are replayed, each with what a first reading of it said.
+    pub captures: &'a [(PathBuf, Survey)],
+    pub server_cpus: &'a [usize],
+    pub generator_cpus: &'a [usize],
+    pub stop: &'a AtomicBool,
+}
+
+impl<'a> Bench<'a> {
+    /// Starts a server; neither that nor a wait for it goes on once the run is to stop.
+    ///
+    /// # Errors
+    /// The errors of the server's start.
+    pub fn start(&self, host: &'a Host, spec: &ServerSpec, dir: &Path) -> Result<Server<'a>, server::Error> {
+        server::start_heeding(Some(self.stop), self.launcher, host, spec, dir)
+    }
+
+    /// Waits, as long as the run goes on.
+    ///
+    /// # Errors
+    /// As [`Self::goes_on`], within a twentieth of a second.
+    pub fn pause(&self, length: Duration) -> Result<(), Error> {
+        let end = Instant::now() + length;
+        loop {
+            self.goes_on()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+
+    /// The names of the peers.
+    pub fn peer_names(&self) -> Vec<String> {
+        self.peers.iter().map(|host| host.name.clone()).collect()
+    }
+
+    /// An error once the run is to stop: the trial is dropped then, and its server killed.
+    pub fn goes_on(&self) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Machine("the run was stopped".into()));
+        }
+        Ok(())
+    }
+}
+
+/// Port that servers listen on: hosts are ours alone, so it is DNS's own.
+pub const PORT: u16 = 53;
+
+/// How long a server may take until it answers: a minute, where the experiment says nothing else, and a second more for
+/// each megabyte; the slowest loaders of the papers took 5 s per megabyte on machines of 2009.
+pub fn patience(e: &Experiment, zone: &Prepared) -> Duration {
+    Duration::from(e.patience) + Duration::from_secs(zone.probe.bytes / 1_000_000)
+}
+
+/// Keeps the server's own counters, and stops it; what it counted.
+pub fn end(
+    bench: &Bench,
+    mut server: Server<'_>,
+    spec: &ServerSpec,
+    measured: Result<(), Error>,
+) -> Result<Vec<Metric>, Error> {
+    // A server that died explains a role's odd end better than the role does.
+    server.alive()?;
+    measured?;
+    bench.goes_on()?;
+    let driver = server::driver(spec.kind);
+    let counted = match spec.external.is_none() && driver.can().stats {
+        true => driver.counted(&server.stats()?),
+        false => server::Counted::default(),
+    };
+    server.stop()?;
+    Ok(counted.metrics().collect())
+}
+
+/// The server of a label, as one that serves its file.
+pub fn server_spec(bench: &Bench, label: &str, zone: &Prepared) -> Result<ServerSpec, Error> {
+    let e = bench.experiment;
+    let given = e.server(label)?;
+    let config = match &given.config {
+        Some(path) => Some(std::fs::read_to_string(path).map_err(Error::io(path))?),
+        None => None,
+    };
+    Ok(ServerSpec {
+        label: label.into(),
+        kind: e.kind(label)?,
+        program: given.program,
+        config,
+        workers: given.workers.unwrap_or(bench.server_cpus.len() as u32),
+        udp_size: e.udp_size,
+        port: PORT,
+        addresses: if bench.server.extra_addrs.is_empty() { Vec::new() } else { bench.server.addresses() },
+        zone: ZoneRef { origin: zone.origin.clone(), file: zone.file.clone(), signed: zone.signed.is_some() },
+        cpus: bench.server_cpus.to_vec(),
+        env: Vec::new(),
+        external: given.address,
+        distribution: None,
+    })
+}

@@ -1,0 +1,142 @@
+//! Can a distribution be as it is described, and do its servers take what is sent to them?
+
+use crate::config::{Distribution, Signing};
+use crate::measures::{self, Changes, Measurement};
+use crate::replication::{fleet, paths};
+use crate::{Error, Experiment};
+
+/// The most secondaries that a rack may have.
+const MOST: u32 = 64;
+
+/// Whether a primary can do what is asked of it while a signed zone changes.
+fn signing(e: &Experiment, d: &Distribution, label: &str) -> Result<(), Error> {
+    let (kind, signing) = (e.kind(label)?, e.signing_of(d, label));
+    let can = server::driver(kind).can();
+    if !e.signs() {
+        return Ok(());
+    }
+    if signing == Signing::Online && !can.signs {
+        return Err(e.refuse(format!("'{label}': {kind} does not sign what changes")));
+    }
+    if signing == Signing::Sent {
+        if !can.takes_signatures {
+            let why = format!(
+                "'{label}': {kind} takes no signatures with updates: set signing = \"online\" for it"
+            );
+            return Err(e.refuse(why));
+        }
+        if let Some(m) =
+            e.measure.iter().map(|&m| measures::of(m)).find(|m| d.secondaries > 0 && m.has_markers())
+        {
+            let why =
+                "markers are changes that nobody signs: signing = \"sent\" goes with measure 'update' alone";
+            return Err(e.refuse(format!("measure {}: {why}", m.word)));
+        }
+        if !e.updates.series.is_empty() {
+            return Err(e.refuse("updates.series: its versions are not signed: set signing = \"online\""));
+        }
+        if let Some(family) = e.zone.families.iter().find(|f| f.contains("+nsec3") || f.contains("+opt-out"))
+        {
+            return Err(e.refuse(format!("zone.families: {family}: signing = \"sent\" is for NSEC alone")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether what it says of changes makes sense.
+pub fn check(e: &Experiment) -> Result<(), Error> {
+    paths::check(e, &fleet::peer_names(e))?;
+    let u = &e.updates;
+    let measured = || e.measure.iter().map(|&m| measures::of(m));
+    for d in e.distributions() {
+        if d.primary.is_some() && d.secondaries == 0 {
+            return Err(e.refuse(
+                "distribution.secondaries: the server measured is one of the primary's: at least 1",
+            ));
+        }
+        if d.secondaries > MOST {
+            return Err(e.refuse(format!("distribution.secondaries: at most {MOST}")));
+        }
+        if d.chained >= d.secondaries.max(1) {
+            return Err(e.refuse("distribution.chained: fewer than there are secondaries"));
+        }
+        for label in d.primary.iter().chain(&d.others) {
+            if e.server(label)?.address.is_some() {
+                let why = format!("distribution: '{label}' is external, and all of it is on the rack");
+                return Err(e.refuse(why));
+            }
+        }
+        if let Some(m) = measured().find(|m| m.needs_secondaries() && d.secondaries == 0) {
+            return Err(e.refuse(format!("measure {}: it needs distribution.secondaries", m.word)));
+        }
+        if e.is_external()? && (d.secondaries > 0 || measured().any(Measurement::takes_updates)) {
+            return Err(e.refuse("distribution: an external server is not set up here"));
+        }
+    }
+    for d in e.distributions() {
+        let changes = |m: &Measurement| m.has_markers() || m.changes == Changes::Versions;
+        let taken = match &d.primary {
+            Some(label) if d.secondaries > 0 && measured().any(|m| m.changes != Changes::None) => vec![label],
+            None if measured().any(|m| m.takes_updates() || d.secondaries > 0 && changes(m)) => {
+                e.servers.iter().collect()
+            }
+            _ => Vec::new(),
+        };
+        for label in taken {
+            let kind = e.kind(label)?;
+            if !server::driver(kind).can().update {
+                return Err(e.refuse(format!("'{label}': {kind} takes no updates (RFC 2136)")));
+            }
+            signing(e, d, label)?;
+        }
+    }
+    if !u.rates.iter().all(|r| r.is_finite() && (0.0..=1e6).contains(r)) || u.rates.is_empty() {
+        return Err(e.refuse("updates.rates: updates per second, from 0 to 1M, at least one"));
+    }
+    if u.batch == 0 || u.count == 0 || u.window == 0 {
+        return Err(e.refuse("updates: batch, count and window from 1"));
+    }
+    e.updates.mix().map_err(|why| e.refuse(why.to_string()))?;
+    super::batches::check(e)?;
+    super::away::check(e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(name: &str, sets: &[&str]) -> String {
+        let (path, text) = crate::named(name).unwrap();
+        let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
+        crate::load(&path, &text, &sets).expect_err(&format!("{sets:?}")).to_string()
+    }
+
+    #[test]
+    fn who_cannot_sign_is_refused_before_anything_starts() {
+        let sent = "distribution.signing=sent";
+        for (name, sets, why) in [
+            ("isc-updates", &[sent][..], "'bind': bind takes no signatures with updates"),
+            ("isc-updates", &["servers=knot,yadifa", sent], "'yadifa': yadifa takes no signatures"),
+            ("isc-updates", &["servers=nsd"], "'nsd': nsd takes no updates"),
+            ("isc-updates", &["servers=knot", sent, "zone.families=COM+nsec3"], "is for NSEC alone"),
+            (
+                "isc-query-under-update",
+                &["distribution.primary=knot", sent],
+                "measure throughput: markers are changes that nobody signs",
+            ),
+        ] {
+            let said = refused(name, sets);
+            assert!(said.contains(why), "{sets:?}: {said}");
+        }
+        // One server's own setting goes before the distribution's.
+        let sets = ["servers=knot,b", "server.b.kind=bind", sent, "server.b.signing=online"];
+        let (path, text) = crate::named("isc-updates").unwrap();
+        let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
+        let e = crate::load(&path, &text, &sets).unwrap();
+        let d = e.distribution_of(None);
+        assert_eq!((e.signing_of(d, "knot"), e.signing_of(d, "b")), (Signing::Sent, Signing::Online));
+        // Without a signed zone nothing is said of it.
+        let (path, text) = crate::named("isc-updates").unwrap();
+        crate::load(&path, &text, &[sent.parse().unwrap(), "zone.families=COM".parse().unwrap()]).unwrap();
+    }
+}

@@ -1,0 +1,124 @@
+//! Does an experiment make sense as a whole? Looked at before anything is started.
+
+mod away;
+mod batches;
+mod distribution;
+pub mod durability;
+pub mod versions;
+
+use crate::config::MANY;
+use crate::family_spec::FamilySpec;
+use crate::{Error, Experiment, Measure, measures};
+use std::str::FromStr;
+
+/// Whether it makes sense as a whole.
+pub fn experiment(e: &Experiment) -> Result<(), Error> {
+    let named: [(&str, bool); 3] =
+        [("measure", e.measure.is_empty()), ("servers", e.servers.is_empty()), ("repeats", e.repeats == 0)];
+    if let Some((key, _)) = named.iter().find(|(_, empty)| *empty) {
+        return Err(e.refuse(format!("{key}: at least one is needed")));
+    }
+    for (i, label) in e.servers.iter().enumerate() {
+        let server = e.server(label)?;
+        let kind = server::Kind::from_str(&server.kind)
+            .map_err(|_| e.refuse(format!("server.{label}.kind: '{}' is no kind of server", server.kind)))?;
+        if e.servers[..i].contains(label) {
+            return Err(e.refuse(format!("servers: '{label}' stands there twice")));
+        }
+        if (kind == server::Kind::External) != server.address.is_some() {
+            return Err(e.refuse(format!(
+                "server.{label}.address: an external server needs one (ADDR:PORT), and no other takes one"
+            )));
+        }
+    }
+    if e.is_external()? && e.traffics().iter().any(|t| t.addresses > 1) {
+        return Err(e.refuse("traffic.addresses: an external server answers at the one address given"));
+    }
+    for family in &e.zone.families {
+        FamilySpec::from_str(family).map_err(|why| e.refuse(format!("zone.families: {why}")))?;
+    }
+    if e.zone.sign != "rzaia" {
+        let known: Result<zone::sign::Algorithm, String> = e.zone.sign.parse();
+        known.map_err(|m| e.refuse(format!("zone.sign: {m}, or 'rzaia' for the paper's keys")))?;
+    }
+    // Real versions are asked for when it is run: the catalogue has none.
+    let given = e.measure.contains(&Measure::Churn);
+    if e.zone.file.is_none() && !given && (e.zone.families.is_empty() || e.zone.delegations.is_empty()) {
+        return Err(e.refuse("zone: give families and delegations, or a file"));
+    }
+    if e.zone.file.is_none() && e.zone.delegations.contains(&0) {
+        return Err(e.refuse("zone.delegations: a zone without delegations cannot be generated"));
+    }
+    for (i, v) in e.variant.iter().enumerate() {
+        if v.name.is_empty() || e.variant[..i].iter().any(|other| other.name == v.name) {
+            return Err(e.refuse(format!("variant: each needs a name of its own, unlike '{}'", v.name)));
+        }
+    }
+    for traffic in e.traffics() {
+        if traffic.queries.is_some() && traffic.trace.is_some() {
+            return Err(e.refuse("traffic: give queries or a trace, not both"));
+        }
+        if !(traffic.speed.is_finite() && traffic.speed > 0.0) {
+            return Err(e.refuse("traffic.speed: a factor above 0"));
+        }
+        for (key, given) in [("generators", traffic.generators), ("addresses", traffic.addresses)] {
+            if !(1..=MANY).contains(&given) {
+                return Err(e.refuse(format!("traffic.{key}: from 1 to {MANY}")));
+            }
+        }
+        if traffic.trace.is_some() {
+            if traffic.generators > 1 {
+                return Err(e.refuse("traffic.generators: a capture is replayed by one"));
+            }
+            if let Some(m) = e.measure.iter().find(|m| matches!(m, Measure::Throughput | Measure::Peak)) {
+                return Err(e.refuse(format!(
+                    "measure {}: a capture has times of its own; make a file of its queries with 'dnsrack trace edit \
+                     --format queries' and give that as traffic.queries",
+                    measures::of(*m).word
+                )));
+            }
+        }
+        if traffic.retry.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return Err(e.refuse("traffic.retry: a share from 0 to 1"));
+        }
+    }
+    if e.precision.as_ref().is_some_and(|p| !(p.rate > 0.0 && p.latency > 0.0)) {
+        return Err(e.refuse("precision: half-widths above 0, such as 0.05"));
+    }
+    if let Some(c) = &e.comparison {
+        for (key, label) in [("base", &c.base), ("candidate", &c.candidate)] {
+            if !e.servers.contains(label) {
+                return Err(e.refuse(format!("comparison.{key}: '{label}' is none of the servers")));
+            }
+        }
+        if c.base == c.candidate {
+            return Err(e.refuse("comparison: base and candidate are one label: give the same program two"));
+        }
+    }
+    if !(e.load.rate.is_finite() && (1.0..=1e6).contains(&e.load.rate)) {
+        return Err(e.refuse("load.rate: queries per second, from 1 to 1M"));
+    }
+    let rates = e.variant.iter().filter_map(|v| v.rates.as_ref()).chain([&e.latency.rates]);
+    if !rates.flatten().all(|r| r.is_finite() && *r > 0.0 && *r <= 1e8) {
+        return Err(e.refuse("latency.rates: queries per second, above 0 and at most 100M"));
+    }
+    let (trial, sum) = (e.peak.trial, e.peak.duration_sum);
+    if sum.0 < 2 * trial.0 {
+        return Err(e.refuse(format!(
+            "peak.duration_sum: {sum} are less than two trials of {trial}, and one trial alone proves nothing"
+        )));
+    }
+    if !(1..=100_000).contains(&e.peak.window) || !(1..=100).contains(&e.peak.window_loads) {
+        return Err(e.refuse("peak: window is 1 to 100,000 queries, window_loads 1 to 100"));
+    }
+    distribution::check(e)?;
+    durability::check(e)?;
+    if !(1..=10_000).contains(&e.throughput.window) {
+        return Err(e.refuse("throughput.window: queries that wait at once, from 1 to 10,000"));
+    }
+    let width = e.peak.width;
+    if !((0.0..1.0).contains(&e.peak.loss) && width > 0.0 && width < 1.0) {
+        return Err(e.refuse("peak: loss is a ratio from 0 to below 1, width one between 0 and 1"));
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! The `[batches]` section: how much of a zone changes, and in how many batches.
+
+use crate::Experiment;
+use measure::Time;
+use serde::{Deserialize, Serialize};
+
+/// How much of a zone changes, and in how many batches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Batches {
+    /// Records deleted and added, as a share of those that the zone has.
+    pub share: f64,
+    /// In so many batches; fewer where there are not as many changes.
+    pub count: u32,
+    /// Changes of one message: about six records each.
+    pub message: u32,
+    /// How long a batch may take to be served; after three in a row that do not it ends.
+    #[serde(deserialize_with = "Time::positive")]
+    pub patience: Time,
+    /// Queries per second at the secondary meanwhile; 0 for none.
+    pub rate: f64,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self { share: 0.01, count: 24, message: 10, patience: Time::seconds(60), rate: 1000.0 }
+    }
+}
+
+impl Experiment {
+    /// The batches of a variant: as the experiment says, or the variant.
+    pub fn batches_of(&self, variant: Option<&str>) -> &Batches {
+        let of_variant = self.variant.iter().find(|v| Some(v.name.as_str()) == variant);
+        of_variant.and_then(|v| v.batches.as_ref()).unwrap_or(&self.batches)
+    }
+}

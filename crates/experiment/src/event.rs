@@ -1,0 +1,52 @@
+//! What a run says while it goes on.
+
+use crate::Trial;
+use results::TrialRecord;
+
+/// An event of a run, for whoever shows its progress.
+#[derive(Clone, Debug)]
+pub enum RunEvent {
+    /// A zone is being made.
+    Zone {
+        /// The trial.
+        label: String,
+        /// `generating`, `signing`, `reading`.
+        doing: &'static str,
+    },
+    /// A trial begins.
+    Trial {
+        /// The trial.
+        trial: Trial,
+        /// Of how many.
+        of: usize,
+        /// Seconds until the end of the plan, as those done before took; none at the first.
+        left: Option<f64>,
+    },
+    /// A trial is not tried.
+    Skipped {
+        /// The trial.
+        trial: Trial,
+        /// Why.
+        reason: String,
+    },
+    /// A server answers right, this many seconds after its start.
+    Ready {
+        /// Seconds.
+        seconds: f64,
+    },
+    /// A second of load went by: a plain sentence of its figures.
+    Second {
+        /// `4,999 answered/s, p99 120 µs`.
+        text: String,
+    },
+    /// A trial was invalid and is done again with a fresh server.
+    Again {
+        /// Why.
+        reason: String,
+    },
+    /// A trial is done and kept.
+    Done {
+        /// Its record.
+        record: Box<TrialRecord>,
+    },
+}

@@ -1,0 +1,24 @@
+//! The versions of a real zone on their way to each secondary: octets and lag.
+
+use super::{Changes, Measurement, Part, Run, lag};
+use crate::Experiment;
+use measure::Time;
+use measure::metrics;
+
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "churn",
+    part: Part::OneOfSeveral,
+    changes: Changes::Versions,
+    has_variants: true,
+    params: |e, _| {
+        vec![("versions", e.updates.series.len().to_string()), ("every", e.updates.every.to_string())]
+    },
+    seconds: |e, _, _| length(e).as_seconds() + 2.0,
+    known_by: Some((metrics::LAG.p50, |precision| precision.latency)),
+    run: Run::Ready(|ready, _, _| lag::wait(ready, length(ready.stage.bench.experiment))),
+};
+
+/// How long the versions take.
+fn length(e: &Experiment) -> Time {
+    Time(e.updates.every.0 * e.updates.series.len() as u64)
+}

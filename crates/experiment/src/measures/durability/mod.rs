@@ -1,0 +1,60 @@
+//! Durability: whether what was acknowledged is on the disk (RFC 2136, section 3.5; ISC-TN-2008-1, section 6.3.2), and what
+//! secondaries serve after they were killed.
+//!
+//! Three measures: `syncs` (a trace of the server's syncs, and its rate beside the disk's own syncs), `power-cut` (a disk that
+//! drops what was not synced) and `kill` (secondaries under IXFR). How they judge: docs/durability.md.
+
+mod acks;
+pub mod kill;
+mod pairs;
+pub mod power_cut;
+mod stream;
+pub mod syncs;
+
+use crate::Error;
+use crate::bench::PORT;
+use crate::replication::fleet::Fleet;
+use crate::stage::Stage;
+use measure::clock;
+use measure::{Nanos, Pace};
+use rack::Host;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use update::send::{SendResult, SendSpec};
+
+/// How long a sender may take until it begins.
+const BEGIN: Duration = Duration::from_secs(60);
+
+/// How long from being ready to the first update, in nanoseconds.
+const DELAY: Nanos = 20_000_000;
+
+impl Stage<'_> {
+    /// The updates for the primary: a file that we made, signed with the run's key.
+    fn updates(&self, fleet: &Fleet<'_>, file: PathBuf, pace: Pace) -> SendSpec {
+        let spec = SendSpec::new((fleet.primary().v4, PORT).into(), file, pace);
+        SendSpec { key: Some(fleet.key.clone()), ..spec }
+    }
+
+    /// A time under load, drawn.
+    fn life(&self, draw: &mut measure::Draw) -> Duration {
+        let longest = self.bench.experiment.durability.life.0;
+        Duration::from_nanos(longest / 5 + draw.below(longest - longest / 5))
+    }
+}
+
+/// Sends updates from a host until the file, the duration or the count is over, or `stop` is set; `began` is told
+/// the instant (monotonic) from which the sender's times count.
+fn send(
+    host: &Host,
+    spec: &SendSpec,
+    began: impl FnOnce(Nanos) + Send,
+    stop: &AtomicBool,
+) -> Result<SendResult, Error> {
+    let start = || {
+        let at = clock::now() + DELAY;
+        began(at);
+        at
+    };
+    Ok(host.run_in(|| update::send::run(spec, start, stop, &mut |_| {}))??)
+}

@@ -1,0 +1,32 @@
+//! How soon each secondary serves an update.
+
+use super::{Changes, Measurement, Part, Ready, Run};
+use crate::{Error, RunEvent};
+use measure::Time;
+use measure::metrics;
+use results::TrialRecord;
+use std::time::Duration;
+
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "lag",
+    part: Part::OneOfSeveral,
+    changes: Changes::AtRates { alone: true },
+    has_variants: true,
+    params: |e, _| vec![("duration", e.updates.duration.to_string()), ("mix", e.updates.mix.clone())],
+    seconds: |e, _, _| e.updates.duration.as_seconds() + 2.0,
+    known_by: Some((metrics::LAG.p50, |precision| precision.latency)),
+    run: Run::Ready(run),
+};
+
+fn run(ready: &mut Ready<'_>, _: &mut TrialRecord, _: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
+    let length = ready.stage.bench.experiment.updates.duration;
+    wait(ready, length)
+}
+
+/// Waits while changes go on; in the middle of them the last secondary is stopped for as long as is asked.
+pub fn wait(ready: &mut Ready<'_>, length: Time) -> Result<(), Error> {
+    let distribution = ready.stage.bench.experiment.distribution_of(ready.trial.variant.as_deref());
+    let away = distribution.away.map(Duration::from);
+    ready.absence = ready.stage.go_on(length.into(), away, &mut ready.others)?;
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Response latency at a fixed rate, or as a capture has its queries (RZAIA 3.2).
+
+use super::{Changes, Measurement, Part, Ready, Run, load_params};
+use crate::{Error, RunEvent};
+use measure::metrics;
+use measure::{Arrivals, Pace};
+use results::TrialRecord;
+
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "latency",
+    part: Part::Any,
+    changes: Changes::AtRates { alone: false },
+    has_variants: true,
+    params: |e, trial| {
+        let rate = trial.rate.map_or_else(|| "recorded".into(), |rate| rate.to_string());
+        let mut params = vec![("rate", rate)];
+        params.extend(load_params(e.latency.duration, e.latency.deadline));
+        params
+    },
+    seconds: |e, _, _| e.latency.warmup.as_seconds() + e.latency.duration.as_seconds(),
+    known_by: Some((metrics::LATENCY.p50, |precision| precision.latency)),
+    run: Run::Ready(run),
+};
+
+fn run(ready: &mut Ready<'_>, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
+    let stage = &ready.stage;
+    let given = &stage.bench.experiment.latency;
+    let pace = Pace::Open(Arrivals::Fixed { rate: ready.trial.rate.unwrap_or(1.0) });
+    let mut load = stage.load(pace, given.duration.0)?;
+    // What was recorded has no beginning that may be left out.
+    if stage.traffic.trace.is_none() {
+        load.warmup = given.warmup.0;
+    }
+    load.deadline = given.deadline.0;
+    load.pacing_limit = given.pacing.0;
+    let witness = stage.witness(record);
+    stage.one_load(&load, witness, &mut ready.server, record, tell)
+}

@@ -1,0 +1,249 @@
+//! The ways to measure a server. Each is one file with one [`Measurement`]: what it needs of servers, its parameters, what it costs,
+//! the figure that says how well a cell is known, and how a trial of it is made. [`of`] chooses it.
+
+mod batches;
+mod changed_zone;
+mod churn;
+mod durability;
+mod lag;
+mod latency;
+mod load;
+mod memory;
+mod one_load;
+mod peak;
+mod throughput;
+mod transfer;
+mod update;
+
+use crate::bench;
+use crate::config::Precision;
+use crate::replication::away::Absence;
+use crate::replication::fleet::{Fleet, Others, note_urged};
+use crate::stage::Stage;
+use crate::{Error, Experiment, Measure, RunEvent, Trial};
+use ::measure::{Definition, metrics};
+use results::TrialRecord;
+use server::Server;
+
+/// One way to measure a server.
+pub struct Measurement {
+    /// The word in files and reports.
+    pub word: &'static str,
+    /// The part of the server measured.
+    pub part: Part,
+    /// The changes of the zone while it is measured.
+    pub changes: Changes,
+    /// It depends on the kind of queries, so it is done for each variant.
+    pub has_variants: bool,
+    /// Its parameters beside those of every trial; with those they are the key of its cell.
+    pub params: fn(&Experiment, &Trial) -> Vec<(&'static str, String)>,
+    /// Seconds of a trial, about, when the start of all its servers takes `start` seconds, which is counted already.
+    pub seconds: fn(e: &Experiment, trial: &Trial, start: f64) -> f64,
+    /// The figure by which the repeats of a cell are judged, and how well it must be known; none where repeats do not make it better
+    /// known.
+    pub known_by: Option<KnownBy>,
+    /// How a trial is made.
+    pub run: Run,
+}
+
+/// The part of the server measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It serves its zone file, alone.
+    Alone,
+    /// It serves its zone file, or what it has from its primary where the experiment has secondaries.
+    Any,
+    /// It takes updates.
+    Primary,
+    /// It takes updates, and there are no secondaries.
+    LonePrimary,
+    /// It is one of a primary and its secondaries.
+    OneOfSeveral,
+}
+
+/// The changes of the zone while a server is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// None, or those that the measurement itself makes of its primary.
+    None,
+    /// In a distribution, updates at the rates of the experiment beside what is measured. `alone`: nothing else is.
+    AtRates {
+        /// Nothing else is measured.
+        alone: bool,
+    },
+    /// The versions of a real zone.
+    Versions,
+    /// Those that the measurement itself sends to a primary whose secondary is measured.
+    Own {
+        /// With markers, by which they are seen.
+        markers: bool,
+    },
+}
+
+/// How a trial is made.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// On a server that is ready, with the others of its distribution, and with the zone changing where it does.
+    Ready(OnReadyServer),
+    /// It starts the server itself.
+    Start(Starting),
+    /// It starts all servers of the distribution itself.
+    StartAll(StartingAll),
+}
+
+/// A figure, and how well an experiment wants it known.
+type KnownBy = (Definition, fn(&Precision) -> f64);
+type OnReadyServer = fn(&mut Ready<'_>, &mut TrialRecord, &mut dyn FnMut(RunEvent)) -> Result<(), Error>;
+type Starting = fn(&Stage<'_>, &mut TrialRecord, &mut dyn FnMut(RunEvent)) -> Result<(), Error>;
+type StartingAll =
+    fn(&Stage<'_>, &Fleet<'_>, &mut TrialRecord, &mut dyn FnMut(RunEvent)) -> Result<(), Error>;
+
+/// A server that is ready to be measured, and the others of its distribution.
+pub struct Ready<'a> {
+    /// The server's zone, traffic and hosts.
+    pub stage: Stage<'a>,
+    /// The trial.
+    pub trial: &'a Trial,
+    /// The server.
+    pub server: Server<'a>,
+    /// The distribution; none where the server is alone.
+    pub fleet: Option<&'a Fleet<'a>>,
+    /// The other servers.
+    pub others: Others<'a>,
+    /// When a secondary was stopped for a while.
+    pub absence: Option<Absence>,
+}
+
+/// The measurement of a measure.
+pub fn of(measure: Measure) -> &'static Measurement {
+    match measure {
+        Measure::Latency => &latency::MEASUREMENT,
+        Measure::Throughput => &throughput::MEASUREMENT,
+        Measure::Peak => &peak::MEASUREMENT,
+        Measure::Memory => &memory::MEASUREMENT,
+        Measure::Load => &load::MEASUREMENT,
+        Measure::Update => &update::MEASUREMENT,
+        Measure::Lag => &lag::MEASUREMENT,
+        Measure::Churn => &churn::MEASUREMENT,
+        Measure::Transfer => &transfer::MEASUREMENT,
+        Measure::Syncs => &durability::syncs::MEASUREMENT,
+        Measure::PowerCut => &durability::power_cut::MEASUREMENT,
+        Measure::Kill => &durability::kill::MEASUREMENT,
+        Measure::Batches => &batches::MEASUREMENT,
+    }
+}
+
+impl Measurement {
+    /// Whether updates go to the server measured.
+    pub fn takes_updates(&self) -> bool {
+        matches!(self.part, Part::Primary | Part::LonePrimary)
+    }
+
+    /// Whether updates with markers among them are sent meanwhile, where there is a distribution.
+    pub fn has_markers(&self) -> bool {
+        matches!(self.changes, Changes::AtRates { .. } | Changes::Own { markers: true })
+    }
+
+    /// Whether it needs secondaries.
+    pub fn needs_secondaries(&self) -> bool {
+        self.part == Part::OneOfSeveral
+    }
+}
+
+/// Whether the server has a part in a distribution while this is measured.
+pub fn is_distributed(e: &Experiment, measure: Measure, variant: Option<&str>) -> bool {
+    match of(measure).part {
+        Part::Alone => false,
+        Part::Any => e.distribution_of(variant).secondaries > 0,
+        Part::Primary | Part::LonePrimary | Part::OneOfSeveral => true,
+    }
+}
+
+/// How many servers a trial of this measure has.
+pub fn servers(e: &Experiment, measure: Measure, variant: Option<&str>) -> u32 {
+    if is_distributed(e, measure, variant) { e.distribution_of(variant).servers() } else { 1 }
+}
+
+/// Whether zones change in any trial of the experiment.
+pub fn zones_change(e: &Experiment) -> bool {
+    let carried = e.distributions().iter().any(|d| d.secondaries > 0);
+    let changes = |m: &Measurement| m.takes_updates() || carried && m.changes != Changes::None;
+    e.measure.iter().any(|&m| changes(of(m)))
+}
+
+/// Makes one trial.
+///
+/// # Errors
+/// The errors of the servers, of the roles and of the captures.
+pub fn run(
+    stage: Stage<'_>,
+    trial: &Trial,
+    fleet: Option<&Fleet<'_>>,
+    record: &mut TrialRecord,
+    tell: &mut dyn FnMut(RunEvent),
+) -> Result<(), Error> {
+    match of(trial.measure).run {
+        Run::Start(start) => start(&stage, record, tell),
+        Run::StartAll(start) => start(&stage, fleet.expect("it is distributed"), record, tell),
+        Run::Ready(measure) => on_a_fresh_server(measure, stage, trial, fleet, record, tell),
+    }
+}
+
+/// Starts the server and what is beside it, measures it, and ends all of them.
+fn on_a_fresh_server(
+    measure: OnReadyServer,
+    stage: Stage<'_>,
+    trial: &Trial,
+    fleet: Option<&Fleet<'_>>,
+    record: &mut TrialRecord,
+    tell: &mut dyn FnMut(RunEvent),
+) -> Result<(), Error> {
+    let (bench, spec, zone) = (stage.bench, stage.spec, stage.zone);
+    let primary = fleet.map(Fleet::start_primary).transpose()?.flatten();
+    // Beside others its folder is one of several.
+    let folder = if fleet.is_some() { stage.dir.join("server") } else { stage.dir.to_owned() };
+    let mut server = bench.start(bench.server, spec, &folder)?;
+    record.params.push(("version".into(), server.version().into()));
+    let took = server.ready(&zone.probe, bench::patience(bench.experiment, zone))?;
+    tell(RunEvent::Ready { seconds: took.as_secs_f64() });
+    // What answers already was not started here.
+    if spec.external.is_none() {
+        record.outcome.metrics.push(metrics::SERVER_READY.of(took.as_secs_f64()));
+    }
+    let mut others = Others { primary, ..Others::default() };
+    if let Some(fleet) = fleet {
+        others.secondaries = fleet.start_secondaries(&trial.server)?;
+        let all = others.secondaries.iter().chain([&server]);
+        all.for_each(|server| note_urged(server, &mut record.outcome));
+    }
+    if trial.repeat == 1 && zone.trust_anchor.is_some() {
+        stage.validate(record)?;
+    }
+    let changes = match (fleet, of(trial.measure).changes, trial.updates) {
+        (Some(fleet), Changes::Versions, _) => Some(stage.send_versions(fleet)?),
+        (Some(fleet), Changes::AtRates { alone }, Some(rate)) => Some(stage.change(fleet, rate, alone)?),
+        _ => None,
+    };
+    if spec.external.is_none() {
+        stage.receive_buffers(&server, bench.experiment.receive_buffer_of(trial.variant.as_deref()), record);
+    }
+    let mut ready = Ready { stage, trial, server, fleet, others, absence: None };
+    let measured = measure(&mut ready, record, tell);
+    let Ready { stage, mut server, mut others, absence, .. } = ready;
+    // A server that died explains a role's odd end better than the role does.
+    server.alive()?;
+    others.alive()?;
+    measured?;
+    if let Some(changes) = changes {
+        changes.end(bench, absence.as_ref(), record, tell)?;
+    }
+    record.outcome.metrics.extend(others.memory());
+    others.stop()?;
+    record.outcome.metrics.extend(bench::end(bench, server, stage.spec, Ok(()))?);
+    Ok(())
+}
+
+/// Parameters of a load at a fixed rate or with a window: its length and its deadline.
+fn load_params(duration: ::measure::Time, deadline: ::measure::Time) -> [(&'static str, String); 2] {
+    [("duration", duration.to_string()), ("deadline", deadline.to_string())]
+}

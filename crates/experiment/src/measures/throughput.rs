@@ -1,0 +1,46 @@
+//! Queries answered per second where each generator keeps a window of them waiting, as queryperf does (ISC 3.3 and 6.3.1, Nominet).
+
+use super::{Changes, Measurement, Part, Ready, Run, load_params};
+use crate::{Error, RunEvent};
+use load::search::IDLE_LIMIT;
+use measure::metrics;
+use measure::{Pace, Reason};
+use results::TrialRecord;
+
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "throughput",
+    part: Part::Any,
+    changes: Changes::AtRates { alone: false },
+    has_variants: true,
+    params: |e, _| {
+        let mut params = vec![("window", e.throughput.window.to_string())];
+        params.extend(load_params(e.throughput.duration, e.throughput.deadline));
+        params
+    },
+    seconds: |e, _, _| e.throughput.warmup.as_seconds() + e.throughput.duration.as_seconds(),
+    known_by: Some((metrics::ANSWERED_QPS, |precision| precision.rate)),
+    run: Run::Ready(run),
+};
+
+fn run(ready: &mut Ready<'_>, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
+    let stage = &ready.stage;
+    let given = &stage.bench.experiment.throughput;
+    let window = given.window.saturating_mul(stage.traffic.generators);
+    let mut load = stage.load(Pace::Closed { window }, given.duration.0)?;
+    load.warmup = given.warmup.0;
+    load.deadline = given.deadline.0;
+    stage.one_load(&load, None, &mut ready.server, record, tell)?;
+    let idle = record.outcome.metric(metrics::SERVER_IDLE);
+    load::search::forgive_preemption(&mut record.outcome.validity, idle.map(|percent| percent / 100.0));
+    let idle = idle.unwrap_or_default();
+    if idle > 100.0 * IDLE_LIMIT {
+        record.outcome.validity.warn(Reason::new(
+            "server_not_busy",
+            format!(
+                "the server's cores had nothing to do for {idle:.0} % of the time: the window, or the generator, is the \
+                 limit; try a larger throughput.window, or more generators"
+            ),
+        ));
+    }
+    Ok(())
+}

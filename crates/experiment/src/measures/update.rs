@@ -1,0 +1,73 @@
+//! How fast a primary takes updates: so many of them, each as soon as there is room in the window (ISC 6.3.2).
+
+use super::{Changes, Measurement, Part, Run};
+use crate::bench::START_DELAY;
+use crate::replication::changes::{progress, read, sent};
+use crate::replication::fleet::Fleet;
+use crate::stage::Stage;
+use crate::{Error, RunEvent};
+use measure::metrics::{self, Scope};
+use measure::{Event, Pace};
+use results::TrialRecord;
+use server::Server;
+use std::time::Duration;
+use update::send::SendResult;
+
+pub const MEASUREMENT: Measurement = Measurement {
+    word: "update",
+    part: Part::Primary,
+    changes: Changes::None,
+    has_variants: true,
+    params: |e, _| {
+        vec![
+            ("window", e.updates.window.to_string()),
+            ("count", e.updates.count.to_string()),
+            ("mix", e.updates.mix.clone()),
+        ]
+    },
+    // At some hundred a second.
+    seconds: |e, _, _| e.updates.count as f64 / 500.0,
+    known_by: Some((metrics::ACKNOWLEDGED_UPS.within(Scope::Updates), |precision| precision.rate)),
+    run: Run::Ready(|ready, record, tell| {
+        ready.stage.updates_taken(ready.fleet.expect("it is distributed"), &mut ready.server, record, tell)
+    }),
+};
+
+impl Stage<'_> {
+    /// ISC 6.3.2: so many updates as fast as they are acknowledged.
+    fn updates_taken(
+        &self,
+        fleet: &Fleet<'_>,
+        server: &mut Server<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(RunEvent),
+    ) -> Result<(), Error> {
+        let given = &self.bench.experiment.updates;
+        let spec = self.sending(fleet, given.count, Pace::Closed { window: given.window })?;
+        let mut role = self.role("update", &spec)?;
+        let mut sampling = crate::sampling::Sampling::start(self.bench, server.pids(), vec![role.pid()]);
+        role.start_at(measure::clock::wall() + START_DELAY)?;
+        let result: SendResult = loop {
+            match role.next(Duration::from_millis(100))? {
+                Some(Event::Progress { second, values }) => {
+                    let second = second as u32;
+                    record.series.extend(crate::sampling::rows(second, &values));
+                    if self.bench.experiment.sampling {
+                        record.series.extend(sampling.rows(second));
+                    }
+                    tell(RunEvent::Second { text: progress(&values) });
+                }
+                Some(Event::Done { result }) => break read(result)?,
+                Some(_) => {}
+                None => {
+                    server.alive()?;
+                    self.bench.goes_on()?;
+                }
+            }
+        };
+        record.outcome.metrics.extend(sampling.drops());
+        record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
+        sent(&result, &mut record.outcome);
+        Ok(())
+    }
+}
