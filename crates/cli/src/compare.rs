@@ -235,7 +235,7 @@ fn builds(command: Command, common: &Common) -> output::Result {
 /// The kind of server, by the name of a program.
 fn kind_of(program: &Path) -> Option<server::Kind> {
     let name = program.file_name()?.to_str()?;
-    server::Kind::ours().find(|kind| name.starts_with(server::driver(*kind).program()))
+    server::Kind::ours().find(|kind| name.starts_with(server::driver(*kind).facts().program))
 }
 
 /// The labels of a run's servers, in order of appearance.

@@ -165,7 +165,8 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
 /// The largest zone that fits into memory and disk, with any of the servers.
 fn scale(e: &::rack::environment::Environment) -> Finding {
     let disk = ::rack::environment::disk_available(Path::new(".")).unwrap_or(0);
-    let each = Kind::ours().filter_map(|kind| server::driver(kind).memory()).map(|memory| memory.nsec3).max();
+    let each =
+        Kind::ours().filter_map(|kind| server::driver(kind).facts().memory).map(|memory| memory.nsec3).max();
     let by_memory = e.memory_available / each.unwrap_or(1);
     let by_disk = disk / DISK_PER_DELEGATION;
     let fits = by_memory.min(by_disk);

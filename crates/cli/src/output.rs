@@ -1,8 +1,9 @@
 //! Helpers of every command: where output goes, how it ends, how it fails.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use measure::Event;
+use jiff::Timestamp;
 use measure::units::grouped;
+use measure::{Event, Nanos};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -137,12 +138,14 @@ pub fn write_output<T>(
     Ok(value)
 }
 
+/// An instant of the wall clock, nanoseconds since 1970, UTC.
+pub fn time(wall: Nanos) -> Timestamp {
+    Timestamp::from_nanosecond(wall.into()).expect("64 bits end in the year 2554")
+}
+
 /// Now, for the name of a folder: `20261121-040506`, UTC.
 pub fn time_stamp() -> String {
-    let seconds = measure::clock::wall() / measure::clock::SECOND;
-    let (year, month, day) = measure::units::date(seconds);
-    let of_day = seconds % 86_400;
-    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
+    time(measure::clock::wall()).strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 /// One JSON line of `--events`.

@@ -91,7 +91,7 @@ pub fn end(
     measured?;
     bench.goes_on()?;
     let driver = server::driver(spec.kind);
-    let counted = match spec.external.is_none() && driver.can().stats {
+    let counted = match spec.external.is_none() && driver.facts().can.stats {
         true => driver.counted(&server.stats()?),
         false => server::Counted::default(),
     };

@@ -14,7 +14,8 @@ mod family_spec;
 mod losses;
 mod measures;
 mod meter;
-pub mod plan;
+mod plan;
+mod planned;
 mod read;
 mod repeats;
 mod replication;
@@ -29,7 +30,8 @@ mod zones;
 
 pub use config::{Comparison, Experiment, Measure, Order, Server, Variant};
 pub use event::RunEvent;
-pub use plan::{Trial, next_trial};
+pub use plan::{next_trial, plan};
+pub use planned::{Trial, ZonePlan};
 pub use read::{CATALOGUE, Set, load, named};
 pub use run::{Options, Summary, run};
 

@@ -1,95 +1,10 @@
 //! The trials of an experiment, in order: a list that depends on the file alone.
 
 use crate::measures::{self, Changes};
-use crate::{Experiment, Measure, Order, family_spec};
+use crate::planned::{Trial, ZonePlan, zones};
+use crate::{Experiment, Measure, Order};
 use measure::Seed;
 use results::TrialRecord;
-use std::path::PathBuf;
-
-/// One zone of the plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ZonePlan {
-    /// A generated zone.
-    Family {
-        /// `U-4-DS0` …
-        family: String,
-        /// Its size.
-        delegations: u64,
-    },
-    /// The user's own zone file.
-    File(PathBuf),
-}
-
-impl ZonePlan {
-    /// A name for files, tables and messages: `U-4-DS0-10K`, or the file's.
-    pub fn label(&self) -> String {
-        match self {
-            Self::Family { family, delegations } => {
-                // No comma, no slash in the name of a file.
-                let family = family.replace('/', "of");
-                format!("{family}-{}", measure::units::short(*delegations).replace(',', ""))
-            }
-            Self::File(path) => {
-                path.file_name().map_or_else(|| "zone".into(), |n| n.to_string_lossy().into_owned())
-            }
-        }
-    }
-}
-
-/// One measurement at fixed parameters, with a fresh server.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Trial {
-    /// Its place in the plan, from 1; the key of resume.
-    pub id: u32,
-    /// The zone served.
-    pub zone: ZonePlan,
-    /// The server's label.
-    pub server: String,
-    /// The kind of measurement.
-    pub measure: Measure,
-    /// Queries per second; none where the rate is what is searched for, or a capture's.
-    pub rate: Option<f64>,
-    /// Updates per second; none where there are none, or where they are sent as fast as they are acknowledged.
-    pub updates: Option<f64>,
-    /// The traffic, where there are several.
-    pub variant: Option<String>,
-    /// From 1.
-    pub repeat: u32,
-}
-
-impl Trial {
-    /// Whether it is the same but for its repeat.
-    pub fn is_like(&self, other: &Self) -> bool {
-        let cell = |t: &Self| Self { id: 0, repeat: 0, ..t.clone() };
-        cell(self) == cell(other)
-    }
-
-    /// In words: `nsd on U-4-DS0-10K, latency at 5000 queries/s, repeat 2`.
-    pub fn words(&self) -> String {
-        let mut rates: Vec<String> = self.rate.iter().map(|r| format!("{r} queries/s")).collect();
-        rates.extend(self.updates.map(|u| format!("{u} updates/s")));
-        let rate = if rates.is_empty() { String::new() } else { format!(" at {}", rates.join(" and ")) };
-        let variant = self.variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
-        let Self { server, measure, repeat, .. } = self;
-        format!(
-            "{server} on {}{variant}, {}{rate}, repeat {repeat}",
-            self.zone.label(),
-            measures::of(*measure).word
-        )
-    }
-}
-
-/// The zones of the plan, in the file's order.
-pub fn zones(e: &Experiment) -> Vec<ZonePlan> {
-    let of = |family: &String, delegations| ZonePlan::Family { family: family.clone(), delegations };
-    match &e.zone.file {
-        Some(file) => vec![ZonePlan::File(file.clone())],
-        None => {
-            let sizes = e.zone.delegations.iter();
-            sizes.flat_map(|&n| e.zone.families.iter().map(move |f| of(f, n))).collect()
-        }
-    }
-}
 
 /// One measurement on one zone, to be made of each server.
 #[derive(Clone)]
@@ -179,15 +94,6 @@ fn shuffle<T>(all: &mut [T], seed: u64, what: &str, n: u64) {
     let mut draw = Seed(seed).draw(what, n);
     for last in (1..all.len()).rev() {
         all.swap(last, draw.below(last as u64 + 1) as usize);
-    }
-}
-
-/// Bytes of a zone file, about: at 100K U-4-DS0 takes 360 a delegation, signed S-6-DS100 1,300.
-pub fn weight(zone: &ZonePlan) -> u64 {
-    match zone {
-        ZonePlan::Family { family, delegations } if family_spec::is_signed(family) => delegations * 1_500,
-        ZonePlan::Family { delegations, .. } => delegations * 600,
-        ZonePlan::File(path) => path.metadata().map_or(0, |m| m.len()),
     }
 }
 

@@ -178,7 +178,7 @@ mod tests {
             let run = results::RunDir::open(&run.unwrap().path()).unwrap();
             for trial in run.trials().iter().filter(|t| t.is_valid()) {
                 let word = trial.param("measure").unwrap();
-                let Some(measure) = all.iter().find(|m| measures::of(**m).word == word) else { continue };
+                let Some(measure) = all.iter().find(|m| m.word() == word) else { continue };
                 let (metric, _) = goal(&e, *measure).unwrap();
                 // Runs from before the capacity was measured have the knee alone.
                 let knee = trial.outcome.metric(metrics::PEAK_LOWER).filter(|_| *measure == Measure::Peak);

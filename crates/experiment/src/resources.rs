@@ -1,7 +1,8 @@
 //! Does a trial fit into this machine?
 
 use crate::family_spec::{self, Denial, FamilySpec};
-use crate::plan::{self, ZonePlan};
+use crate::plan::plan;
+use crate::planned::{self, ZonePlan};
 use crate::{Experiment, Measure, Trial, measures};
 use serde::Serialize;
 use server::Kind;
@@ -18,7 +19,7 @@ fn per_delegation(kind: Option<Kind>, family: &str) -> u64 {
         Some(Denial::Nsec) => memory.nsec,
         Some(Denial::Nsec3 | Denial::OptOut) => memory.nsec3,
     };
-    let memory = |kind| server::driver(kind).memory().map(of);
+    let memory = |kind| server::driver(kind).facts().memory.map(of);
     kind.and_then(memory).or_else(|| Kind::ours().filter_map(memory).max()).unwrap_or_default()
 }
 
@@ -51,7 +52,7 @@ pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
 /// for each zone what it takes to be made (from rates measured on one core of a machine of 2024).
 fn seconds(e: &Experiment) -> u64 {
     let trial = |t: &Trial| {
-        let starts = 1.0 + plan::weight(&t.zone) as f64 / 5e7;
+        let starts = 1.0 + planned::weight(&t.zone) as f64 / 5e7;
         let starts = starts * f64::from(measures::servers(e, t.measure, t.variant.as_deref()));
         starts + (measures::of(t.measure).seconds)(e, t, starts)
     };
@@ -59,9 +60,8 @@ fn seconds(e: &Experiment) -> u64 {
         ZonePlan::Family { family, .. } => family_spec::is_signed(family),
         ZonePlan::File(_) => e.zone.sign_file,
     };
-    let zone = |z: &ZonePlan| plan::weight(z) as f64 / if signed(z) { 5e6 } else { 2e8 };
-    (plan::plan(e).iter().map(trial).sum::<f64>() + plan::zones(e).iter().map(zone).sum::<f64>()).ceil()
-        as u64
+    let zone = |z: &ZonePlan| planned::weight(z) as f64 / if signed(z) { 5e6 } else { 2e8 };
+    (plan(e).iter().map(trial).sum::<f64>() + planned::zones(e).iter().map(zone).sum::<f64>()).ceil() as u64
 }
 
 /// The memory and disk space that an experiment needs, and how much of it this machine has.
@@ -86,7 +86,7 @@ pub struct Needs {
 /// # Errors
 /// [`crate::Error::Plan`] where a server is none.
 pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
-    let trials = plan::plan(e);
+    let trials = plan(e);
     let available = available();
     let mut missing = Vec::new();
     for label in e.labels() {
@@ -98,7 +98,7 @@ pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
     Ok(Needs {
         seconds: seconds(e),
         memory: trials.iter().map(|t| memory(e, t).0).max().unwrap_or(0),
-        disk: plan::zones(e).iter().map(plan::weight).sum(),
+        disk: planned::zones(e).iter().map(planned::weight).sum(),
         skipped: trials.iter().filter(|t| refused(e, t, available).is_some()).count(),
         trials: trials.len(),
         missing,

@@ -2,10 +2,11 @@
 
 use crate::bench::Bench;
 use crate::config::{MANY, SourceKind};
-use crate::plan::{self, Trial};
+use crate::plan;
+use crate::planned::{Trial, ZonePlan, weight};
 use crate::replication::{fleet, paths};
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, RunEvent, check, repeats, resources, settle, trial};
+use crate::{Error, Experiment, RunEvent, check, measures, repeats, resources, settle, trial};
 use measure::Reason;
 use rack::{Host, HostSpec, Local, Rack, RackSpec, RouterSpec};
 use results::{RunDir, TrialRecord};
@@ -92,7 +93,7 @@ pub fn run(
         generator_cpus: &cpus.generator,
         stop,
     };
-    let mut zone: Option<(plan::ZonePlan, Prepared)> = None;
+    let mut zone: Option<(ZonePlan, Prepared)> = None;
     let began = Instant::now();
     let budget = repeats::budget(e).0;
     // Trials done here, and the time that they took: by these the rest is estimated.
@@ -118,7 +119,7 @@ pub fn run(
             continue;
         }
         if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
-            let made = zones::prepare(e, &trial.zone, &zones_dir, stop, tell);
+            let made = zones::prepare(e, &trial.zone, measures::zones_change(e), &zones_dir, stop, tell);
             if stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -276,13 +277,13 @@ fn preflight(
 /// All zones of a run are kept until it is done; they must fit. Those of trials that do not fit into memory are not made.
 fn disk(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
     let tried = plan.iter().filter(|t| resources::refused(e, t, memory).is_none());
-    let mut zones: Vec<&plan::ZonePlan> = tried.map(|t| &t.zone).collect();
+    let mut zones: Vec<&ZonePlan> = tried.map(|t| &t.zone).collect();
     zones.dedup();
     let mut need = 0;
     for (i, zone) in zones.iter().enumerate() {
-        let made = matches!(zone, plan::ZonePlan::Family { .. });
+        let made = matches!(zone, ZonePlan::Family { .. });
         if made && !zones[..i].contains(zone) {
-            need += plan::weight(zone);
+            need += weight(zone);
         }
     }
     let place = options.dir.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("."));

@@ -1,7 +1,7 @@
 //! One trial: a fresh server, ready, measured, stopped; and what came of it.
 
 use crate::bench::{self, Bench};
-use crate::plan::ZonePlan;
+use crate::planned::ZonePlan;
 use crate::replication::fleet::Fleet;
 use crate::replication::paths;
 use crate::stage::Stage;
@@ -78,7 +78,7 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
     let kind = e.server(&trial.server).map_or_else(|_| String::new(), |s| s.kind);
     let mut params = vec![
         ("experiment", e.name.clone()),
-        ("measure", measures::of(trial.measure).word.into()),
+        ("measure", trial.measure.word().into()),
         ("server", trial.server.clone()),
         ("kind", kind),
         ("family", family),
@@ -149,7 +149,7 @@ fn measure(
     if measures::of(trial.measure).takes_updates() {
         bench.experiment.syncs_of(&trial.server, trial.variant.as_deref()).apply(&mut spec);
     }
-    if spec.external.is_none() && !server::driver(spec.kind).can().udp_cap {
+    if spec.external.is_none() && !server::driver(spec.kind).facts().can.udp_cap {
         record.outcome.validity.warn(Reason::new(
             "no_udp_cap",
             format!(

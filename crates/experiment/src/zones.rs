@@ -1,8 +1,8 @@
 //! The zones of a run: generated (and signed), or the user's own; with what readiness and traffic need.
 
 use crate::family_spec::FamilySpec;
-use crate::plan::ZonePlan;
-use crate::{Error, Experiment, RunEvent, family_spec, measures};
+use crate::planned::ZonePlan;
+use crate::{Error, Experiment, RunEvent, family_spec};
 use measure::Seed;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -30,13 +30,15 @@ pub struct Prepared {
     pub seed: Seed,
 }
 
-/// Makes one zone, or takes what an earlier part of the same run made.
+/// Makes one zone, or takes what an earlier part of the same run made. Where zones change during the run, the keys of one that is
+/// signed here are kept for the server that signs what changes.
 ///
 /// # Errors
 /// [`Error::Zone`], [`Error::Traffic`], [`Error::Io`]; also once `stop` is set. Nothing half-made is left.
 pub fn prepare(
     e: &Experiment,
     plan: &ZonePlan,
+    changes: bool,
     dir: &Path,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(RunEvent),
@@ -49,7 +51,7 @@ pub fn prepare(
         ZonePlan::Family { family, .. } => (family_spec::is_signed(family), None),
         ZonePlan::File(file) => (e.zone.sign_file, Some(file)),
     };
-    let keys = (signs && measures::zones_change(e)).then(|| dir.join(format!("{}.keys", plan.label())));
+    let keys = (signs && changes).then(|| dir.join(format!("{}.keys", plan.label())));
     if let Some(folder) = &keys {
         std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
     }
@@ -61,7 +63,9 @@ pub fn prepare(
             let doing = if signs { "generating and signing" } else { "generating" };
             tell(RunEvent::Zone { label: plan.label(), doing });
             if let (Some(_), false) = (family_spec.slice, signs) {
-                return slice(e, (&family_spec, *delegations), plan, dir, stop, tell);
+                slice(e, (&family_spec, *delegations), dir, stop)?;
+                // Now it is there.
+                return prepare(e, plan, changes, dir, stop, tell);
             }
             if let Some((part, parts)) = family_spec.slice {
                 // It is cut from a zone that is not signed.
@@ -71,7 +75,7 @@ pub fn prepare(
                 };
                 let file = dir.join(format!("{}.zone", cut.label()));
                 if !file.exists() {
-                    slice(e, (&family_spec, *delegations), &cut, dir, stop, tell)?;
+                    slice(e, (&family_spec, *delegations), dir, stop)?;
                 }
                 let mut source = zone::sort::canonical(&file, &mut |_| {})?;
                 let options = family_spec.sign(signing(e, &keys)?);
@@ -123,15 +127,13 @@ pub fn prepare(
     })
 }
 
-/// Makes a whole zone and all of its slices, and takes one.
+/// Makes a whole zone and all of its slices.
 fn slice(
     e: &Experiment,
     (family_spec, delegations): (&FamilySpec, u64),
-    plan: &ZonePlan,
     dir: &Path,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(RunEvent),
-) -> Result<Prepared, Error> {
+) -> Result<(), Error> {
     let (_, parts) = family_spec.slice.expect("a slice is wanted");
     let named = |part: u32| ZonePlan::Family {
         family: format!("{}#{part}/{parts}", family_spec.family.name()),
@@ -157,8 +159,7 @@ fn slice(
         let file = file(part);
         std::fs::rename(path, &file).map_err(Error::io(&file))?;
     }
-    // Now it is there.
-    prepare(e, plan, dir, stop, tell)
+    Ok(())
 }
 
 /// The records that the traffics ask for: those of all delegations where one traffic needs them.

@@ -85,7 +85,7 @@ pub fn run(
 pub struct Generators {
     ends: Vec<End>,
     /// Seconds reported so far.
-    told: u64,
+    reported: u64,
 }
 
 /// A role, its part, and what it has said.
@@ -117,7 +117,7 @@ impl Generators {
         for end in &mut ends {
             end.role.ready(PATIENCE)?;
         }
-        Ok(Self { ends, told: 0 })
+        Ok(Self { ends, reported: 0 })
     }
 
     /// Names the instant (wall clock) at which they begin.
@@ -158,8 +158,8 @@ impl Generators {
             end.hear(patience)?;
         }
         let second = next_second(&mut self.ends);
-        self.told += u64::from(second.is_some());
-        Ok(second.map(|values| (self.told, values)))
+        self.reported += u64::from(second.is_some());
+        Ok(second.map(|values| (self.reported, values)))
     }
 
     /// The result of each generator, named after its host.

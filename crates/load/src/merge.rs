@@ -2,7 +2,7 @@
 
 use crate::counts;
 use crate::{Histograms, Latency, LoadResult, PacingError};
-use measure::{Histogram, Named, Nanos, Reason, Validity};
+use measure::{Named, Nanos, Reason, Validity};
 
 /// Durations of generators that differ by more than this share give a warning.
 const DURATION_LIMIT: f64 = 0.001;
@@ -11,8 +11,6 @@ const DURATION_LIMIT: f64 = 0.001;
 #[derive(Default)]
 struct Sum {
     all: LoadResult,
-    /// Latencies, and lost queries at the deadline of the generator that lost them.
-    with_lost: Histogram,
     /// Each generator's name and duration in seconds.
     durations: Vec<(String, f64)>,
     /// Warnings and reasons, each with the generators that have it.
@@ -82,7 +80,6 @@ impl Sum {
             timeline,
         } = part;
         let all = &mut self.all;
-        let lost = counts.lost;
         all.counts.merge(counts);
         for (to, from) in [
             (&mut all.mismatched, mismatched),
@@ -131,8 +128,6 @@ impl Sum {
         all.histograms.pacing_error.merge(&pacing_error);
         all.worker_busy = all.worker_busy.max(worker_busy);
         all.timeline.merge(timeline);
-        self.with_lost.merge(&latency);
-        self.with_lost.record_n((deadline_s * 1e9) as Nanos, lost);
         self.durations.push((name.into(), duration_s));
         let Validity { valid: _, warnings, reasons } = validity; // valid where no reason is left
         all.signs.merge(signs);
@@ -149,7 +144,7 @@ impl Sum {
     }
 
     fn finish(self) -> LoadResult {
-        let Self { mut all, with_lost, durations, warnings, reasons, findings } = self;
+        let Self { mut all, durations, warnings, reasons, findings } = self;
         if durations.is_empty() {
             return LoadResult::default();
         }
@@ -159,7 +154,8 @@ impl Sum {
         }
         all.latency_us = Latency::of(&all.histograms.latency);
         all.service_latency_us = Latency::of(&all.histograms.service_latency);
-        all.latency_with_lost_us = Latency::of(&with_lost);
+        let deadline = (all.deadline_s * 1e9) as Nanos;
+        all.latency_with_lost_us = Latency::of_sent(&all.histograms.latency, all.counts.lost, deadline);
         all.pacing_error_us = PacingError::of(&all.histograms.pacing_error);
         let count = durations.len();
         let whose = |(reason, whose): (Reason, Vec<String>)| {
@@ -188,6 +184,7 @@ impl Sum {
 mod tests {
     use super::*;
     use crate::{Tally, TcpResult};
+    use measure::Histogram;
     use measure::clock::SECOND;
     use proptest::prelude::*;
 

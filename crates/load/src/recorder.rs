@@ -6,8 +6,8 @@
 //! question or source, or is not an answer at all), or *unexpected*. A mismatched datagram leaves its query waiting:
 //! the right answer may still come.
 
-use crate::findings::{Gather, Stray};
 use crate::second::Second;
+use crate::signs::{Gather, Stray};
 use crate::table::{Entry, State, Window};
 use measure::{Histogram, Nanos, Seed, Timeline};
 use wire::header::Header;

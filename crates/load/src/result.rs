@@ -169,8 +169,6 @@ pub struct LoadResult {
 impl LoadResult {
     /// The counts and distributions of a tally, over `duration`.
     pub(crate) fn new(tally: Tally, offered: u64, duration: Nanos, deadline: Nanos) -> Self {
-        let mut with_lost = tally.latency.clone();
-        with_lost.record_n(deadline, tally.lost);
         Self {
             counts: Counts::new(&tally, offered, duration),
             mismatched: tally.mismatched,
@@ -178,7 +176,7 @@ impl LoadResult {
             unexpected: tally.unexpected,
             latency_us: Latency::of(&tally.latency),
             service_latency_us: Latency::of(&tally.service_latency),
-            latency_with_lost_us: Latency::of(&with_lost),
+            latency_with_lost_us: Latency::of_sent(&tally.latency, tally.lost, deadline),
             pacing_error_us: PacingError::of(&tally.pacing_error),
             duration_s: duration as f64 / 1e9,
             deadline_s: deadline as f64 / 1e9,

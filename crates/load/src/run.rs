@@ -142,19 +142,19 @@ fn go(
         events(Event::Started { at: Wall::read().to_wall(base) });
 
         let mut reports = Vec::new();
-        let mut told = 0;
+        let mut reported = 0;
         while reports.len() < plan.workers as usize {
-            match done.recv_timeout(until_next_second(base, told)) {
+            match done.recv_timeout(until_next_second(base, reported)) {
                 Ok(report) => reports.push(report),
                 Err(RecvTimeoutError::Timeout) => {
-                    tell(seconds, plan.workers, &mut told, false, events);
+                    tell(seconds, plan.workers, &mut reported, false, events);
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         let after = Machine::read(&spec.cpus);
         let server = watch.map(|watch| watch.seen()).transpose()?;
-        tell(seconds, plan.workers, &mut told, true, events);
+        tell(seconds, plan.workers, &mut reported, true, events);
         let mut reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
         let checked = checked(spec, &mut reports)?;
         let (result, known) = result(spec, &plan, base, reports, (&before, &after), server);
@@ -283,8 +283,8 @@ fn more_descriptors(want: u64) {
 }
 
 /// Until a little after the end of the second that is reported next: workers may be asleep at its end.
-fn until_next_second(base: Nanos, told: u64) -> Duration {
-    let at = base + (told + 1) * SECOND + 50_000_000;
+fn until_next_second(base: Nanos, reported: u64) -> Duration {
+    let at = base + (reported + 1) * SECOND + 50_000_000;
     Duration::from_nanos(at.saturating_sub(clock::now()).clamp(1_000_000, SECOND))
 }
 
@@ -293,30 +293,30 @@ fn until_next_second(base: Nanos, told: u64) -> Duration {
 fn tell(
     seconds: &Mutex<Vec<(u64, Second)>>,
     workers: u32,
-    told: &mut u64,
+    reported: &mut u64,
     end: bool,
     events: &mut dyn FnMut(Event),
 ) {
     loop {
         let mut all = seconds.lock().expect("no one panics with it");
-        let here = all.iter().filter(|(n, _)| n == told).count();
-        let later = all.iter().any(|(n, _)| n > told);
+        let here = all.iter().filter(|(n, _)| n == reported).count();
+        let later = all.iter().any(|(n, _)| n > reported);
         if here < workers as usize && !(end && here > 0 && later) {
             return;
         }
-        if end && !later && *told > 0 {
+        if end && !later && *reported > 0 {
             return;
         }
         let mut sum = Second::default();
         all.retain(|(n, second)| {
-            if n == told {
+            if n == reported {
                 sum.merge(second);
             }
-            n != told
+            n != reported
         });
         drop(all);
-        *told += 1;
-        events(Event::Progress { second: *told, values: sum.values() });
+        *reported += 1;
+        events(Event::Progress { second: *reported, values: sum.values() });
     }
 }
 

@@ -3,6 +3,8 @@
 //! HyperLogLog with 2^14 registers and the estimator of O. Ertl, "New cardinality estimation algorithms for HyperLogLog
 //! sketches" (2017), algorithm 6, which needs no tables and is right for small numbers too.
 
+use crate::seed::mix;
+
 /// Bits that choose a register.
 const BITS: u32 = 14;
 /// Registers.
@@ -88,14 +90,6 @@ fn tau(mut x: f64) -> f64 {
             return sum / 3.0;
         }
     }
-}
-
-/// Spreads a number over all 64 bits: Stafford's variant 13 of MurmurHash3's finaliser, as in SplitMix64. The same on
-/// every machine; not cryptographic.
-pub fn mix(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -46,6 +46,20 @@ impl Histogram {
         if self.0.is_empty() { 0 } else { self.0.value_at_quantile(q) }
     }
 
+    /// The value in nanoseconds at or below which the share `q` (0 to 1) of all queries *sent* was answered, where the values are the
+    /// latencies of answers; just above `deadline` where so many were not: a server must not gain by losing its slow queries. None
+    /// where so many were not answered and there is no deadline.
+    pub fn quantile_of_sent(&self, sent: f64, q: f64, deadline: Option<Nanos>) -> Option<f64> {
+        let answered = self.count() as f64;
+        let beyond = deadline.map(|d| d as f64 + 1.0);
+        let rank = q * sent;
+        if answered == 0.0 || rank > answered {
+            return beyond;
+        }
+        let nanos = self.quantile(rank / answered) as f64;
+        Some(beyond.map_or(nanos, |b| nanos.min(b)))
+    }
+
     /// The greatest value added (to the histogram's precision); zero where empty.
     pub fn max(&self) -> Nanos {
         self.0.max()

@@ -46,10 +46,18 @@ impl Latency {
             max: us(h.max()),
         }
     }
+}
 
-    /// Each with its name.
-    pub fn named(&self) -> [(&'static str, f64); 5] {
-        [("p50", self.p50), ("p90", self.p90), ("p99", self.p99), ("p999", self.p999), ("max", self.max)]
+impl Latency {
+    /// The percentiles of all queries sent, by [`Histogram::quantile_of_sent`]: of those answered and of `lost` ones, which count as
+    /// slower than `deadline`.
+    pub fn of_sent(answers: &Histogram, lost: u64, deadline: Nanos) -> Self {
+        let sent = (answers.count() + lost) as f64;
+        if sent == 0.0 {
+            return Self::default();
+        }
+        let at = |q| answers.quantile_of_sent(sent, q, Some(deadline)).unwrap_or_default() / 1e3;
+        Self { p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: at(1.0) }
     }
 }
 

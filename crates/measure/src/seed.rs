@@ -76,6 +76,19 @@ impl Draw {
     }
 }
 
+/// The odd constant of SplitMix64, whose finalizer is [`mix`] (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+/// 2014).
+pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Spreads a number over all 64 bits: Stafford's variant 13 of MurmurHash3's finaliser, as in SplitMix64. The same on
+/// every machine; not cryptographic.
+#[inline]
+pub fn mix(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

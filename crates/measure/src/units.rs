@@ -82,30 +82,9 @@ pub fn short(n: u64) -> String {
     grouped(n)
 }
 
-/// The civil date (year, month, day; UTC) of an instant in seconds since 1970-01-01.
-pub fn date(seconds: u64) -> (u64, u64, u64) {
-    // Days since 0000-03-01, so that the leap day ends the year.
-    let days = seconds / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day_of_year - (153 * from_march + 2) / 5 + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_civil() {
-        assert_eq!(date(0), (1970, 1, 1));
-        assert_eq!(date(951_782_400), (2000, 2, 29));
-        assert_eq!(date(1_790_000_000), (2026, 9, 21));
-        assert_eq!(date(4_107_542_399), (2100, 2, 28));
-        assert_eq!(date(4_107_542_400), (2100, 3, 1));
-    }
 
     #[test]
     fn people_type_numbers() {

@@ -1,7 +1,7 @@
 //! A capture point: what a host's device, or the router's port of a host, receives and sends, written to a file by `tcpdump`, which is not ours and so is
 //! a witness of its own.
 
-use crate::up::DEVICE;
+use crate::host::DEVICE;
 use crate::{Cmd, Error, Host, Launcher, Output, Process};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};

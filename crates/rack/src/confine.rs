@@ -206,17 +206,3 @@ fn signal_name(signal: i32) -> &'static str {
         _ => "see signal(7)",
     }
 }
-
-/// Advice where the kernel refuses to make namespaces.
-pub(crate) fn hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "; run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, \
-             kernel.apparmor_restrict_unprivileged_userns=0)"
-        }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; raise the limits in /proc/sys/user (max_user_namespaces and its neighbours)"
-        }
-        _ => "",
-    }
-}

@@ -74,7 +74,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The run's own namespaces could not be made.
-    #[error("cannot make the namespaces of the run: {doing}: {source}{}", crate::confine::hint(source))]
+    #[error("cannot make the namespaces of the run: {doing}: {source}{}", hint(source))]
     Confine {
         /// The operation that failed.
         doing: &'static str,
@@ -193,4 +193,18 @@ pub enum Error {
     /// The process that was to hold a rack says why it cannot.
     #[error("{0}")]
     Holder(String),
+}
+
+/// Advice where the kernel refuses to make namespaces.
+pub(crate) fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, \
+             kernel.apparmor_restrict_unprivileged_userns=0)"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; raise the limits in /proc/sys/user (max_user_namespaces and its neighbours)"
+        }
+        _ => "",
+    }
 }

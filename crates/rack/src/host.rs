@@ -6,6 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+/// The name of a host's device.
+pub const DEVICE: &str = "eth0";
+
 /// One network stack. On this machine: a network namespace, which lives as long as this (or a clone of it, or
 /// a process in it) does.
 #[derive(Clone, Debug)]

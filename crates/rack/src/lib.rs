@@ -3,7 +3,7 @@
 //! - [`confine()`]: first thing in `main`, so that nothing of a run outlives it, whatever is killed.
 //! - [`RackSpec`] → [`Rack::up`]: hosts, each a network stack of its own, joined by a cable or a switch; gone on drop.
 //! - [`Launcher`], here [`Local`]: starts a [`Cmd`] on a [`Host`]; the [`Process`] is killed on drop.
-//!   [`Instead`]: the same with another command for one program.
+//!   [`Substitute`]: the same with another command for one program.
 //!   [`Host::loopback`] is the host without a rack.
 //! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
 //! - [`watch`]: a server's processes while a load is at them: what held it up, and what became of packets on the way.
@@ -25,7 +25,6 @@ pub mod environment;
 pub mod error;
 pub mod hardware_counters;
 pub mod host;
-mod instead;
 mod link;
 pub mod memory;
 pub mod path;
@@ -37,6 +36,7 @@ pub mod sockets;
 pub mod spec;
 pub mod standing;
 pub mod steering;
+mod substitute;
 pub mod syncs;
 pub mod up;
 
@@ -49,7 +49,6 @@ pub use environment::{Environment, environment};
 pub use error::Error;
 pub use hardware_counters::HardwareCounters;
 pub use host::Host;
-pub use instead::Instead;
 pub use path::{PathSpec, Paths};
 pub use process::{Launcher, Local, Process, allowed_cpus};
 pub use role::Role;
@@ -58,4 +57,5 @@ pub use sockets::UdpSockets;
 pub use spec::{HostSpec, ROUTER, RackSpec, RouterSpec};
 pub use standing::StandingRack;
 pub use steering::Steering;
+pub use substitute::Substitute;
 pub use up::Rack;

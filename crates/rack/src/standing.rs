@@ -269,8 +269,8 @@ pub fn hold() -> Result<(), Error> {
     let word = made.as_ref().map(|(_, kept)| kept).map_err(ToString::to_string);
     let text = serde_json::to_string(&word).expect("plain data");
     let mut out = io::stdout().lock();
-    let told = writeln!(out, "{text}").and_then(|()| out.flush());
-    if told.is_err() || made.is_err() || next().is_none() {
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    if written.is_err() || made.is_err() || next().is_none() {
         return Ok(());
     }
     loop {

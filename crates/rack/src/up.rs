@@ -1,6 +1,7 @@
 //! Making a rack on this machine: hosts, each in a network namespace of its own, and what joins them: a cable between
 //! two hosts, a switch between any other number of them and where there are paths.
 
+use crate::host::DEVICE;
 use crate::link::{self, End, FIRST, Mac, mac};
 use crate::path::{Direction, Emulation, PathSpec, Plan, directions};
 use crate::spec::{ROUTER, SWITCH};
@@ -13,9 +14,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The name of a host's device.
-pub const DEVICE: &str = "eth0";
 
 /// Hosts joined by a cable or a switch. Nothing of it is pinned: it is gone when this is dropped (and the clones of its
 /// hosts, and the processes on them), or when the process ends, however it ends.
@@ -332,7 +330,7 @@ fn no_bridge_filter(switch: BorrowedFd<'_>) -> Result<(), Error> {
 fn namespace(what: &str, sysctls: &[&str]) -> Result<OwnedFd, Error> {
     let failed = |doing: &str, e: io::Error| Error::Link {
         doing: format!("{what}: {doing}"),
-        hint: crate::confine::hint(&e),
+        hint: crate::error::hint(&e),
         message: e.to_string(),
     };
     let fd = net::ns::new_net_namespace().map_err(|e| failed("make a network namespace", e))?;

@@ -175,14 +175,14 @@ fn counted(run: &Run) -> Option<Grid> {
                 format!("{} more", count(queries - sent))
             };
             let mut details = vec![format!("{} sent, {more}", count(sent))];
-            if let (Some(told), Some(sent)) = (sum(c, metrics::SERVER_COUNTED_TCP), retries) {
-                details.push(format!("{} over TCP, {} retries sent", count(told), count(sent)));
+            if let (Some(counted_by_server), Some(sent)) = (sum(c, metrics::SERVER_COUNTED_TCP), retries) {
+                details.push(format!("{} over TCP, {} retries sent", count(counted_by_server), count(sent)));
             }
             details.extend(sum(c, metrics::SERVER_COUNTED_ANSWERS).map(|n| format!("{} answers", count(n))));
-            if let (Some(told), Some(seen)) =
+            if let (Some(counted_by_server), Some(seen)) =
                 (sum(c, metrics::SERVER_COUNTED_TRUNCATED), sum(c, metrics::TRUNCATED))
             {
-                details.push(format!("{} truncated, {} received", count(told), count(seen)));
+                details.push(format!("{} truncated, {} received", count(counted_by_server), count(seen)));
             }
             details.extend(
                 sum(c, metrics::SERVER_COUNTED_DROPPED)

@@ -71,8 +71,8 @@ pub(crate) fn rows(run: &Run) -> Vec<TrialView> {
             "invalid"
         };
         let same = t.param("kind") == t.param("server");
-        let told = |k: &str| k == "published" || k == "experiment" || (k == "kind" && same);
-        let params = t.params.iter().filter(|(k, _)| !told(k));
+        let is_elsewhere = |k: &str| k == "published" || k == "experiment" || (k == "kind" && same);
+        let params = t.params.iter().filter(|(k, _)| !is_elsewhere(k));
         let folder = run.dir.servers_dir(t.id);
         TrialView {
             id: t.id,

@@ -276,7 +276,7 @@ impl Sample {
 
     /// The latency at the share `q` of all queries sent; just above `deadline` where it is not within it.
     pub fn quantile(&self, q: f64, deadline: Nanos) -> Option<f64> {
-        results::latency_of_sent(&self.histogram, self.sent, q, Some(deadline))
+        self.histogram.quantile_of_sent(self.sent, q, Some(deadline))
     }
 
     /// The share (0 to 1) of all queries sent that was answered within `latency`.

@@ -108,8 +108,8 @@ fn figures(c: &Comparison) -> String {
         });
     }
     // Differences that are shown and decide nothing are not hidden.
-    let told = |f: &Judged| f.gates && matches!(f.outcome, Outcome::Worse | Outcome::NotKnown);
-    let silent = c.findings().filter(|(_, f)| f.verdict == Verdict::Worse && !told(f));
+    let decides = |f: &Judged| f.gates && matches!(f.outcome, Outcome::Worse | Outcome::NotKnown);
+    let silent = c.findings().filter(|(_, f)| f.verdict == Verdict::Worse && !decides(f));
     let silent: Vec<String> = silent
         .map(|(cell, f)| {
             Some(format!("{} of {} {}", f.figure().title, name(&cell.params, &varied), size_text(&f.change?)))
@@ -286,7 +286,7 @@ fn side(word: &str, tried: &Tried) -> String {
 }
 
 fn about(c: &Comparison) -> Vec<String> {
-    if c.told() == 0 {
+    if c.compared() == 0 {
         return Vec::new();
     }
     let level = format!("{:.0} %", c.level * 100.0);
@@ -300,7 +300,7 @@ fn about(c: &Comparison) -> Vec<String> {
             "A difference is shown at a false discovery rate of {} among {} (Benjamini and Hochberg): of the differences \
              shown, on average at most so many are chance.",
             percent(1.0 - c.level),
-            format::plural(c.told(), "figure"),
+            format::plural(c.compared(), "figure"),
         ),
     ];
     out.push(

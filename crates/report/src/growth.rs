@@ -2,9 +2,8 @@
 
 use crate::cells::{self, Cell, Key, Run, State};
 use crate::past::{self, Past};
-use crate::plots::{self, Entry, Figure};
+use crate::plots::{self, Entry, Figure, Group, trim};
 use crate::svg::{self, Axis, Plot};
-use crate::view::Group;
 use crate::{costs, format};
 use measure::metrics::{self, Definition};
 use measure::units;
@@ -353,11 +352,4 @@ fn draw(
 
 fn names(lines: &[Line]) -> Vec<String> {
     lines.iter().map(|l| l.name.clone()).collect()
-}
-
-/// `1.00 GiB` as `1 GiB`.
-pub(crate) fn trim(text: &str) -> String {
-    let (number, rest) = text.split_once(' ').map_or((text, ""), |(n, r)| (n, r));
-    let number = plots::tick_number(number);
-    if rest.is_empty() { number } else { format!("{number} {rest}") }
 }

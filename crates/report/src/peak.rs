@@ -2,6 +2,7 @@
 
 use crate::cells::{Cell, Figure, Run};
 use crate::format;
+use crate::grid::{Grid, Shown, grid, repeats};
 use measure::metrics::{self, Definition};
 
 /// The search's goal in words, from the plan.
@@ -147,4 +148,72 @@ pub(crate) fn tried(cell: &Cell) -> Vec<Tried> {
         }
     }
     all
+}
+
+/// The table of capacities.
+pub(crate) fn capacity_grid(run: &Run) -> Option<Grid> {
+    let about = format!(
+        "Most queries answered per second with {} waiting for their answers: what a tenth of the stretches of 100 ms \
+         reached or exceeded, in {} loads of {}, as all that a machine does besides can only make a server slower. Below it are the \
+         median stretch and the range of the loads; {}.",
+        run.planned("peak.window").unwrap_or_else(|| "a window of queries".into()),
+        run.planned("peak.window_loads").unwrap_or_else(|| "some".into()),
+        run.planned("peak.window_load").unwrap_or_else(|| "equal length".into()),
+        repeats(run, "peak")
+    );
+    grid(
+        run,
+        ("capacity-qps", "Capacity".into(), about),
+        |c| c.key.is("peak"),
+        |_, _| None,
+        |c| {
+            let capacity = Capacity::of(c)?;
+            let rate = format::rate(capacity.figure.value);
+            let mut details: Vec<String> =
+                capacity.figure.interval_text(&rate, format::rate_range).into_iter().collect();
+            let (low, high) = capacity.range;
+            let median =
+                c.metric(metrics::CAPACITY_MEDIAN).map(|m| format!("median {}", format::rate(m.value)));
+            details.extend(median);
+            details.push(format!("loads {}", format::rate_range(low, high)));
+            Some(Shown { text: capacity.text(), details, compare: None })
+        },
+    )
+}
+
+/// The table of knees.
+pub(crate) fn knee_grid(run: &Run) -> Option<Grid> {
+    let about = format!(
+        "{}; {}. The knee lies between the two: the highest rate that was proven to be within the goal, and the lowest that was \
+         proven to be beyond it, over all valid trials. A bound that is not proven is not given.",
+        goal(run),
+        repeats(run, "peak")
+    );
+    grid(
+        run,
+        ("peak", "Knee: highest rate within the loss goal".into(), about),
+        |c| c.key.is("peak"),
+        |_, _| None,
+        |c| {
+            let knee = Knee::of(c);
+            let known = knee != Knee::default() || Capacity::of(c).is_some();
+            let text = knee.text();
+            let details = why_not_proven(c).into_iter().collect();
+            known.then_some(Shown { text, details, compare: None })
+        },
+    )
+}
+
+/// Why a bound of a knee is missing.
+fn why_not_proven(cell: &Cell) -> Option<String> {
+    let mut warnings = cell.used().into_iter().flat_map(|t| &t.outcome.validity.warnings);
+    let word = |code: &str| match code {
+        "limited_by_generator" => Some("the generator was the limit"),
+        "limited_by_machine" => Some("the machine disturbed the loads above"),
+        "limited_by_max_load" => Some("no greater load was allowed"),
+        "search_unfinished" => Some("the time ended before the bounds were near"),
+        "no_lower_bound" => Some("no load was proven within the time"),
+        _ => None,
+    };
+    warnings.find_map(|w| word(&w.code)).map(str::to_owned)
 }

@@ -6,6 +6,15 @@ use crate::{format, past, peak, summary};
 use measure::Nanos;
 use serde::Serialize;
 
+/// Figures that belong together: of one zone, or of one quantity over zones.
+#[derive(Serialize)]
+pub(crate) struct Group {
+    pub id: String,
+    pub title: String,
+    pub main: Vec<Figure>,
+    pub seconds: Vec<Figure>,
+}
+
 /// A figure of the page.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
@@ -414,4 +423,11 @@ pub(crate) fn searches(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Opti
         legend,
         trials: shown.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect(),
     })
+}
+
+/// `1.00 GiB` as `1 GiB`.
+pub(crate) fn trim(text: &str) -> String {
+    let (number, rest) = text.split_once(' ').map_or((text, ""), |(n, r)| (n, r));
+    let number = tick_number(number);
+    if rest.is_empty() { number } else { format!("{number} {rest}") }
 }

@@ -1,9 +1,9 @@
 //! The tables of a run for a terminal.
 
 use crate::cells::{Run, State};
-use crate::grid::{self, Grid, GridCell};
+use crate::grid::{Grid, GridCell};
 use crate::questions::{self, Question};
-use crate::{Error, summary};
+use crate::{Error, grids, summary};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use results::RunDir;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// Where `run.toml` is not TOML.
 pub fn terminal(dir: &RunDir) -> Result<String, Error> {
     let run = Run::new(dir)?;
-    let grids = grid::grids(&run);
+    let grids = grids::of(&run);
     let name = run.planned("name").unwrap_or_else(|| dir.dir().display().to_string());
     let title = run.planned("title").map_or_else(String::new, |t| format!(": {t}"));
     let mut out = format!("{name}{title}\n");

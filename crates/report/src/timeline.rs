@@ -1,7 +1,7 @@
 //! Second by second: rates, latency, CPU and memory while a trial ran.
 
 use crate::cells::{Cell, Run};
-use crate::growth::trim;
+use crate::plots::trim;
 use crate::plots::{Entry, Figure};
 use crate::svg::{self, Axis, Plot};
 use crate::{format, svg::SIZE};

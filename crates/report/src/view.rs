@@ -2,10 +2,10 @@
 
 use crate::appendix::{self, TrialView};
 use crate::cells::{Cell, Run};
-use crate::grid::{self, Grid, GridCell};
-use crate::plots::{self, Figure};
+use crate::grid::{Grid, GridCell};
+use crate::plots::{self, Group};
 use crate::questions::{self, Question};
-use crate::{format, growth, summary, terminal, timeline};
+use crate::{format, grids, growth, summary, terminal, timeline};
 use results::published::{self, Table};
 use serde::Serialize;
 use serde_json::Value;
@@ -82,15 +82,6 @@ pub(crate) struct SourceView {
     notes: Vec<String>,
 }
 
-/// Figures that belong together: of one zone, or of one quantity over zones.
-#[derive(Serialize)]
-pub(crate) struct Group {
-    pub id: String,
-    pub title: String,
-    pub main: Vec<Figure>,
-    pub seconds: Vec<Figure>,
-}
-
 /// Something to know about trials.
 #[derive(Serialize)]
 pub(crate) struct Problem {
@@ -113,7 +104,7 @@ pub(crate) struct PublishedView {
 
 /// Everything of a run, in words and pictures.
 pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
-    let grids = grid::grids(run);
+    let grids = grids::of(run);
     let (valid, invalid, failed, _) = run.counts();
     let environment = run.dir.environment();
     let text = |key: &str| environment.get(key).map(plain).unwrap_or_default();

@@ -13,6 +13,6 @@ mod rundir;
 mod tables;
 
 pub use error::Error;
-pub use record::{SeriesRow, TrialRecord, latency_of_sent};
+pub use record::{SeriesRow, TrialRecord};
 pub use rundir::RunDir;
 pub use tables::fuzz_tables;

@@ -1,7 +1,7 @@
 //! One trial, as it is kept.
 
 use measure::metrics;
-use measure::{Histogram, Nanos, Outcome};
+use measure::{Nanos, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// One figure of one second of a trial.
@@ -50,31 +50,18 @@ impl TrialRecord {
         self.error.is_none() && self.skipped.is_none() && self.outcome.validity.valid
     }
 
-    /// The latency in nanoseconds, from the intended time, within which the share `q` of all queries *sent* was answered; just
-    /// above `deadline` where so many were not: a server must not gain by losing its slow queries. None where the trial has
-    /// no latencies, or where so many were not answered and there is no deadline.
+    /// The latency in nanoseconds, from the intended time, by [`Histogram::quantile_of_sent`](measure::Histogram::quantile_of_sent).
+    /// None where the trial has no latencies, or where so many were not answered and there is no deadline.
     pub fn latency(&self, q: f64, deadline: Option<Nanos>) -> Option<f64> {
         let histogram = self.outcome.histogram("latency")?;
         let answered = histogram.count() as f64;
         // A trial without the metric counts its answers: there is nothing else to go by.
         let sent = self.outcome.metric(metrics::SENT).unwrap_or(answered).max(answered);
-        latency_of_sent(histogram, sent, q, deadline)
+        histogram.quantile_of_sent(sent, q, deadline)
     }
 
     /// The values of one metric by the second, in order.
     pub fn series(&self, metric: &str) -> Vec<(u32, f64)> {
         self.series.iter().filter(|row| row.metric == metric).map(|row| (row.second, row.value)).collect()
     }
-}
-
-/// As [`TrialRecord::latency`], of these answers of so many queries sent.
-pub fn latency_of_sent(answers: &Histogram, sent: f64, q: f64, deadline: Option<Nanos>) -> Option<f64> {
-    let answered = answers.count() as f64;
-    let beyond = deadline.map(|d| d as f64 + 1.0);
-    let rank = q * sent;
-    if answered == 0.0 || rank > answered {
-        return beyond;
-    }
-    let nanos = answers.quantile(rank / answered) as f64;
-    Some(beyond.map_or(nanos, |b| nanos.min(b)))
 }

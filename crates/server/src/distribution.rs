@@ -96,7 +96,7 @@ pub(crate) fn check(spec: &ServerSpec) -> Result<(), Error> {
     if part.keys.is_some() && part.is_secondary() {
         return refuse("a secondary does not sign: its primary does".into());
     }
-    let can = crate::driver(spec.kind).can();
+    let can = crate::driver(spec.kind).facts().can;
     if part.updates && !can.update {
         return refuse(format!("{} takes no updates (RFC 2136) as it is set up here", spec.kind));
     }

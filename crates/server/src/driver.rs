@@ -41,6 +41,27 @@ pub struct MemoryPerDelegation {
     pub nsec3: u64,
 }
 
+/// What is always so of a server.
+#[derive(Debug)]
+pub struct Facts {
+    /// The program's usual name.
+    pub program: &'static str,
+    /// Debian's packages that have the program and its tools, the program's first.
+    pub package: &'static str,
+    /// The argument that makes the program tell its version.
+    pub version_flag: &'static str,
+    /// Its abilities.
+    pub can: Capabilities,
+    /// Its memory for each delegation; none of a server that is not ours.
+    pub memory: Option<MemoryPerDelegation>,
+    /// Extra configuration that has a primary under updates acknowledge them without a sync; none where it has no such setting.
+    pub without_syncs: Option<&'static str>,
+    /// The log's name in the server's folder.
+    pub log: &'static str,
+    /// The file in that folder that counters are written to, where they are not on the tool's output.
+    pub stats_file: Option<&'static str>,
+}
+
 /// Requests to a running server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
@@ -110,20 +131,8 @@ pub struct Prepared {
 
 /// One name server: a file of the folder `servers`.
 pub trait NameServer: Sync {
-    /// The program's usual name.
-    fn program(&self) -> &'static str;
-
-    /// Debian's packages that have the program and its tools, the program's first.
-    fn package(&self) -> &'static str;
-
-    /// The argument that makes the program tell its version.
-    fn version_flag(&self) -> &'static str;
-
-    /// Its abilities.
-    fn can(&self) -> Capabilities;
-
-    /// Its memory for each delegation; none of a server that is not ours.
-    fn memory(&self) -> Option<MemoryPerDelegation>;
+    /// What is always so of it.
+    fn facts(&self) -> &'static Facts;
 
     /// The configuration and commands for this site. Reads the zone file at most; writes nothing.
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error>;
@@ -131,11 +140,6 @@ pub trait NameServer: Sync {
     /// Whether the configuration is right, from how its check ended and what it said.
     fn accepted(&self, success: bool, _said: &str) -> bool {
         success
-    }
-
-    /// Extra configuration that has a primary under updates acknowledge them without a sync; `None`: it has no such setting.
-    fn without_syncs(&self) -> Option<&'static str> {
-        None
     }
 
     /// The command that asks this of the running server; `None`: it cannot do that.
@@ -152,14 +156,6 @@ pub trait NameServer: Sync {
     /// Whether a control command that failed with these words has only lost patience, while the server goes on.
     fn still_works(&self, _said: &str) -> bool {
         false
-    }
-
-    /// The log's name in the folder.
-    fn log(&self) -> &'static str;
-
-    /// The file in the folder that counters are written to, where they are not on the tool's output.
-    fn stats_file(&self) -> Option<&'static str> {
-        None
     }
 
     /// The counters in its answer to [`Control::Stats`]; none of a text without any.

@@ -31,7 +31,7 @@ pub fn found(kind: Kind, program: Option<&Path>) -> Option<Found> {
             std::path::absolute(path).ok().filter(|path| runs(path))?
         }
         Some(name) => on_path(name)?,
-        None => on_path(driver(kind).program())?,
+        None => on_path(driver(kind).facts().program)?,
     };
     let home = Host::loopback();
     let tools = Tools { launcher: &Local, host: &home, label: kind.name(), stop: None };
@@ -43,7 +43,7 @@ pub fn found(kind: Kind, program: Option<&Path>) -> Option<Found> {
 /// there can be run.
 pub fn program_in(kind: Kind, build: &Path) -> Option<PathBuf> {
     let build = std::path::absolute(build).ok()?;
-    let name = driver(kind).program();
+    let name = driver(kind).facts().program;
     let places =
         [build.clone(), build.join("sbin").join(name), build.join("bin").join(name), build.join(name)];
     places.into_iter().find(|path| runs(path))
@@ -51,7 +51,7 @@ pub fn program_in(kind: Kind, build: &Path) -> Option<PathBuf> {
 
 /// The packages of Debian that hold a server and its tools, as `apt-get install` takes them.
 pub fn package(kind: Kind) -> &'static str {
-    driver(kind).package()
+    driver(kind).facts().package
 }
 
 /// The program to start: the one named, or the usual one.
@@ -67,7 +67,7 @@ pub(crate) fn program(spec: &ServerSpec) -> Result<PathBuf, Error> {
         }
         Some(name) => on_path(name).ok_or_else(|| missing(spec, name, looked())),
         None => {
-            let name = Path::new(driver(spec.kind).program());
+            let name = Path::new(driver(spec.kind).facts().program);
             on_path(name).ok_or_else(|| missing(spec, name, looked()))
         }
     }
@@ -87,7 +87,7 @@ pub(crate) fn tool(spec: &ServerSpec, program: &Path, name: &str) -> Result<Path
 /// The version that a program tells.
 pub(crate) fn version(tools: Tools<'_>, driver: &dyn NameServer, program: &Path) -> Result<String, Error> {
     // PowerDNS tells it with exit status 99.
-    let (_, said) = tools.outcome(&Cmd::new(program).arg(driver.version_flag()))?;
+    let (_, said) = tools.outcome(&Cmd::new(program).arg(driver.facts().version_flag))?;
     Ok(number(&said).unwrap_or("unknown").into())
 }
 

@@ -56,7 +56,7 @@ mod tool;
 
 pub use counted::Counted;
 pub use distribution::{Distribution, Timers};
-pub use driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site};
+pub use driver::{Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site};
 pub use error::{Cause, Error, Problem};
 pub use found::{Found, found, installed, package, program_in};
 pub use log::Line;

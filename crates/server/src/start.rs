@@ -143,7 +143,7 @@ pub fn start_heeding<'a>(
         };
         Some(prepare(tools, driver, &place)?)
     };
-    let watch = Watch::new(place.dir.join(driver.log()));
+    let watch = Watch::new(place.dir.join(driver.facts().log));
     let kills = rack::memory::kills();
     let since = Instant::now();
     let process = cmd.as_ref().map(|cmd| launcher.spawn(host, cmd)).transpose();
@@ -215,7 +215,7 @@ fn prepare(tools: Tools<'_>, driver: &dyn NameServer, place: &Place) -> Result<C
         cmd.stderr = Output::File(output);
     }
     if check::confined(&cmd.program, Path::new("/")) {
-        let copy = dir.join(driver.program());
+        let copy = dir.join(driver.facts().program);
         fs::copy(&cmd.program, &copy).map_err(|e| Error::file(label, "copy the program to", &copy, e))?;
         cmd.program = copy;
     }
@@ -268,7 +268,7 @@ impl<'a> Server<'a> {
 
     /// Its log.
     pub fn log_path(&self) -> PathBuf {
-        self.place.dir.join(self.driver.log())
+        self.place.dir.join(self.driver.facts().log)
     }
 
     fn error(&self, problem: Problem) -> Error {

@@ -3,7 +3,7 @@
 use crate::read::{ChecksumState, Counts, Error, Options, Reader, Skipped};
 use measure::Nanos;
 use measure::clock::SECOND;
-use measure::distinct::mix;
+use measure::seed::mix;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -9,9 +9,10 @@
 //! Senders have flows, each one address and port: see [`Sender::flow`].
 
 use crate::addresses::Addresses;
-use crate::random::{Keys, Table, mix, threshold};
+use crate::random::{Keys, Table, threshold};
 use crate::{Class, Error, Profile, Query};
 use measure::Seed;
+use measure::seed::mix;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -5,11 +5,10 @@
 //! there (the finaliser is Stafford's variant 13, as in SplitMix64). Integers only; golden hashes pin it.
 
 use measure::Seed;
+use measure::seed::{STEP, mix};
 
 /// Queries that share a key.
 const BLOCK: u64 = 4096;
-/// 2^64 divided by the golden ratio: odd, bits well spread.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The keys of the blocks of one stream.
 #[derive(Clone, Debug)]
@@ -39,12 +38,6 @@ impl Keys {
         }
         Draws(mix(self.key[0] ^ mix(self.key[1].wrapping_add(index.wrapping_mul(STEP)))))
     }
-}
-
-pub(crate) fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 /// The draws of one item.

@@ -8,6 +8,7 @@ use aws_lc_rs::hmac;
 use std::fmt;
 use wire::header::{self, Header};
 use wire::name;
+use wire::record::skip_name;
 
 /// TSIG's type, and its class ANY.
 const TSIG: u16 = 250;
@@ -263,18 +264,6 @@ fn parts(message: &[u8]) -> Option<Option<Parts<'_>>> {
     }
     let (original_id, error) = (short(end), short(&end[2..]));
     Some(Some(Parts { start, algorithm, time, fudge: short(&numbers[6..]), mac, original_id, error, other }))
-}
-
-/// The octet after the name at `at`.
-fn skip_name(message: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        match usize::from(*message.get(at)?) {
-            0 => return Some(at + 1),
-            label @ 1..=63 => at += 1 + label,
-            192.. => return Some(at + 2),
-            _ => return None,
-        }
-    }
 }
 
 /// Whether the name at `at` of a message, compressed or not, is `wire`.

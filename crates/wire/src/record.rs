@@ -44,7 +44,7 @@ pub struct Records<'a> {
 }
 
 /// The end of the name at `at`; `None` where it runs out of the message.
-pub(crate) fn skip_name(msg: &[u8], mut at: usize) -> Option<usize> {
+pub fn skip_name(msg: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *msg.get(at)? {
             0 => return Some(at + 1),

@@ -56,8 +56,8 @@ impl Show {
             return Ok(teller);
         }
         if let Some(at) = self.prometheus {
-            let told = live.clone();
-            let exporter = Exporter::start(at, move || exposition(&lock(&told), clock::wall()))
+            let shown = live.clone();
+            let exporter = Exporter::start(at, move || exposition(&lock(&shown), clock::wall()))
                 .map_err(|e| Failure::usage(format!("--prometheus {at}: {e}")))?;
             if !view {
                 eprintln!("metrics at {}", exporter.url());
@@ -66,9 +66,9 @@ impl Show {
             teller.exporter = Some(exporter);
         }
         let (wake, woken) = channel();
-        let (told, screen) = (live.clone(), view.then(|| Screen::new(std::io::stderr(), colour())));
+        let (shown, screen) = (live.clone(), view.then(|| Screen::new(std::io::stderr(), colour())));
         let thread =
-            std::thread::Builder::new().name("live".into()).spawn(move || watch(&told, screen, &woken))?;
+            std::thread::Builder::new().name("live".into()).spawn(move || watch(&shown, screen, &woken))?;
         teller.watching = Some(Watching { live, wake: Some(wake), thread: Some(thread) });
         Ok(teller)
     }
@@ -217,10 +217,10 @@ fn watch(live: &Mutex<Live>, mut screen: Option<Screen<Stderr>>, woken: &Receive
 
 /// Columns and rows of the terminal; without one, those of the environment, otherwise 80 by 24.
 fn size() -> (u16, u16) {
-    let told = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
     let env = |name| std::env::var(name).ok()?.parse().ok();
-    let told = told.filter(|size| size.ws_col > 0 && size.ws_row > 0);
-    let (width, height) = told.map_or_else(
+    let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    let (width, height) = size.map_or_else(
         || (env("COLUMNS").unwrap_or(80), env("LINES").unwrap_or(24)),
         |size| (size.ws_col, size.ws_row),
     );

@@ -12,10 +12,9 @@ use ::load::{LoadResult, LoadSpec};
 use ::report::live::About;
 use clap::Args;
 use measure::clock::SECOND;
-use measure::units::{self, grouped};
+use measure::units;
 use measure::{Arrivals, Event, Nanos, Outcome, Pace};
 use report::{RatePoint, SearchPlot, search_html, search_svg};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// The flags of `load search`.
@@ -112,33 +111,6 @@ fn tell(
         &shown,
         (found.lower, found.upper),
     );
-}
-
-/// The latency trials as a table: from the intended time, in microseconds.
-pub fn latencies(trials: &[LatencyAt]) -> String {
-    let mut out = String::new();
-    if trials.is_empty() {
-        return out;
-    }
-    let _ = writeln!(
-        out,
-        "\n{:>7}{:>15}{:>15}{:>10}{:>10}{:>10}{:>10}{:>11}  latency in us, from the intended time",
-        "of peak", "offered, 1/s", "answered, 1/s", "lost", "p50", "p90", "p99", "p99.9"
-    );
-    for LatencyAt { fraction, rate, result } in trials {
-        let l = &result.latency_us;
-        let [p50, p90, p99, p999] = [l.p50, l.p90, l.p99, l.p999].map(show::us);
-        let _ = writeln!(
-            out,
-            "{:>7}{:>15}{:>15}{:>10}{p50:>10}{p90:>10}{p99:>10}{p999:>11}  {}",
-            format!("{:.0} %", fraction * 100.0),
-            grouped(*rate as u64),
-            grouped(result.counts.answered_qps.round() as u64),
-            format!("{:.3} %", result.loss_ratio() * 100.0),
-            result.validity.reasons.first().map_or("valid", |r| &r.code),
-        );
-    }
-    out
 }
 
 /// A file that a picture can be written to, by its ending.

@@ -1,7 +1,7 @@
 //! Results of loads as text: what an engineer must see at three in the morning, most important last.
 
 use ::load::calibrate::{CalibrateSpec, Calibration, Delay};
-use ::load::search::{Class, SearchResult, WindowLoad};
+use ::load::search::{Class, LatencyAt, SearchResult, WindowLoad};
 use ::load::{Counts, Latency, LoadResult, LoadSpec};
 use measure::clock::SECOND;
 use measure::units::grouped;
@@ -269,7 +269,7 @@ pub fn search(r: &SearchResult) -> String {
             worst * 100.0
         );
     }
-    out += &super::search::latencies(&r.latency_at);
+    out += &latencies(&r.latency_at);
     let _ = writeln!(out, "\n{}", goal(r));
     let _ = writeln!(
         out,
@@ -367,6 +367,33 @@ pub fn calibration(spec: &CalibrateSpec, c: &Calibration) -> String {
     }
     for reason in c.echo_search.validity().warnings.iter().chain(&c.echo_search.validity().reasons) {
         let _ = writeln!(out, "note: {reason}");
+    }
+    out
+}
+
+/// The latency trials as a table: from the intended time, in microseconds.
+fn latencies(trials: &[LatencyAt]) -> String {
+    let mut out = String::new();
+    if trials.is_empty() {
+        return out;
+    }
+    let _ = writeln!(
+        out,
+        "\n{:>7}{:>15}{:>15}{:>10}{:>10}{:>10}{:>10}{:>11}  latency in us, from the intended time",
+        "of peak", "offered, 1/s", "answered, 1/s", "lost", "p50", "p90", "p99", "p99.9"
+    );
+    for LatencyAt { fraction, rate, result } in trials {
+        let l = &result.latency_us;
+        let [p50, p90, p99, p999] = [l.p50, l.p90, l.p99, l.p999].map(us);
+        let _ = writeln!(
+            out,
+            "{:>7}{:>15}{:>15}{:>10}{p50:>10}{p90:>10}{p99:>10}{p999:>11}  {}",
+            format!("{:.0} %", fraction * 100.0),
+            grouped(*rate as u64),
+            grouped(result.counts.answered_qps.round() as u64),
+            format!("{:.3} %", result.loss_ratio() * 100.0),
+            result.validity.reasons.first().map_or("valid", |r| &r.code),
+        );
     }
     out
 }

@@ -1,6 +1,6 @@
 //! `dnsrack trace edit`
 
-use crate::output::{self, Common, Failure, Status};
+use crate::output::{self, Common, Failure, Status, time};
 use clap::{Args, ValueEnum};
 use measure::Nanos;
 use measure::clock::SECOND;
@@ -326,12 +326,8 @@ fn slots(
 
 /// `2009-03-31T0100Z.pcap`; with seconds where slots are not whole minutes.
 fn slot_name(start: Nanos, length: Nanos, kind: Kind) -> String {
-    let seconds = start / SECOND;
-    let ((year, month, day), of_day) = (units::date(seconds), seconds % 86_400);
-    let mut name = format!("{year:04}-{month:02}-{day:02}T{:02}{:02}", of_day / 3600, of_day / 60 % 60);
-    if !length.is_multiple_of(60 * SECOND) {
-        let _ = write!(name, "{:02}", of_day % 60);
-    }
+    let shape = if length.is_multiple_of(60 * SECOND) { "%Y-%m-%dT%H%M" } else { "%Y-%m-%dT%H%M%S" };
+    let name = time(start).strftime(shape);
     let ending = match kind {
         Kind::Pcap => "pcap",
         Kind::Pcapng => "pcapng",

@@ -6,7 +6,6 @@ mod transfers;
 
 use crate::output::{self, Common, Failure, Status};
 use clap::Args;
-use measure::clock::SECOND;
 use measure::{Nanos, units};
 use std::path::PathBuf;
 use std::thread::available_parallelism;
@@ -103,9 +102,4 @@ fn rssac002(args: &Info, common: &Common) -> output::Result {
     }
     output::print(&facts.yaml(&args.service))?;
     Ok(Status::Done)
-}
-
-/// Seconds of a trace's time.
-pub(super) fn seconds(nanos: Nanos) -> u64 {
-    nanos / SECOND
 }

@@ -38,7 +38,7 @@ pub fn run(args: &Echo, common: &Common) -> output::Result {
     let echo = Responder::open(&spec).map_err(failure)?;
     eprintln!("acknowledging at {} for {} s; Ctrl-C ends it", echo.addr(), duration as f64 / SECOND as f64);
     let mut before = EchoResult::default();
-    let told = &mut |now: &EchoResult| {
+    let progress = &mut |now: &EchoResult| {
         if now.received > before.received {
             let per_second = now.acknowledged - before.acknowledged;
             let (now, all) = (units::grouped(per_second), units::grouped(now.acknowledged));
@@ -46,7 +46,7 @@ pub fn run(args: &Echo, common: &Common) -> output::Result {
         }
         before = *now;
     };
-    let result = echo.run(&stop, told).map_err(failure)?;
+    let result = echo.run(&stop, progress).map_err(failure)?;
     common.tell("update.echo", &result, || {
         format!(
             "received {}, acknowledged {}, ignored {}, dropped by the kernel {}\n",

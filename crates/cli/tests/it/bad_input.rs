@@ -32,7 +32,7 @@ fn an_experiment_that_cannot_be_run_leaves_nothing() {
         (
             TINY.replace("\"1s\"\nwarmup", "\"1 parsec\"\nwarmup"),
             vec![],
-            "latency.duration: '1 parsec' is not a duration",
+            "tiny.toml:14:12: '1 parsec' is not a duration",
         ),
         (TINY.into(), vec!["servers=nsd,unbound".into()], "'unbound' is no kind"),
         (

@@ -40,7 +40,7 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
 
-    fn told(sets: &[&str]) -> String {
+    fn refusal(sets: &[&str]) -> String {
         let (path, text) = crate::named("isc-distribution").unwrap();
         let text = text.split("[[variant]]").next().unwrap().to_owned();
         let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
@@ -49,9 +49,9 @@ mod tests {
 
     #[test]
     fn only_what_can_be_away_is() {
-        assert_eq!(told(&["distribution.away=10s"]), "");
-        assert!(told(&["distribution.away=60s"]).contains("shorter than the changes go on (60 s)"));
-        assert!(told(&["distribution.away=1s", "distribution.secondaries=1"]).contains("give one more"));
-        assert!(told(&["distribution.away=1s", "measure=latency"]).contains("'lag' and 'churn'"));
+        assert_eq!(refusal(&["distribution.away=10s"]), "");
+        assert!(refusal(&["distribution.away=60s"]).contains("shorter than the changes go on (60 s)"));
+        assert!(refusal(&["distribution.away=1s", "distribution.secondaries=1"]).contains("give one more"));
+        assert!(refusal(&["distribution.away=1s", "measure=latency"]).contains("'lag' and 'churn'"));
     }
 }

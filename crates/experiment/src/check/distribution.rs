@@ -11,7 +11,7 @@ const MOST: u32 = 64;
 /// Whether a primary can do what is asked of it while a signed zone changes.
 fn signing(e: &Experiment, d: &Distribution, label: &str) -> Result<(), Error> {
     let (kind, signing) = (e.kind(label)?, e.signing_of(d, label));
-    let can = server::driver(kind).can();
+    let can = server::driver(kind).facts().can;
     if !e.signs() {
         return Ok(());
     }
@@ -25,12 +25,10 @@ fn signing(e: &Experiment, d: &Distribution, label: &str) -> Result<(), Error> {
             );
             return Err(e.refuse(why));
         }
-        if let Some(m) =
-            e.measure.iter().map(|&m| measures::of(m)).find(|m| d.secondaries > 0 && m.has_markers())
-        {
+        if let Some(m) = e.measure.iter().find(|m| d.secondaries > 0 && measures::of(**m).has_markers()) {
             let why =
                 "markers are changes that nobody signs: signing = \"sent\" goes with measure 'update' alone";
-            return Err(e.refuse(format!("measure {}: {why}", m.word)));
+            return Err(e.refuse(format!("measure {}: {why}", m.word())));
         }
         if !e.updates.series.is_empty() {
             return Err(e.refuse("updates.series: its versions are not signed: set signing = \"online\""));
@@ -48,6 +46,7 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
     paths::check(e, &fleet::peer_names(e))?;
     let u = &e.updates;
     let measured = || e.measure.iter().map(|&m| measures::of(m));
+    let of_secondaries = e.measure.iter().find(|m| measures::of(**m).needs_secondaries());
     for d in e.distributions() {
         if d.primary.is_some() && d.secondaries == 0 {
             return Err(e.refuse(
@@ -66,8 +65,8 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
                 return Err(e.refuse(why));
             }
         }
-        if let Some(m) = measured().find(|m| m.needs_secondaries() && d.secondaries == 0) {
-            return Err(e.refuse(format!("measure {}: it needs distribution.secondaries", m.word)));
+        if let Some(m) = of_secondaries.filter(|_| d.secondaries == 0) {
+            return Err(e.refuse(format!("measure {}: it needs distribution.secondaries", m.word())));
         }
         if e.is_external()? && (d.secondaries > 0 || measured().any(Measurement::takes_updates)) {
             return Err(e.refuse("distribution: an external server is not set up here"));
@@ -84,7 +83,7 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
         };
         for label in taken {
             let kind = e.kind(label)?;
-            if !server::driver(kind).can().update {
+            if !server::driver(kind).facts().can.update {
                 return Err(e.refuse(format!("'{label}': {kind} takes no updates (RFC 2136)")));
             }
             signing(e, d, label)?;

@@ -9,7 +9,7 @@ use std::process::Command;
 /// Whether what it says of durability makes sense.
 pub fn check(e: &Experiment) -> Result<(), Error> {
     let d = &e.durability;
-    let measured = || e.measure.iter().map(|&m| measures::of(m));
+    let measured = || e.measure.iter().map(|&m| (m, measures::of(m)));
     for (key, time) in [("timed", d.timed), ("calibrate", d.calibrate), ("life", d.life)] {
         if time < Time::millis(100) {
             return Err(e.refuse(format!("durability.{key}: at least 100 ms")));
@@ -26,16 +26,22 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
         all => all.iter().map(|v| Some(v.name.as_str())).collect(),
     };
     let off = |v: &Option<&str>| e.servers.iter().any(|s| e.syncs_of(s, *v) != Syncs::On);
-    if let (Some(measure), true) = (measured().find(|m| !m.takes_updates()), variants.iter().any(off)) {
+    if let (Some((measure, _)), true) =
+        (measured().find(|(_, m)| !m.takes_updates()), variants.iter().any(off))
+    {
         return Err(e.refuse(format!(
             "syncs: taken away where a server is under updates (measures update, syncs, power-cut), not for '{}'",
-            measure.word
+            measure.word()
         )));
     }
     for v in variants {
         let distribution = e.distribution_of(v);
-        if let Some(m) = measured().find(|m| m.part == Part::LonePrimary && distribution.secondaries > 0) {
-            return Err(e.refuse(format!("measure {}: it is of one server, without secondaries", m.word)));
+        if let Some((measure, _)) =
+            measured().find(|(_, m)| m.part == Part::LonePrimary && distribution.secondaries > 0)
+        {
+            return Err(
+                e.refuse(format!("measure {}: it is of one server, without secondaries", measure.word()))
+            );
         }
         if e.measure.contains(&Measure::Kill) && distribution.primary.is_none() {
             return Err(e.refuse("measure kill: it needs distribution.primary, whose secondary is killed"));
@@ -47,10 +53,7 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
 /// Whether this machine can do what it asks: looked at before anything is started.
 pub fn here(e: &Experiment) -> Result<(), Error> {
     let without = |measure: Measure, why: String| {
-        Error::Machine(format!(
-            "measure {}: {why}; or leave it out with --set measure=…",
-            measures::of(measure).word
-        ))
+        Error::Machine(format!("measure {}: {why}; or leave it out with --set measure=…", measure.word()))
     };
     if e.measure.contains(&Measure::Syncs) {
         rack::syncs::check().map_err(|e| without(Measure::Syncs, e.to_string()))?;

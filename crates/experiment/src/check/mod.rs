@@ -8,7 +8,7 @@ pub mod versions;
 
 use crate::config::MANY;
 use crate::family_spec::FamilySpec;
-use crate::{Error, Experiment, Measure, measures};
+use crate::{Error, Experiment, Measure};
 use std::str::FromStr;
 
 /// Whether it makes sense as a whole.
@@ -74,7 +74,7 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
                 return Err(e.refuse(format!(
                     "measure {}: a capture has times of its own; make a file of its queries with 'dnsrack trace edit \
                      --format queries' and give that as traffic.queries",
-                    measures::of(*m).word
+                    m.word()
                 )));
             }
         }

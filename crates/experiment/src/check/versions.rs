@@ -22,7 +22,7 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
         for label in d.primary.iter().chain(e.servers.iter().filter(|_| d.primary.is_none())) {
             let kind = e.kind(label)?;
             match e.signing_of(d, label) {
-                Signing::Sent if !server::driver(kind).can().takes_signatures => {
+                Signing::Sent if !server::driver(kind).facts().can.takes_signatures => {
                     return Err(e.refuse(format!(
                         "'{label}': {kind} takes no signatures with updates: choose another distribution.primary (knot), or have the \
                          zone signed anew by its primary with --set distribution.signing=online --set zone.sign_file=true"

@@ -80,7 +80,7 @@ impl Syncs {
 
     /// Extra configuration of a kind of server, where it has a setting for it.
     fn setting(self, kind: server::Kind) -> Option<&'static str> {
-        if self == Self::Off { server::driver(kind).without_syncs() } else { None }
+        if self == Self::Off { server::driver(kind).facts().without_syncs } else { None }
     }
 
     /// Whether the library is needed.

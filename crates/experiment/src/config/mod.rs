@@ -192,6 +192,27 @@ pub enum Measure {
     Batches,
 }
 
+impl Measure {
+    /// The word in files and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Throughput => "throughput",
+            Self::Peak => "peak",
+            Self::Memory => "memory",
+            Self::Load => "load",
+            Self::Update => "update",
+            Self::Lag => "lag",
+            Self::Churn => "churn",
+            Self::Transfer => "transfer",
+            Self::Syncs => "syncs",
+            Self::PowerCut => "power-cut",
+            Self::Kill => "kill",
+            Self::Batches => "batches",
+        }
+    }
+}
+
 /// In which order the trials are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

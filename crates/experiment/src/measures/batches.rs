@@ -38,7 +38,6 @@ const SAMPLE: u64 = 200;
 const DEADLINE: Nanos = 60 * SECOND;
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "batches",
     part: Part::OneOfSeveral,
     changes: Changes::Own { markers: true },
     has_variants: true,

@@ -6,7 +6,6 @@ use measure::Time;
 use measure::metrics;
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "churn",
     part: Part::OneOfSeveral,
     changes: Changes::Versions,
     has_variants: true,

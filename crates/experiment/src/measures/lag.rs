@@ -8,7 +8,6 @@ use results::TrialRecord;
 use std::time::Duration;
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "lag",
     part: Part::OneOfSeveral,
     changes: Changes::AtRates { alone: true },
     has_variants: true,

@@ -7,7 +7,6 @@ use measure::{Arrivals, Pace};
 use results::TrialRecord;
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "latency",
     part: Part::Any,
     changes: Changes::AtRates { alone: false },
     has_variants: true,

@@ -38,7 +38,6 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 type Span = (Nanos, Nanos);
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "load",
     part: Part::Alone,
     changes: Changes::None,
     has_variants: false,
@@ -121,7 +120,7 @@ impl Stage<'_> {
         bench.pause(PAUSE)?;
         phases.push((metrics::SERVED, (phases[0].1.1, clock::now())));
         metrics.extend(crate::sampling::memory(&server.pids()));
-        if e.load.reload && server::driver(spec.kind).can().reload {
+        if e.load.reload && server::driver(spec.kind).facts().can.reload {
             let changed = self.dir.join("changed.zone");
             changed_zone::write(&self.zone.file, &changed)?;
             std::fs::rename(&changed, &spec.zone.file).map_err(Error::io(&changed))?;

@@ -19,7 +19,6 @@ const PERIOD: Duration = Duration::from_millis(500);
 const CHANGE: f64 = 0.01;
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "memory",
     part: Part::Alone,
     changes: Changes::None,
     has_variants: false,

@@ -27,8 +27,6 @@ use server::Server;
 
 /// One way to measure a server.
 pub struct Measurement {
-    /// The word in files and reports.
-    pub word: &'static str,
     /// The part of the server measured.
     pub part: Part,
     /// The changes of the zone while it is measured.

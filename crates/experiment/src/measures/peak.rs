@@ -13,7 +13,6 @@ use results::{SeriesRow, TrialRecord};
 use server::Server;
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "peak",
     part: Part::Any,
     changes: Changes::AtRates { alone: false },
     has_variants: true,

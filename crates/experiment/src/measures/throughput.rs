@@ -8,7 +8,6 @@ use measure::{Pace, Reason};
 use results::TrialRecord;
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "throughput",
     part: Part::Any,
     changes: Changes::AtRates { alone: false },
     has_variants: true,

@@ -18,7 +18,6 @@ use trace::octets;
 use trace::transfers::{self, Transfers, ZoneTransfer};
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "transfer",
     part: Part::OneOfSeveral,
     changes: Changes::None,
     has_variants: true,

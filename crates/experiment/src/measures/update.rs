@@ -14,7 +14,6 @@ use std::time::Duration;
 use update::send::SendResult;
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "update",
     part: Part::Primary,
     changes: Changes::None,
     has_variants: true,

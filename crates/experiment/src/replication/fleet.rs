@@ -127,7 +127,7 @@ impl<'a> Fleet<'a> {
         match secondary {
             None => {
                 part.secondaries = all[..direct].to_vec();
-                let can = server::driver(kind).can();
+                let can = server::driver(kind).facts().can;
                 let online = self.signed_by_sender().is_none();
                 part.updates = self.changes && can.update;
                 part.keys = self.zone.keys.clone().filter(|_| self.changes && online && can.signs);

@@ -41,19 +41,19 @@ impl Steps {
         for (number, address) in (0u16..).zip(secondaries) {
             let came = |t: &&ZoneTransfer| t.client.ip() == address.ip() && t.complete && brings(t);
             let transfers: Vec<&ZoneTransfer> = found.transfers.iter().filter(came).collect();
-            let told: Vec<&Exchange> = notifies(found, address.ip()).collect();
+            let notifies_to: Vec<&Exchange> = notifies(found, address.ip()).collect();
             let earlier = watched.servers.get(usize::from(number)).and_then(|s| s.marker_first).unwrap_or(0);
             let mut shown = earlier;
             for seen in watched.sightings.iter().filter(|s| s.server == number) {
                 // What went back and is shown again was explained already.
                 let new = markers.iter().filter(|m| (shown + 1..=seen.last).contains(&m.number));
                 for sent in new.filter_map(|marker| marker.sent) {
-                    steps.add(sent, seen.seen_at, &transfers, &told);
+                    steps.add(sent, seen.seen_at, &transfers, &notifies_to);
                 }
                 shown = shown.max(seen.last);
             }
             for seen in watched.serials.iter().filter(|s| s.server == number && s.hidden_at.is_some()) {
-                let first = told.iter().find(|n| n.serial == Some(seen.serial));
+                let first = notifies_to.iter().find(|n| n.serial == Some(seen.serial));
                 if let Some(after) = first.and_then(|n| seen.seen_at.checked_sub(n.at_ns)) {
                     steps.serial_after_notify.record(after.max(1));
                 }
@@ -63,7 +63,7 @@ impl Steps {
     }
 
     /// A marker sent, and seen.
-    fn add(&mut self, sent: Nanos, seen: Nanos, transfers: &[&ZoneTransfer], told: &[&Exchange]) {
+    fn add(&mut self, sent: Nanos, seen: Nanos, transfers: &[&ZoneTransfer], notifies_to: &[&Exchange]) {
         let ended = |t: &&&ZoneTransfer| t.end_ns.is_some_and(|end| (sent..=seen).contains(&end));
         let Some(by) = transfers.iter().rev().find(ended) else {
             self.unexplained += 1;
@@ -71,9 +71,9 @@ impl Steps {
         };
         let request = by.start_ns.max(sent);
         // Without any NOTIFY the secondary asked by itself: all of it was waiting for a NOTIFY.
-        let notify = match told.iter().find(|n| (sent..=request).contains(&n.at_ns)) {
+        let notify = match notifies_to.iter().find(|n| (sent..=request).contains(&n.at_ns)) {
             Some(notify) => notify.at_ns,
-            None if told.iter().any(|n| n.at_ns < sent) => sent,
+            None if notifies_to.iter().any(|n| n.at_ns < sent) => sent,
             None => request,
         };
         let end = by.end_ns.unwrap_or(request).max(request);

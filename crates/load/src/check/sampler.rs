@@ -1,5 +1,6 @@
 //! Which answers are kept: a uniform sample of bounded size, drawn while they come in.
 
+use measure::seed::{STEP, mix};
 use measure::{Nanos, Seed};
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -109,17 +110,6 @@ impl Sampler {
     pub fn finish(self) -> Vec<Sample> {
         self.samples
     }
-}
-
-/// The odd constant of SplitMix64, whose finalizer [`mix`] is (Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", 2014).
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-#[inline]
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -65,8 +65,8 @@ impl Emulator {
 
     /// Has it stay when we end.
     pub(crate) fn keep(mut self, rack: &str) -> Result<(), Error> {
-        let told = writeln!(self.to, "kept");
-        told.map_err(|e| {
+        let written = writeln!(self.to, "kept");
+        written.map_err(|e| {
             let _ = self.child.kill();
             let _ = self.child.wait();
             failed(rack, "talk with the emulator of its paths")(e)

@@ -276,9 +276,10 @@ impl Judge {
     fn named(&self, args: &[u8]) -> PathBuf {
         let Some(quote) = memchr::memchr(b'"', args) else { return PathBuf::new() };
         let (name, ..) = line::string(&args[quote + 1..]);
-        let told = memchr::memchr(b'<', &args[..quote])
+        let path_of_descriptor = memchr::memchr(b'<', &args[..quote])
             .and_then(|at| Some(&args[at + 1..at + memchr::memchr(b'>', &args[at..quote])?]));
-        let folder = told.map(|told| Path::new(OsStr::from_bytes(told)));
+        let folder =
+            path_of_descriptor.map(|path_of_descriptor| Path::new(OsStr::from_bytes(path_of_descriptor)));
         folder
             .or(self.scope.folders.first().map(|f| &**f))
             .unwrap_or(Path::new("/"))

@@ -2,7 +2,7 @@
 //!
 //! 1. [`traced`] puts a server's command under `strace`, which must be installed. The server is the process that is started;
 //!    strace leaves a trace file and ends after it: [`settle`] waits for that. Whoever starts servers by a launcher gives it
-//!    a [`crate::Instead`]; of several starts of one program (to ask for its version first) the last one's trace stays.
+//!    a [`crate::Substitute`]; of several starts of one program (to ask for its version first) the last one's trace stays.
 //! 2. [`judge`] (or [`Judge`], line by line) reads the trace and gives each update's [`Answer`], and a [`Report`].
 //! 3. [`calibrate()`] measures how many syncs a second the disk can do: one client that waits for each answer cannot be
 //!    acknowledged faster by a server that syncs ([`Calibration::beyond`]). That is how ISC-TN-2008-1 found FreeBSD 6.2.

@@ -1,7 +1,7 @@
 //! The launcher: processes on a host, or without a rack.
 
 use crate::confined::{As, json, ways};
-use rack::{Cmd, Error, Host, Input, Instead, Launcher, Local, Output, Process};
+use rack::{Cmd, Error, Host, Input, Launcher, Local, Output, Process, Substitute};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -137,7 +137,7 @@ fn one_program_is_started_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let instead =
-        Instead { launcher: &Local, program: "sh", with: |cmd: &Cmd| cmd.clone().env("WORD", "instead") };
+        Substitute { launcher: &Local, program: "sh", with: |cmd: &Cmd| cmd.clone().env("WORD", "instead") };
     for program in ["/bin/sh", "/usr/bin/env"] {
         let arguments: &[&str] =
             if program == "/bin/sh" { &["-c", "echo $WORD"] } else { &["echo", "as asked"] };

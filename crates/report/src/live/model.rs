@@ -201,7 +201,7 @@ pub struct Live {
     /// Wall clock, nanoseconds since 1970: the first query that counts is due.
     pub(super) started: Option<Nanos>,
     /// Seconds reported so far.
-    pub(super) told: u64,
+    pub(super) last_second: u64,
     pub(super) history: VecDeque<Figures>,
     pub(super) totals: Totals,
     pub(super) worst: judge::Worst,
@@ -235,7 +235,7 @@ impl Live {
             Event::Progress { second, values } => {
                 // Whatever is not a figure of a load is nothing to show.
                 if let Ok(figures) = Figures::deserialize(values) {
-                    self.told = *second;
+                    self.last_second = *second;
                     self.push(figures, 1.0);
                 }
             }

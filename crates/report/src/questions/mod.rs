@@ -101,15 +101,15 @@ fn verdict(changes: &[Change], more: &str, less: &str) -> Option<String> {
     }
     let with =
         |way: Option<bool>| changes.iter().filter(|c| c.interval.is_some() && c.shown() == way).count();
-    let told = changes.iter().filter(|c| c.interval.is_some()).count();
-    if told == 0 {
+    let known = changes.iter().filter(|c| c.interval.is_some()).count();
+    if known == 0 {
         return Some(format!(
             "Not known: with fewer than {MIN_REPEATS} repeats a difference may be chance. The medians:"
         ));
     }
     let counts = [(with(Some(true)), more), (with(Some(false)), less), (with(None), "no difference shown")];
     let counts: Vec<String> =
-        counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{word} in {n} of {told}")).collect();
+        counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{word} in {n} of {known}")).collect();
     Some(format!("{} (by 95 % intervals of the ratio of repeats).", first_upper(&counts.join(", "))))
 }
 

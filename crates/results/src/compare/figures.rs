@@ -233,8 +233,8 @@ fn cpu_per_query(trial: &TrialRecord) -> Option<f64> {
     if is_search(trial) {
         return None;
     }
-    if let Some(told) = trial.outcome.metric(metrics::SERVER_CPU_PER_QUERY) {
-        return Some(told);
+    if let Some(measured) = trial.outcome.metric(metrics::SERVER_CPU_PER_QUERY) {
+        return Some(measured);
     }
     let sum = |metric: &str| trial.series(metric).iter().map(|(_, value)| value).sum::<f64>();
     let (percent, answered) = (sum("server_cpu"), sum("answered_qps"));

@@ -331,7 +331,7 @@ impl Comparison {
     }
 
     /// Figures for which there were enough repeats.
-    pub fn told(&self) -> usize {
+    pub fn compared(&self) -> usize {
         self.findings().filter(|(_, f)| f.change.is_some()).count()
     }
 

@@ -121,7 +121,7 @@ fn what_is_not_valid_is_never_used_and_told() {
     let c = two(a.clone(), b.clone());
     let f = &c.cells[0].figures[0];
     assert_eq!((f.b.repeats, f.b.trials, f.b.median, f.verdict), (2, 4, 100.0, Verdict::TooFew));
-    assert_eq!((c.b.valid, c.b.invalid, c.b.failed, c.told(), c.lost()), (2, 1, 1, 0, 0));
+    assert_eq!((c.b.valid, c.b.invalid, c.b.failed, c.compared(), c.lost()), (2, 1, 1, 0, 0));
     // Nothing valid on one side, for two reasons.
     spoilt(&mut b, &[0, 1], true);
     let c = two(a.clone(), b.clone());
@@ -230,12 +230,12 @@ fn cpu_time_with_a_window_is_throughput_once_more() {
         (1..=6).flat_map(move |n| [one("old", n, 1.0), one("new", n, 0.8)]).collect::<Vec<_>>()
     };
     let c = turns(rate(WINDOW, 9e4, 10.0), &Gates::default());
-    assert_eq!((c.told(), c.with(Verdict::Worse), c.regressions(), c.gating().count()), (1, 1, 1, 1));
+    assert_eq!((c.compared(), c.with(Verdict::Worse), c.regressions(), c.gating().count()), (1, 1, 1, 1));
     let cpu = c.cells[0].figures.iter().find(|f| f.name == "server_cpu_per_query").unwrap();
     assert_eq!((cpu.same_as, cpu.verdict, cpu.gates), (Some("answered_qps"), Verdict::Worse, false));
     // At a rate that is given it is a finding of its own.
     let c = turns(rate(LATENCY, 5e3, 10.0), &Gates::default());
-    assert_eq!((c.told(), c.with(Verdict::Worse), c.gating().count()), (1, 1, 1));
+    assert_eq!((c.compared(), c.with(Verdict::Worse), c.gating().count()), (1, 1, 1));
 }
 
 #[test]

@@ -17,7 +17,9 @@
 
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL};
-use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
+use crate::driver::{
+    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
@@ -26,33 +28,28 @@ use std::net::SocketAddr;
 
 pub(crate) struct Bind;
 
+const FACTS: Facts = Facts {
+    program: "named",
+    package: "bind9 bind9-utils",
+    version_flag: "-v",
+    can: Capabilities {
+        reload: true,
+        stats: true,
+        update: true,
+        signs: true,
+        takes_signatures: false,
+        ixfr_out: true,
+        udp_cap: true,
+    },
+    memory: Some(MemoryPerDelegation { sparse: 2_300, full: 3_400, nsec: 4_700, nsec3: 4_800 }),
+    without_syncs: None,
+    log: "named.log",
+    stats_file: Some("named.stats"),
+};
+
 impl NameServer for Bind {
-    fn program(&self) -> &'static str {
-        "named"
-    }
-
-    fn package(&self) -> &'static str {
-        "bind9 bind9-utils"
-    }
-
-    fn version_flag(&self) -> &'static str {
-        "-v"
-    }
-
-    fn can(&self) -> Capabilities {
-        Capabilities {
-            reload: true,
-            stats: true,
-            update: true,
-            signs: true,
-            takes_signatures: false,
-            ixfr_out: true,
-            udp_cap: true,
-        }
-    }
-
-    fn memory(&self) -> Option<MemoryPerDelegation> {
-        Some(MemoryPerDelegation { sparse: 2_300, full: 3_400, nsec: 4_700, nsec3: 4_800 })
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -63,7 +60,7 @@ impl NameServer for Bind {
             check: tool(site, "named-checkconf")?.arg(&config),
             before: Vec::new(),
             start: Cmd::new(site.program)
-                .args(["-f", "-c", &config, "-L", &site.path(self.log())])
+                .args(["-f", "-c", &config, "-L", &site.path(FACTS.log)])
                 .args(["-n", &site.spec.workers.to_string()]),
         })
     }
@@ -74,14 +71,6 @@ impl NameServer for Bind {
             Control::Reload => rndc.args(["reload", &site.spec.zone.origin]),
             Control::Stats => rndc.arg("stats"),
         }))
-    }
-
-    fn log(&self) -> &'static str {
-        "named.log"
-    }
-
-    fn stats_file(&self) -> Option<&'static str> {
-        Some("named.stats")
     }
 
     /// Lines of a number and words in the section on the server; what never happened has no line.

@@ -1,6 +1,6 @@
 //! A server that somebody else runs: an address that already answers. Nothing is started, controlled or stopped.
 
-use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site};
+use crate::driver::{Capabilities, Control, Facts, NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
 use crate::log::Line;
 use crate::servers::Kind;
@@ -8,33 +8,28 @@ use rack::Cmd;
 
 pub(crate) struct External;
 
+const FACTS: Facts = Facts {
+    program: "",
+    package: "",
+    version_flag: "",
+    can: Capabilities {
+        reload: false,
+        stats: false,
+        update: false,
+        signs: false,
+        takes_signatures: false,
+        ixfr_out: false,
+        udp_cap: false,
+    },
+    memory: None,
+    without_syncs: None,
+    log: "",
+    stats_file: None,
+};
+
 impl NameServer for External {
-    fn program(&self) -> &'static str {
-        ""
-    }
-
-    fn package(&self) -> &'static str {
-        ""
-    }
-
-    fn version_flag(&self) -> &'static str {
-        ""
-    }
-
-    fn can(&self) -> Capabilities {
-        Capabilities {
-            reload: false,
-            stats: false,
-            update: false,
-            signs: false,
-            takes_signatures: false,
-            ixfr_out: false,
-            udp_cap: false,
-        }
-    }
-
-    fn memory(&self) -> Option<MemoryPerDelegation> {
-        None
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -46,10 +41,6 @@ impl NameServer for External {
 
     fn control(&self, _site: &Site<'_>, _what: Control) -> Result<Option<Cmd>, Error> {
         Ok(None)
-    }
-
-    fn log(&self) -> &'static str {
-        ""
     }
 
     fn judge(&self, _line: &str) -> Line {

@@ -15,7 +15,9 @@
 
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL, private_keys};
-use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
+use crate::driver::{
+    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
@@ -25,33 +27,29 @@ use update::TsigKey;
 
 pub(crate) struct Knot;
 
+const FACTS: Facts = Facts {
+    program: "knotd",
+    package: "knot",
+    version_flag: "--version",
+    can: Capabilities {
+        reload: true,
+        stats: true,
+        update: true,
+        signs: true,
+        takes_signatures: true,
+        ixfr_out: true,
+        udp_cap: true,
+    },
+    memory: Some(MemoryPerDelegation { sparse: 4_500, full: 4_900, nsec: 5_400, nsec3: 8_200 }),
+    // LMDB's MDB_WRITEMAP and MDB_MAPASYNC.
+    without_syncs: Some("database:\n    journal-db-mode: asynchronous\n"),
+    log: "knot.log",
+    stats_file: None,
+};
+
 impl NameServer for Knot {
-    fn program(&self) -> &'static str {
-        "knotd"
-    }
-
-    fn package(&self) -> &'static str {
-        "knot"
-    }
-
-    fn version_flag(&self) -> &'static str {
-        "--version"
-    }
-
-    fn can(&self) -> Capabilities {
-        Capabilities {
-            reload: true,
-            stats: true,
-            update: true,
-            signs: true,
-            takes_signatures: true,
-            ixfr_out: true,
-            udp_cap: true,
-        }
-    }
-
-    fn memory(&self) -> Option<MemoryPerDelegation> {
-        Some(MemoryPerDelegation { sparse: 4_500, full: 4_900, nsec: 5_400, nsec3: 8_200 })
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -65,11 +63,6 @@ impl NameServer for Knot {
         })
     }
 
-    /// LMDB's MDB_WRITEMAP and MDB_MAPASYNC.
-    fn without_syncs(&self) -> Option<&'static str> {
-        Some("database:\n    journal-db-mode: asynchronous\n")
-    }
-
     fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
         let knotc = tool(site, "knotc")?.args(["-c", &site.path("knot.conf")]);
         // Without -b: knotc would only say that it failed, the log says why.
@@ -77,10 +70,6 @@ impl NameServer for Knot {
             Control::Reload => knotc.args(["zone-reload", &site.spec.zone.origin]),
             Control::Stats => knotc.args(["-f", "stats"]),
         }))
-    }
-
-    fn log(&self) -> &'static str {
-        "knot.log"
     }
 
     /// `name[of] = value` lines, which are there with the module `mod-stats` alone: by itself it counts zones. The

@@ -15,7 +15,9 @@
 
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL};
-use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
+use crate::driver::{
+    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
@@ -25,34 +27,29 @@ use update::TsigKey;
 
 pub(crate) struct Nsd;
 
+const FACTS: Facts = Facts {
+    program: "nsd",
+    package: "nsd",
+    version_flag: "-v",
+    can: Capabilities {
+        reload: true,
+        stats: true,
+        update: false,
+        signs: false,
+        takes_signatures: false,
+        ixfr_out: true,
+        udp_cap: true,
+    },
+    // Measured at 3M delegations, where it takes more for each.
+    memory: Some(MemoryPerDelegation { sparse: 6_400, full: 7_200, nsec: 8_600, nsec3: 9_400 }),
+    without_syncs: None,
+    log: "nsd.log",
+    stats_file: None,
+};
+
 impl NameServer for Nsd {
-    fn program(&self) -> &'static str {
-        "nsd"
-    }
-
-    fn package(&self) -> &'static str {
-        "nsd"
-    }
-
-    fn version_flag(&self) -> &'static str {
-        "-v"
-    }
-
-    fn can(&self) -> Capabilities {
-        Capabilities {
-            reload: true,
-            stats: true,
-            update: false,
-            signs: false,
-            takes_signatures: false,
-            ixfr_out: true,
-            udp_cap: true,
-        }
-    }
-
-    fn memory(&self) -> Option<MemoryPerDelegation> {
-        // Measured at 3M delegations, where it takes more for each.
-        Some(MemoryPerDelegation { sparse: 6_400, full: 7_200, nsec: 8_600, nsec3: 9_400 })
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -72,10 +69,6 @@ impl NameServer for Nsd {
             Control::Reload => control.args(["reload", &site.spec.zone.origin]),
             Control::Stats => control.arg("stats_noreset"),
         }))
-    }
-
-    fn log(&self) -> &'static str {
-        "nsd.log"
     }
 
     /// `name=value` lines. It does not count answers; connections over TLS are none here.

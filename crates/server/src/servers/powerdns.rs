@@ -20,7 +20,9 @@ mod database;
 
 use crate::counted::{Counted, sum};
 use crate::distribution::Distribution;
-use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
+use crate::driver::{
+    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+};
 use crate::error::{Error, Problem};
 use crate::log::Line;
 use crate::spec::quotable;
@@ -32,33 +34,29 @@ use update::TsigKey;
 
 pub(crate) struct Powerdns;
 
+const FACTS: Facts = Facts {
+    program: "pdns_server",
+    package: "pdns-server pdns-backend-bind",
+    version_flag: "--version",
+    can: Capabilities {
+        reload: true,
+        stats: true,
+        update: true,
+        signs: true,
+        takes_signatures: true,
+        ixfr_out: false,
+        udp_cap: true,
+    },
+    memory: Some(MemoryPerDelegation { sparse: 3_100, full: 4_600, nsec: 6_000, nsec3: 6_300 }),
+    // Of the backend for SQLite.
+    without_syncs: Some("gsqlite3-pragma-synchronous=0\n"),
+    log: "pdns.log",
+    stats_file: None,
+};
+
 impl NameServer for Powerdns {
-    fn program(&self) -> &'static str {
-        "pdns_server"
-    }
-
-    fn package(&self) -> &'static str {
-        "pdns-server pdns-backend-bind"
-    }
-
-    fn version_flag(&self) -> &'static str {
-        "--version"
-    }
-
-    fn can(&self) -> Capabilities {
-        Capabilities {
-            reload: true,
-            stats: true,
-            update: true,
-            signs: true,
-            takes_signatures: true,
-            ixfr_out: false,
-            udp_cap: true,
-        }
-    }
-
-    fn memory(&self) -> Option<MemoryPerDelegation> {
-        Some(MemoryPerDelegation { sparse: 3_100, full: 4_600, nsec: 6_000, nsec3: 6_300 })
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -111,13 +109,8 @@ impl NameServer for Powerdns {
             folders: Vec::new(),
             check: Cmd::new(site.program).args([&config_dir, "--config=check"]),
             before,
-            start: Cmd::new(site.program).arg(&config_dir).stderr(Output::File(site.dir.join(self.log()))),
+            start: Cmd::new(site.program).arg(&config_dir).stderr(Output::File(site.dir.join(FACTS.log))),
         })
-    }
-
-    /// Of the backend for SQLite.
-    fn without_syncs(&self) -> Option<&'static str> {
-        Some("gsqlite3-pragma-synchronous=0\n")
     }
 
     fn control(&self, site: &Site<'_>, what: Control) -> Result<Option<Cmd>, Error> {
@@ -131,10 +124,6 @@ impl NameServer for Powerdns {
     /// `pdns_control` waits for 7 s, which cannot be set; a zone of some 100,000 delegations takes longer.
     fn still_works(&self, said: &str) -> bool {
         said.contains("Timeout error")
-    }
-
-    fn log(&self) -> &'static str {
-        "pdns.log"
     }
 
     /// `name=value` pairs with commas between them. It does not count truncated answers.

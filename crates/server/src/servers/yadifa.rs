@@ -35,7 +35,9 @@
 
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL};
-use crate::driver::{Capabilities, Control, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool};
+use crate::driver::{
+    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+};
 use crate::error::Error;
 use crate::log::Line;
 use crate::spec::quotable;
@@ -44,33 +46,28 @@ use std::net::SocketAddr;
 
 pub(crate) struct Yadifa;
 
+const FACTS: Facts = Facts {
+    program: "yadifad",
+    package: "yadifa",
+    version_flag: "-V",
+    can: Capabilities {
+        reload: true,
+        stats: true,
+        update: true,
+        signs: true,
+        takes_signatures: false,
+        ixfr_out: true,
+        udp_cap: false,
+    },
+    memory: Some(MemoryPerDelegation { sparse: 1_800, full: 2_200, nsec: 2_900, nsec3: 4_000 }),
+    without_syncs: None,
+    log: "yadifad.log",
+    stats_file: None,
+};
+
 impl NameServer for Yadifa {
-    fn program(&self) -> &'static str {
-        "yadifad"
-    }
-
-    fn package(&self) -> &'static str {
-        "yadifa"
-    }
-
-    fn version_flag(&self) -> &'static str {
-        "-V"
-    }
-
-    fn can(&self) -> Capabilities {
-        Capabilities {
-            reload: true,
-            stats: true,
-            update: true,
-            signs: true,
-            takes_signatures: false,
-            ixfr_out: true,
-            udp_cap: false,
-        }
-    }
-
-    fn memory(&self) -> Option<MemoryPerDelegation> {
-        Some(MemoryPerDelegation { sparse: 1_800, full: 2_200, nsec: 2_900, nsec3: 4_000 })
+    fn facts(&self) -> &'static Facts {
+        &FACTS
     }
 
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
@@ -83,7 +80,7 @@ impl NameServer for Yadifa {
             before: Vec::new(),
             start: Cmd::new(site.program)
                 .args(["-c", &config])
-                .stderr(Output::File(site.dir.join(self.log()))),
+                .stderr(Output::File(site.dir.join(FACTS.log))),
         })
     }
 
@@ -108,16 +105,12 @@ impl NameServer for Yadifa {
                     &site.spec.zone.origin,
                 ])
             }
-            Control::Stats => Cmd::new("sh").args(["-c", NEXT_COUNTERS, self.log()]),
+            Control::Stats => Cmd::new("sh").args(["-c", NEXT_COUNTERS, FACTS.log]),
         }))
     }
 
     fn urge(&self, site: &Site<'_>) -> Result<Option<Cmd>, Error> {
         self.control(site, Control::Reload)
-    }
-
-    fn log(&self) -> &'static str {
-        "yadifad.log"
     }
 
     /// Groups of `name=value` in brackets, each after its name: messages over UDP and TCP, and answers over each by their

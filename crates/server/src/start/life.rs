@@ -169,7 +169,7 @@ impl Server<'_> {
         let label = &self.place.spec.label;
         let cmd = self.command(Control::Stats, "tell its counters: it is not ours")?;
         let mut text = self.tools().run_within(COUNTERS, &cmd)?;
-        if let Some(name) = self.driver.stats_file() {
+        if let Some(name) = self.driver.facts().stats_file {
             let path = self.place.dir.join(name);
             text = fs::read_to_string(&path).map_err(|e| Error::file(label, "read", &path, e))?;
             fs::remove_file(&path).map_err(|e| Error::file(label, "remove", &path, e))?;

@@ -104,7 +104,7 @@ fn tells_a_secondary(lab: &Lab, kind: Kind) {
     if server::installed(Kind::Nsd).is_none() {
         return eprintln!("SKIPPED: no nsd");
     }
-    let updates = driver(kind).can().update;
+    let updates = driver(kind).facts().can.update;
     let mut primary = spec(lab, kind, "primary", Distribution { updates, ..tuned() });
     let mut secondary = spec(lab, Kind::Nsd, "secondary", tuned());
     primary.distribution.as_mut().unwrap().secondaries = vec![at(&secondary)];
@@ -124,7 +124,7 @@ fn tells_a_secondary(lab: &Lab, kind: Kind) {
 
 /// More updates wait at once than BIND takes by default, which are 100; the kernel keeps some 190 small datagrams for a socket.
 fn drops_no_update_where_tuned(lab: &Lab, kind: Kind) {
-    if !driver(kind).can().update {
+    if !driver(kind).facts().can.update {
         return;
     }
     let primary = spec(lab, kind, "primary", Distribution { updates: true, ..tuned() });

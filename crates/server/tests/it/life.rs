@@ -125,7 +125,7 @@ fn keeps_to_the_cap(lab: &Lab, kind: Kind) {
     let server = lab.serve(&spec);
     let wide = How { udp_size: 4096, ..PLAIN };
     let big = ask(server.targets()[0], "big.", Rtype::TXT, wide);
-    assert_eq!(big.tc, driver(kind).can().udp_cap, "{big:?}");
+    assert_eq!(big.tc, driver(kind).facts().can.udp_cap, "{big:?}");
     let usual = ask(server.targets()[0], "big.", Rtype::TXT, PLAIN);
     assert!(usual.tc, "{usual:?}");
     assert_eq!(ask(server.targets()[1], "big.", Rtype::TXT, How { tcp: true, ..wide }).answer.len(), 10);

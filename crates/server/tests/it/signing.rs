@@ -166,7 +166,7 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
         let copy = transferred(at(&secondary), &key);
         changed(&copy);
         verified(lab, &copy);
-        if driver(kind).can().ixfr_out {
+        if driver(kind).facts().can.ixfr_out {
             assert!(log(&second).contains("IXFR, incoming"), "no IXFR: {}", log(&second));
             assert!(served.is_none_or(|served| copy == served), "the copies differ");
         }
@@ -186,14 +186,14 @@ fn refused(lab: &Lab, kind: Kind, keys: Option<PathBuf>) -> String {
 }
 
 fn signs_what_changes(lab: &Lab, kind: Kind) {
-    match driver(kind).can().signs {
+    match driver(kind).facts().can.signs {
         true => follows(lab, kind, true),
         false => assert!(refused(lab, kind, Some("/keys".into())).contains("takes no updates")),
     }
 }
 
 fn takes_what_others_signed(lab: &Lab, kind: Kind) {
-    let can = driver(kind).can();
+    let can = driver(kind).facts().can;
     match can.takes_signatures {
         true => follows(lab, kind, false),
         false if can.update => assert!(refused(lab, kind, None).contains("takes no signatures")),

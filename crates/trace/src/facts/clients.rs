@@ -1,7 +1,8 @@
 //! Clients and their rates: exact while there are few clients, a sketch with a stated error beyond.
 
 use hashbrown::HashMap;
-use measure::distinct::{Distinct, mix};
+use measure::distinct::Distinct;
+use measure::seed::mix;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Clients that are counted one by one.

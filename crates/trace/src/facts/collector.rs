@@ -215,7 +215,7 @@ impl Collector {
         for (rtype, answered) in self.usual.iter().enumerate().filter(|(_, answered)| answered.count > 0) {
             self.facts.types.insert(Some((class::IN, rtype as u16)), *answered);
         }
-        let labels = (0..).zip(self.labels).filter(|&(_, n)| n > 0);
+        let labels = (0..=u8::MAX).zip(self.labels).filter(|&(_, n)| n > 0);
         self.facts.queries.labels = labels.collect();
         let [queries, responses] = self
             .checksums

@@ -136,13 +136,13 @@ fn one<C: Collect>(
 ) -> Result<C::Facts, Error> {
     let mut reader = Reader::open(paths, options)?;
     let mut collector = new(&mut reader)?;
-    let mut told = 0;
+    let mut reported = 0;
     while let Some(event) = reader.next_event()? {
         collector.add(&event);
-        if reader.seen() >= told + STEP {
-            told = reader.seen();
+        if reader.seen() >= reported + STEP {
+            reported = reader.seen();
             if options.part.0 == 0 {
-                seen.store(told, Ordering::Relaxed);
+                seen.store(reported, Ordering::Relaxed);
             }
             if failed.load(Ordering::Relaxed) {
                 break;

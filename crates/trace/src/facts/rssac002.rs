@@ -14,9 +14,10 @@ use super::clients::number;
 use super::read::Collect;
 use crate::read::{Event, Message, Reader};
 use hashbrown::HashSet;
+use jiff::Timestamp;
+use measure::Nanos;
 use measure::clock::SECOND;
 use measure::distinct::Distinct;
-use measure::{Nanos, units};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -162,10 +163,8 @@ impl Collect for Rssac002 {
 
 /// `2016-10-06T13:55:00Z`, of whole seconds.
 fn time(at: Nanos) -> String {
-    let seconds = at / SECOND;
-    let ((year, month, day), of_day) = (units::date(seconds), seconds % 86_400);
-    let [hour, minute, second] = [of_day / 3600, of_day / 60 % 60, of_day % 60];
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    let at = Timestamp::from_nanosecond(at.into()).expect("64 bits end in the year 2554");
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Writing to a string cannot fail.

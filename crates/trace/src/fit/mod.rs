@@ -133,12 +133,12 @@ pub fn fit(
 ) -> Result<Fitted, Error> {
     let mut reader = Reader::open(paths, &Options { ports: ports.to_vec(), ..Options::default() })?;
     let mut collector = Collector::new(zone);
-    let mut told = 0;
+    let mut reported = 0;
     while let Some(event) = reader.next_event()? {
         collector.add(&event);
-        if reader.seen() >= told + STEP {
-            told = reader.seen();
-            progress(told);
+        if reader.seen() >= reported + STEP {
+            reported = reader.seen();
+            progress(reported);
         }
     }
     if collector.sample.queries == 0 {

@@ -204,7 +204,7 @@ fn collect(
 ) -> Result<Summary, read::Error> {
     let mut rows = Rows { pairs: Pairs::default(), ready: Vec::new(), summary: Summary::default() };
     let mut turn = encoders.iter().cycle();
-    let mut told = 0;
+    let mut reported = 0;
     while let Some(event) = reader.next_event()? {
         if let Event::Message(message) = &event {
             rows.add(message);
@@ -212,9 +212,9 @@ fn collect(
         if rows.ready.len() >= rows_per_group && !rows.hand_over(rows_per_group, &mut turn) {
             return Ok(rows.summary);
         }
-        if reader.seen() >= told + STEP {
-            told = reader.seen();
-            seen.store(told, Ordering::Relaxed);
+        if reader.seen() >= reported + STEP {
+            reported = reader.seen();
+            seen.store(reported, Ordering::Relaxed);
         }
     }
     rows.give_up();

@@ -237,7 +237,7 @@ impl Run<'_> {
         self.asked_at = clock::now();
         self.connection = Some(connection);
         self.query_bytes = sent.map_err(|e| self.broken(Broken::Lost(e)))?;
-        let mut told = self.start;
+        let mut reported = self.start;
         loop {
             let connection = self.connection.as_mut().expect("it was opened");
             let message = match connection.message(deadline, stop) {
@@ -285,8 +285,8 @@ impl Run<'_> {
                 End::failed(fault.code(), text)
             })?;
             let now = clock::now();
-            if done || now >= told + TELL {
-                told = now;
+            if done || now >= reported + TELL {
+                reported = now;
                 progress(self.transfer.counts());
             }
             if done {

@@ -1,6 +1,6 @@
 //! The watcher's loop: one thread, questions at absolute instants, servers staggered evenly over the interval.
 
-use super::server::{SLOTS, Server, Told};
+use super::server::{Change, SLOTS, Server};
 use super::{
     Forwards, MARKER_LABEL, OwnLoad, SERVERS_MAX, SerialSeen, Shown, Sighting, WatchResult, WatchSpec,
     WentBack,
@@ -295,28 +295,29 @@ impl<'a> Watch<'a> {
             };
             let stalled = server.stalled;
             let got = server.answer(incoming.bytes, seen, spec.deadline, questions);
-            let Some((what, told, took)) = got else { return };
+            let Some((what, seen_as, took)) = got else { return };
             own.answered += 1;
             latency.record(took);
             let room = sightings.len() + serials.len() < KEPT_MAX;
-            let marker = match (what, told) {
-                (Forwards::Marker, Told::First(now) | Told::Grown { now, .. } | Told::Back { now, .. }) => {
-                    Some(now)
-                }
+            let marker = match (what, seen_as) {
+                (
+                    Forwards::Marker,
+                    Change::First(now) | Change::Grown { now, .. } | Change::Back { now, .. },
+                ) => Some(now),
                 _ => None,
             };
             if let (Some(shown), Some(now)) = (shown, marker) {
                 shown.set(number, now);
             }
             let number = number as u16;
-            match (what, told) {
-                (_, Told::Nothing) | (Forwards::Marker, Told::First(_)) => {}
-                (_, Told::Back { before: from, now: to }) => {
+            match (what, seen_as) {
+                (_, Change::Nothing) | (Forwards::Marker, Change::First(_)) => {}
+                (_, Change::Back { before: from, now: to }) => {
                     if went_back.len() < BACK_MAX {
                         went_back.push(WentBack { server: number, what, from, to, at: seen_at });
                     }
                 }
-                (Forwards::Marker, Told::Grown { before, now, hidden }) => {
+                (Forwards::Marker, Change::Grown { before, now, hidden }) => {
                     if seen.saturating_sub(hidden) > limit {
                         match stalled.is_some_and(|at| at >= hidden) {
                             true => server.counts.uncertain_by_us += 1,
@@ -331,10 +332,10 @@ impl<'a> Watch<'a> {
                         false => *not_kept += 1,
                     }
                 }
-                (Forwards::Serial, Told::First(now)) => {
+                (Forwards::Serial, Change::First(now)) => {
                     serials.push(SerialSeen { server: number, serial: now as u32, hidden_at: None, seen_at });
                 }
-                (Forwards::Serial, Told::Grown { now, hidden, .. }) => {
+                (Forwards::Serial, Change::Grown { now, hidden, .. }) => {
                     let hidden_at = Some(wall.to_wall(hidden));
                     match room {
                         true => serials.push(SerialSeen {

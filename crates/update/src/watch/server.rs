@@ -21,9 +21,9 @@ struct Asked {
     what: Forwards,
 }
 
-/// The contents of an answer. Instants are monotonic.
+/// What an answer shows of a growing value. Instants are monotonic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Change {
     /// The value of before, or an older one in an answer that was overtaken.
     Nothing,
     /// The first value.
@@ -45,25 +45,25 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    fn take(&mut self, asked: Nanos, seen: Nanos, now: u64, newer: fn(u64, u64) -> bool) -> Told {
+    fn take(&mut self, asked: Nanos, seen: Nanos, now: u64, newer: fn(u64, u64) -> bool) -> Change {
         let Some(before) = self.value else {
             *self = Self { value: Some(now), seen, asked };
-            return Told::First(now);
+            return Change::First(now);
         };
         if before == now {
             self.asked = self.asked.max(asked);
-            return Told::Nothing;
+            return Change::Nothing;
         }
         let hidden = self.asked;
-        let told = if newer(now, before) {
-            Told::Grown { before, now, hidden }
+        let change = if newer(now, before) {
+            Change::Grown { before, now, hidden }
         } else if asked > self.seen + CLOCKS {
-            Told::Back { before, now }
+            Change::Back { before, now }
         } else {
-            return Told::Nothing;
+            return Change::Nothing;
         };
         *self = Self { value: Some(now), seen, asked };
-        told
+        change
     }
 }
 
@@ -123,7 +123,7 @@ impl Server {
         seen: Nanos,
         deadline: Nanos,
         questions: [&[u8]; 2],
-    ) -> Option<(Forwards, Told, Nanos)> {
+    ) -> Option<(Forwards, Change, Nanos)> {
         let header = Header::new(msg);
         let slot = header.map(|header| &mut self.slots[usize::from(header.id()) % SLOTS]);
         let ours = |asked: &Asked| {
@@ -149,21 +149,21 @@ impl Server {
         };
         let Some(value) = value else {
             self.counts.failed += 1;
-            return Some((asked.what, Told::Nothing, took));
+            return Some((asked.what, Change::Nothing, took));
         };
-        let told = match asked.what {
+        let change = match asked.what {
             Forwards::Marker => self.marker.take(asked.at, seen, value, |a, b| a > b),
             Forwards::Serial => self.serial.take(asked.at, seen, value, |a, b| is_newer(a as u32, b as u32)),
         };
         let counts = &mut self.counts;
-        match (asked.what, told) {
-            (Forwards::Marker, Told::Back { .. }) => counts.marker_went_back += 1,
-            (Forwards::Serial, Told::Back { .. }) => counts.serial_went_back += 1,
-            (Forwards::Marker, Told::First(value)) => counts.marker_first = Some(value),
-            (Forwards::Serial, Told::First(value)) => counts.serial_first = Some(value as u32),
+        match (asked.what, change) {
+            (Forwards::Marker, Change::Back { .. }) => counts.marker_went_back += 1,
+            (Forwards::Serial, Change::Back { .. }) => counts.serial_went_back += 1,
+            (Forwards::Marker, Change::First(value)) => counts.marker_first = Some(value),
+            (Forwards::Serial, Change::First(value)) => counts.serial_first = Some(value as u32),
             _ => {}
         }
-        Some((asked.what, told, took))
+        Some((asked.what, change, took))
     }
 
     fn soa(&mut self, msg: &[u8]) -> Option<u64> {
@@ -196,7 +196,7 @@ pub fn fuzz_answer(bytes: &[u8]) {
     for what in [Forwards::Marker, Forwards::Serial] {
         server.asked(id, what, 1000, 5000);
         let got = server.answer(bytes, 2000, 100_000, [&questions[0], &questions[1]]);
-        assert!(got.is_none_or(|(told, _, took)| told == what && took == 1000));
+        assert!(got.is_none_or(|(change, _, took)| change == what && took == 1000));
     }
     let counts = &server.counts;
     assert_eq!(counts.sent, counts.answered + counts.mismatched);

@@ -91,7 +91,7 @@ pub fn churn(steps: &[Diff], days: Option<f64>) -> Churn {
 pub fn days_between(old: u32, new: u32) -> Option<f64> {
     let date = |serial: u32| {
         let [year, month, day] =
-            [serial / 1_000_000, serial / 10_000 % 100, serial / 100 % 100].map(i64::from);
+            [serial / 1_000_000, serial / 10_000 % 100, serial / 100 % 100].map(|part| part as i16);
         time::seconds([year, month, day, 0, 0, 0])
     };
     let seconds = date(new)?.checked_sub(date(old)?)?;

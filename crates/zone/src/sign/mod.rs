@@ -15,6 +15,7 @@ mod keys;
 mod node;
 mod nsec3;
 mod rrset;
+mod rrsig;
 pub mod verify;
 mod worker;
 

@@ -2,6 +2,7 @@
 
 use super::canonical::Canonical;
 use super::keys::Keys;
+use super::rrsig::{Rrset, RrsigTemplate};
 use crate::codec;
 use crate::error::Error;
 use aws_lc_rs::rand::SystemRandom;
@@ -13,10 +14,7 @@ use wire::name::{self, Name};
 pub struct RrsetSigner {
     keys: Keys,
     random: SystemRandom,
-    /// In small letters.
-    origin: Vec<u8>,
-    /// Expiration and inception.
-    times: [u8; 8],
+    template: RrsigTemplate,
     canonical: Canonical,
     data: Vec<u8>,
 }
@@ -34,14 +32,12 @@ impl RrsetSigner {
     /// # Errors
     /// [`Error::Key`] where the folder has none of the zone's, or more than a pair; [`Error::Read`].
     pub fn load(folder: &Path, origin: &Name, inception: u32, validity: u32) -> Result<Self, Error> {
-        let mut times = [0; 8];
-        times[..4].copy_from_slice(&inception.wrapping_add(validity).to_be_bytes());
-        times[4..].copy_from_slice(&inception.to_be_bytes());
+        let keys = Keys::find(folder, origin)?;
+        let origin = origin.clone().lowercase();
         Ok(Self {
-            keys: Keys::find(folder, origin)?,
+            template: RrsigTemplate::new(keys.zone_key(), origin.as_wire(), inception, validity),
+            keys,
             random: SystemRandom::new(),
-            origin: origin.clone().lowercase().as_wire().to_vec(),
-            times,
             canonical: Canonical::default(),
             data: Vec::new(),
         })
@@ -52,29 +48,12 @@ impl RrsetSigner {
     /// # Errors
     /// [`Error::Unable`] where the key cannot sign.
     pub fn rrsig(&mut self, owner: &[u8], rtype: u16, ttl: u32, rdatas: &[&[u8]]) -> Result<Vec<u8>, Error> {
-        let key = self.keys.zone_key();
         let mut owner = owner.to_vec();
         name::lowercase(&mut owner);
-        // A wildcard's asterisk is not counted.
-        let labels = name::label_count(&owner) - usize::from(owner.starts_with(b"\x01*"));
-        let mut rrsig = rtype.to_be_bytes().to_vec();
-        rrsig.extend_from_slice(&[key.algorithm().number(), labels as u8]);
-        rrsig.extend_from_slice(&ttl.to_be_bytes());
-        rrsig.extend_from_slice(&self.times);
-        rrsig.extend_from_slice(&key.tag.to_be_bytes());
-        rrsig.extend_from_slice(&self.origin);
-        self.data.clear();
-        self.data.extend_from_slice(&rrsig);
         self.canonical.of(rtype, &mut rdatas.to_vec());
-        for record in self.canonical.records() {
-            self.data.extend_from_slice(&owner);
-            self.data.extend_from_slice(&rtype.to_be_bytes());
-            self.data.extend_from_slice(&class::IN.to_be_bytes());
-            self.data.extend_from_slice(&ttl.to_be_bytes());
-            self.data.extend_from_slice(&(record.len() as u16).to_be_bytes());
-            self.data.extend_from_slice(record);
-        }
-        key.sign(&self.data, &self.random, &mut rrsig)?;
+        let (set, mut rrsig) = (Rrset { owner: &owner, rtype, class: class::IN, ttl }, Vec::new());
+        self.template.begin(&set, &self.canonical, &mut self.data, &mut rrsig);
+        self.keys.zone_key().sign(&self.data, &self.random, &mut rrsig)?;
         Ok(rrsig)
     }
 }

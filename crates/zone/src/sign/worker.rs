@@ -6,6 +6,7 @@ use super::digest::Records;
 use super::key::Key;
 use super::node::{Kind, Set, View};
 use super::nsec3::write_hash;
+use super::rrsig::{Rrset, RrsigTemplate};
 use super::{Keys, Options, Zone};
 use crate::codec;
 use crate::error::Error;
@@ -35,34 +36,31 @@ pub(super) struct Signed {
 pub(super) struct Worker<'a> {
     zone: &'a Zone,
     random: SystemRandom,
-    ksk: RrsigTemplate<'a>,
-    zsk: RrsigTemplate<'a>,
+    ksk: Signer<'a>,
+    zsk: Signer<'a>,
     digests: bool,
 }
 
-/// A key, and what of an RRSIG is the same for all that it makes: expiration, inception, tag, signer.
-struct RrsigTemplate<'a> {
+/// A key, the fields that its RRSIGs have in common, and these as text.
+struct Signer<'a> {
     key: &'a Key,
-    wire: Vec<u8>,
+    template: RrsigTemplate,
     text: Vec<u8>,
 }
 
-impl<'a> RrsigTemplate<'a> {
+impl<'a> Signer<'a> {
     fn new(key: &'a Key, zone: &Zone, options: &Options) -> Self {
-        let expiration = options.inception.wrapping_add(options.validity);
-        let (mut wire, mut text) = (Vec::new(), Vec::new());
-        for time in [expiration, options.inception] {
-            wire.extend_from_slice(&time.to_be_bytes());
+        let (inception, validity) = (options.inception, options.validity);
+        let mut text = Vec::new();
+        for time in [inception.wrapping_add(validity), inception] {
             write_rrsig_time(time, &mut text);
             text.push(b' ');
         }
-        wire.extend_from_slice(&key.tag.to_be_bytes());
-        wire.extend_from_slice(&zone.origin);
         text::write_number(key.tag.into(), &mut text);
         text.push(b' ');
         name::write_text(&zone.origin, &mut text);
         text.push(b' ');
-        Self { key, wire, text }
+        Self { key, template: RrsigTemplate::new(key, &zone.origin, inception, validity), text }
     }
 }
 
@@ -71,8 +69,8 @@ impl<'a> Worker<'a> {
         Self {
             zone,
             random: SystemRandom::new(),
-            ksk: RrsigTemplate::new(&keys.ksk, zone, options),
-            zsk: RrsigTemplate::new(keys.zone_key(), zone, options),
+            ksk: Signer::new(&keys.ksk, zone, options),
+            zsk: Signer::new(keys.zone_key(), zone, options),
             digests: options.zonemd,
         }
     }
@@ -242,42 +240,25 @@ impl<'w, 'a, 'b> BatchWriter<'w, 'a, 'b> {
     /// Signs the RRset whose canonical form is at hand (RFC 4034 section 3.1.8.1), and prints the RRSIG.
     fn sign(&mut self, node: &View<'_>, rtype: u16, ttl: u32, ksk: bool) -> Result<(), Error> {
         let worker = self.worker;
-        let half = if ksk { &worker.ksk } else { &worker.zsk };
-        // A wildcard's asterisk is not counted.
-        let labels = name::label_count(&self.owner) - usize::from(self.owner.starts_with(b"\x01*"));
-        let algorithm = half.key.algorithm().number();
-        let data = &mut self.data;
-        data.clear();
-        data.extend_from_slice(&rtype.to_be_bytes());
-        data.extend_from_slice(&[algorithm, labels as u8]);
-        data.extend_from_slice(&ttl.to_be_bytes());
-        data.extend_from_slice(&half.wire);
-        self.rrsig.clear();
-        self.rrsig.extend_from_slice(data);
-        for record in self.canonical.records() {
-            data.extend_from_slice(&self.owner);
-            data.extend_from_slice(&rtype.to_be_bytes());
-            data.extend_from_slice(&worker.zone.class.to_be_bytes());
-            data.extend_from_slice(&ttl.to_be_bytes());
-            data.extend_from_slice(&(record.len() as u16).to_be_bytes());
-            data.extend_from_slice(record);
-        }
-        let head = self.rrsig.len();
+        let signer = if ksk { &worker.ksk } else { &worker.zsk };
+        let set = Rrset { owner: &self.owner, rtype, class: worker.zone.class, ttl };
+        let labels = signer.template.begin(&set, &self.canonical, &mut self.data, &mut self.rrsig);
         let start = Instant::now();
-        half.key.sign(data, &worker.random, &mut self.rrsig)?;
+        signer.key.sign(&self.data, &worker.random, &mut self.rrsig)?;
         self.signed.signing += start.elapsed().as_nanos() as Nanos;
 
         self.owner_text(node);
         let out = &mut self.signed.text;
         self.heads.write(ttl, worker.zone.class, rtype::RRSIG, out);
         text::write_type(rtype, out);
-        for number in [u64::from(algorithm), labels as u64, u64::from(ttl)] {
+        let algorithm = signer.key.algorithm().number();
+        for number in [algorithm.into(), labels.into(), u64::from(ttl)] {
             out.push(b' ');
             text::write_number(number, out);
         }
         out.push(b' ');
-        out.extend_from_slice(&half.text);
-        codec::write_base64(&self.rrsig[head..], out);
+        out.extend_from_slice(&signer.text);
+        codec::write_base64(&self.rrsig[signer.template.head()..], out);
         out.push(b'\n');
         self.signed.records += 1;
         self.signed.signatures += 1;

@@ -1,7 +1,7 @@
 //! `trace info` for people: the lines of ISC-TN-2008-1 section 5.1, then what RZAIA counted.
 
-use super::seconds;
-use measure::units::{date, grouped};
+use crate::output;
+use measure::units::grouped;
 use std::fmt::Write;
 use trace::facts::report::{Outcome, Quantiles, Report, Summary, TruncatedOf};
 
@@ -23,14 +23,7 @@ fn percent(share: f64) -> String {
 
 /// RFC 3339, UTC, to the microsecond.
 pub fn time(nanos: u64) -> String {
-    let at = seconds(nanos);
-    let (year, month, day) = date(at);
-    let of_day = at % 86_400;
-    let [hour, minute, second] = [of_day / 3600, of_day / 60 % 60, of_day % 60];
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z",
-        nanos % 1_000_000_000 / 1000
-    )
+    output::time(nanos).strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 /// Writing to a string cannot fail.

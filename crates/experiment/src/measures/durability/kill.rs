@@ -32,7 +32,6 @@ struct Lives {
 }
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "kill",
     part: Part::OneOfSeveral,
     changes: Changes::Own { markers: false },
     has_variants: true,

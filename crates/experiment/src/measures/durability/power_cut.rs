@@ -88,7 +88,6 @@ struct OnDisk<'a> {
 }
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "power-cut",
     part: Part::LonePrimary,
     changes: Changes::None,
     has_variants: true,
@@ -180,11 +179,11 @@ impl Stage<'_> {
     /// One cut: load, power off, power on, and what is there.
     fn cut(&self, fleet: &Fleet<'_>, on: &mut OnDisk<'_>, draw: &mut Draw) -> Result<CutSeen, Error> {
         let (bench, d) = (self.bench, &self.bench.experiment.durability);
-        let [file, told] = ["updates.txt", "acknowledged.csv"].map(|name| self.dir.join(name));
+        let [file, answers] = ["updates.txt", "acknowledged.csv"].map(|name| self.dir.join(name));
         let first = on.next;
         stream::write_additions(&file, &self.zone.origin, first, LOAD)?;
         let spec = self.updates(fleet, file.clone(), Pace::Closed { window: d.window });
-        let spec = SendSpec { latencies: Some(told.clone()), ..spec };
+        let spec = SendSpec { latencies: Some(answers.clone()), ..spec };
         let life = self.life(draw);
         let stop = AtomicBool::new(false);
         let (begun, began) = channel();
@@ -209,8 +208,8 @@ impl Stage<'_> {
         // What the sender says explains more.
         let result = result?;
         let (at, cut) = off?;
-        let acks = acks::read(&told, at)?;
-        for path in [&file, &told] {
+        let acks = acks::read(&answers, at)?;
+        for path in [&file, &answers] {
             fs::remove_file(path).map_err(Error::io(path))?;
         }
         let before = |ack: &&Ack| ack.at + NEAR <= cut.at;

@@ -9,7 +9,7 @@ use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Named, Nanos, Pace, Reason};
-use rack::Instead;
+use rack::Substitute;
 use rack::syncs::{self, Answer, Calibration, Report, Scope, Verdict};
 use results::TrialRecord;
 use serde::Serialize;
@@ -44,7 +44,6 @@ struct Kept<'a> {
 }
 
 pub const MEASUREMENT: Measurement = Measurement {
-    word: "syncs",
     part: Part::LonePrimary,
     changes: Changes::None,
     has_variants: true,
@@ -127,10 +126,13 @@ impl Stage<'_> {
         let starts = AtomicU32::new(0);
         let trace = |number: u32| self.dir.join(format!("trace-{number}"));
         let with = |cmd: &rack::Cmd| syncs::traced(cmd, &trace(starts.fetch_add(1, Ordering::Relaxed) + 1));
-        let program =
-            self.spec.program.clone().unwrap_or_else(|| server::driver(self.spec.kind).program().into());
+        let program = self
+            .spec
+            .program
+            .clone()
+            .unwrap_or_else(|| server::driver(self.spec.kind).facts().program.into());
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let launcher = Instead { launcher: bench.launcher, program: &name, with };
+        let launcher = Substitute { launcher: bench.launcher, program: &name, with };
         let mut accepted = 0;
         let scope;
         {

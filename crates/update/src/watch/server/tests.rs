@@ -50,13 +50,13 @@ impl Lab {
         id
     }
 
-    fn get(&mut self, msg: &[u8], at: u64) -> Option<Told> {
+    fn get(&mut self, msg: &[u8], at: u64) -> Option<Change> {
         let [marker, serial] = &self.questions;
-        self.server.answer(msg, at * MS, 200 * MS, [marker, serial]).map(|(_, told, _)| told)
+        self.server.answer(msg, at * MS, 200 * MS, [marker, serial]).map(|(_, change, _)| change)
     }
 
     /// Asks, and is answered after a millisecond.
-    fn round(&mut self, what: Forwards, at: u64, value: Option<u64>) -> Told {
+    fn round(&mut self, what: Forwards, at: u64, value: Option<u64>) -> Change {
         let id = self.ask(what, at);
         self.get(&answer(id, what, value), at + 1).expect("an answer in time")
     }
@@ -66,11 +66,11 @@ impl Lab {
 fn counters_become_visible_between_two_answers() {
     let mut lab = Lab::new();
     let marker = Forwards::Marker;
-    assert_eq!(lab.round(marker, 0, None), Told::First(0));
-    assert_eq!(lab.round(marker, 2, None), Told::Nothing);
-    assert_eq!(lab.round(marker, 4, Some(1)), Told::Grown { before: 0, now: 1, hidden: 2 * MS });
-    assert_eq!(lab.round(marker, 6, Some(1)), Told::Nothing);
-    assert_eq!(lab.round(marker, 8, Some(4)), Told::Grown { before: 1, now: 4, hidden: 6 * MS });
+    assert_eq!(lab.round(marker, 0, None), Change::First(0));
+    assert_eq!(lab.round(marker, 2, None), Change::Nothing);
+    assert_eq!(lab.round(marker, 4, Some(1)), Change::Grown { before: 0, now: 1, hidden: 2 * MS });
+    assert_eq!(lab.round(marker, 6, Some(1)), Change::Nothing);
+    assert_eq!(lab.round(marker, 8, Some(4)), Change::Grown { before: 1, now: 4, hidden: 6 * MS });
     assert_eq!((lab.server.counts.marker_first, lab.server.marker.value), (Some(0), Some(4)));
     let counts = &lab.server.counts;
     assert_eq!((counts.sent, counts.answered, counts.failed, counts.stalls), (5, 5, 0, 0));
@@ -81,13 +81,13 @@ fn an_answer_that_was_overtaken_is_no_step_back() {
     let mut lab = Lab::new();
     lab.round(Forwards::Marker, 0, Some(1));
     let (slow, quick) = (lab.ask(Forwards::Marker, 2), lab.ask(Forwards::Marker, 4));
-    let told = lab.get(&answer(quick, Forwards::Marker, Some(2)), 5);
-    assert_eq!(told, Some(Told::Grown { before: 1, now: 2, hidden: 0 }));
-    assert_eq!(lab.get(&answer(slow, Forwards::Marker, Some(1)), 6), Some(Told::Nothing));
+    let change = lab.get(&answer(quick, Forwards::Marker, Some(2)), 5);
+    assert_eq!(change, Some(Change::Grown { before: 1, now: 2, hidden: 0 }));
+    assert_eq!(lab.get(&answer(slow, Forwards::Marker, Some(1)), 6), Some(Change::Nothing));
     assert_eq!(lab.server.counts.marker_went_back, 0);
     // Asked after the newer one was here.
-    assert_eq!(lab.round(Forwards::Marker, 8, Some(1)), Told::Back { before: 2, now: 1 });
-    assert_eq!(lab.round(Forwards::Marker, 11, None), Told::Back { before: 1, now: 0 });
+    assert_eq!(lab.round(Forwards::Marker, 8, Some(1)), Change::Back { before: 2, now: 1 });
+    assert_eq!(lab.round(Forwards::Marker, 11, None), Change::Back { before: 1, now: 0 });
     assert_eq!(lab.server.counts.marker_went_back, 2);
 }
 
@@ -95,11 +95,11 @@ fn an_answer_that_was_overtaken_is_no_step_back() {
 fn serials_go_round_but_not_back() {
     let mut lab = Lab::new();
     let (serial, newest) = (Forwards::Serial, u64::from(u32::MAX));
-    assert_eq!(lab.round(serial, 0, Some(newest)), Told::First(newest));
-    assert_eq!(lab.round(serial, 2, Some(3)), Told::Grown { before: newest, now: 3, hidden: 0 });
-    assert_eq!(lab.round(serial, 6, Some(2)), Told::Back { before: 3, now: 2 });
+    assert_eq!(lab.round(serial, 0, Some(newest)), Change::First(newest));
+    assert_eq!(lab.round(serial, 2, Some(3)), Change::Grown { before: newest, now: 3, hidden: 0 });
+    assert_eq!(lab.round(serial, 6, Some(2)), Change::Back { before: 3, now: 2 });
     assert_eq!(lab.server.counts.serial_went_back, 1);
-    assert_eq!(lab.round(serial, 8, None), Told::Nothing, "no SOA");
+    assert_eq!(lab.round(serial, 8, None), Change::Nothing, "no SOA");
     assert_eq!(lab.server.counts.failed, 1);
 }
 
@@ -120,14 +120,14 @@ fn what_is_no_answer_is_counted_apart() {
     ] {
         assert_eq!(lab.get(bad, 1), None);
     }
-    assert_eq!(lab.get(&good, 2), Some(Told::First(7)));
+    assert_eq!(lab.get(&good, 2), Some(Change::First(7)));
     assert_eq!(lab.get(&good, 3), None, "twice");
     let id = lab.ask(Forwards::Marker, 10);
     assert_eq!(lab.get(&answer(id, Forwards::Marker, Some(8)), 211), None, "later than the deadline");
     let id = lab.ask(Forwards::Marker, 220);
     let mut text = answer(id, Forwards::Marker, Some(8));
     *text.last_mut().unwrap() = b'x';
-    assert_eq!(lab.get(&text, 221), Some(Told::Nothing), "no number");
+    assert_eq!(lab.get(&text, 221), Some(Change::Nothing), "no number");
     let counts = &lab.server.counts;
     assert_eq!((counts.mismatched, counts.late, counts.failed, counts.answered), (5, 1, 1, 2));
     // From 10 to 220.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Starts a program of this name by another command: under strace ([`crate::syncs::traced`]), or with a library in front
 /// (`cmd.clone().env("LD_PRELOAD", "libeatmydata.so")`). The tools around it are started as they are.
-pub struct Instead<'a, F: Fn(&Cmd) -> Cmd> {
+pub struct Substitute<'a, F: Fn(&Cmd) -> Cmd> {
     /// Starts both.
     pub launcher: &'a dyn Launcher,
     /// The program's file name, such as `named`.
@@ -14,7 +14,7 @@ pub struct Instead<'a, F: Fn(&Cmd) -> Cmd> {
     pub with: F,
 }
 
-impl<F: Fn(&Cmd) -> Cmd> Launcher for Instead<'_, F> {
+impl<F: Fn(&Cmd) -> Cmd> Launcher for Substitute<'_, F> {
     fn spawn(&self, host: &Host, cmd: &Cmd) -> Result<Process, Error> {
         let meant = cmd.program.file_name() == Path::new(self.program).file_name();
         if meant { self.launcher.spawn(host, &(self.with)(cmd)) } else { self.launcher.spawn(host, cmd) }
