@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// The experiment of the catalogue that compares two builds.
 const BUILDS: &str = "compare-builds";
 
-/// What `compare` takes.
+/// The flags of `compare`.
 #[derive(clap::Args)]
 pub struct Command {
     /// Run directory of the base, and that of the candidate. With one directory, two of its servers are compared

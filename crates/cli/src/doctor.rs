@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Serialize)]
 struct Finding {
     what: String,
-    verdict: Verdict,
+    verdict: Ready,
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
@@ -18,15 +18,15 @@ struct Finding {
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+enum Ready {
     Yes,
     Limited,
     No,
 }
 
 impl Finding {
-    fn new(what: impl Into<String>, verdict: Verdict, found: impl Into<String>, advice: &str) -> Self {
-        let advice = (verdict != Verdict::Yes && !advice.is_empty()).then(|| advice.to_owned());
+    fn new(what: impl Into<String>, verdict: Ready, found: impl Into<String>, advice: &str) -> Self {
+        let advice = (verdict != Ready::Yes && !advice.is_empty()).then(|| advice.to_owned());
         Self { what: what.into(), verdict, found: found.into(), advice }
     }
 }
@@ -41,8 +41,8 @@ pub fn run(common: &Common) -> output::Result {
     let mut findings = servers();
     findings.extend(machine(&environment));
     findings.push(scale(&environment));
-    let able = findings.iter().all(|f| f.what != "rack" || f.verdict != Verdict::No)
-        && findings.iter().any(|f| f.what.starts_with("server") && f.verdict == Verdict::Yes);
+    let able = findings.iter().all(|f| f.what != "rack" || f.verdict != Ready::No)
+        && findings.iter().any(|f| f.what.starts_with("server") && f.verdict == Ready::Yes);
     if common.json {
         output::json(
             "doctor",
@@ -51,9 +51,9 @@ pub fn run(common: &Common) -> output::Result {
     } else {
         for finding in &findings {
             let mark = match finding.verdict {
-                Verdict::Yes => "yes    ",
-                Verdict::Limited => "limited",
-                Verdict::No => "no     ",
+                Ready::Yes => "yes    ",
+                Ready::Limited => "limited",
+                Ready::No => "no     ",
             };
             output::print(&format!("{mark} {:<18} {}\n", finding.what, finding.found))?;
             if let Some(advice) = &finding.advice {
@@ -67,27 +67,24 @@ pub fn run(common: &Common) -> output::Result {
 /// Checks a need of experiments of durability by trying it.
 fn tried(what: &'static str, outcome: Result<(), ::rack::Error>, found: &str) -> Finding {
     match outcome {
-        Ok(()) => Finding::new(what, Verdict::Yes, found, ""),
-        Err(e) => Finding::new(
-            what,
-            Verdict::No,
-            e.to_string(),
-            "isc-durability leaves it out with --set measure=…",
-        ),
+        Ok(()) => Finding::new(what, Ready::Yes, found, ""),
+        Err(e) => {
+            Finding::new(what, Ready::No, e.to_string(), "isc-durability leaves it out with --set measure=…")
+        }
     }
 }
 
 fn servers() -> Vec<Finding> {
-    let of = |kind: Kind| match server::installed(kind) {
+    let finding_of = |kind: Kind| match server::installed(kind) {
         Some(found) => Finding::new(
             format!("server {kind}"),
-            Verdict::Yes,
+            Ready::Yes,
             format!("{} ({})", found.version, found.path.display()),
             "",
         ),
         None => Finding::new(
             format!("server {kind}"),
-            Verdict::No,
+            Ready::No,
             "not found",
             &format!(
                 "apt-get install {}, or name a program with --set server.LABEL.program=PATH",
@@ -95,16 +92,16 @@ fn servers() -> Vec<Finding> {
             ),
         ),
     };
-    Kind::ours().map(of).collect()
+    Kind::ours().map(finding_of).collect()
 }
 
 fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
-    let ability = |a: &::rack::environment::Ability, or: Verdict| if a.available { Verdict::Yes } else { or };
+    let ability = |a: &::rack::environment::Ability, or: Ready| if a.available { Ready::Yes } else { or };
     let can = &e.abilities;
     let rack = if can.root && can.network_namespaces.available {
-        Finding::new("rack", Verdict::Yes, "network namespaces, as root", "")
+        Finding::new("rack", Ready::Yes, "network namespaces, as root", "")
     } else {
-        let verdict = ability(&can.user_namespaces, Verdict::No);
+        let verdict = ability(&can.user_namespaces, Ready::No);
         let found = format!("rootless, in a user namespace: {}", can.user_namespaces.detail);
         Finding::new(
             "rack",
@@ -120,13 +117,13 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
         rack,
         Finding::new(
             "cores",
-            if cores >= 2 { Verdict::Yes } else { Verdict::Limited },
+            if cores >= 2 { Ready::Yes } else { Ready::Limited },
             format!("{cores}: {}", e.cpu_model.as_deref().unwrap_or("model unknown")),
             "server and generator share one core: figures are of both together, claim nothing from them",
         ),
         Finding::new(
             "timer",
-            if jitter.p99_us < 100.0 { Verdict::Yes } else { Verdict::Limited },
+            if jitter.p99_us < 100.0 { Ready::Yes } else { Ready::Limited },
             format!(
                 "wakes late by {:.0} µs (median), {:.0} µs (p99), {:.0} µs (max of {} sleeps)",
                 jitter.median_us, jitter.p99_us, jitter.max_us, jitter.rounds
@@ -135,19 +132,14 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
         ),
         Finding::new(
             "steal",
-            if e.steal_percent < 1.0 { Verdict::Yes } else { Verdict::Limited },
+            if e.steal_percent < 1.0 { Ready::Yes } else { Ready::Limited },
             format!("{:.2} % of CPU time since boot went to other guests", e.steal_percent),
             "measure at another time or on another machine",
         ),
-        Finding::new(
-            "AF_XDP",
-            ability(&can.af_xdp, Verdict::No),
-            &can.af_xdp.detail,
-            "loads use UDP sockets",
-        ),
+        Finding::new("AF_XDP", ability(&can.af_xdp, Ready::No), &can.af_xdp.detail, "loads use UDP sockets"),
         Finding::new(
             "netem",
-            ability(&can.netem, Verdict::No),
+            ability(&can.netem, Ready::No),
             &can.netem.detail,
             "not needed: a rack's paths are emulated in user space",
         ),
@@ -155,7 +147,7 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
         tried("power cut", ::rack::disk::check(), "a disk can be mounted (FUSE)"),
         Finding::new(
             "backlog",
-            if backlog.parse::<u64>().is_ok_and(|n| n >= 1000) { Verdict::Yes } else { Verdict::Limited },
+            if backlog.parse::<u64>().is_ok_and(|n| n >= 1000) { Ready::Yes } else { Ready::Limited },
             format!("net.core.netdev_max_backlog = {backlog} packets a core"),
             "sysctl -w net.core.netdev_max_backlog=10000 keeps bursts from being dropped before the server",
         ),
@@ -170,7 +162,7 @@ fn scale(e: &::rack::environment::Environment) -> Finding {
     let by_memory = e.memory_available / each.unwrap_or(1);
     let by_disk = disk / DISK_PER_DELEGATION;
     let fits = by_memory.min(by_disk);
-    let verdict = if fits >= 1_000_000 { Verdict::Yes } else { Verdict::Limited };
+    let verdict = if fits >= 1_000_000 { Ready::Yes } else { Ready::Limited };
     let found = format!(
         "about {} delegations of S-6-DS100, signed ({:.1} GB memory, {:.1} GB disk free)",
         measure::units::short(fits / 100_000 * 100_000),

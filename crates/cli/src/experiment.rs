@@ -27,7 +27,7 @@ pub enum Command {
     Run(Run),
 }
 
-/// What `run` takes.
+/// The flags of `run`.
 #[derive(clap::Args)]
 pub struct Run {
     /// Name of a built-in experiment, or an experiment file
@@ -251,8 +251,8 @@ fn interleaved(
             all.len()
         ))),
     };
-    let of = |label: Option<&str>| label.map_or_else(only, |label| Ok(label.to_owned()));
-    let (base, candidate) = (of(base)?, of(candidate)?);
+    let named_or_only = |label: Option<&str>| label.map_or_else(only, |label| Ok(label.to_owned()));
+    let (base, candidate) = (named_or_only(base)?, named_or_only(candidate)?);
     if base == candidate {
         return Err(Failure::usage(format!(
             "--base {base} --candidate {candidate}: they are one server; to compare it with itself give it two labels \

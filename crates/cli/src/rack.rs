@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What to do with racks.
+/// The commands of `dnsrack rack`.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Make a rack as FILE says (TOML, see examples/rack.toml) and keep it until `rack down`

@@ -23,7 +23,7 @@ const DURATION: Nanos = 60 * SECOND;
 /// When captures begin: 2009-03-30T00:00:00Z. Any constant would do; the same seed must give the same bytes.
 const AT: u64 = 1_238_371_200;
 
-/// What `dnsrack traffic` can do.
+/// The commands of `dnsrack traffic`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Generate queries from a profile, for the names of a zone or of several lists
@@ -76,7 +76,7 @@ pub struct Generate {
     end: Option<u64>,
 }
 
-/// What is written.
+/// The output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Format {

@@ -5,6 +5,8 @@
 //! deadline; in the last stretch it polls, as a sleeping thread wakes tens of microseconds late. Answers may wait meanwhile: the
 //! kernel has stamped them.
 
+pub mod in_flight;
+
 use measure::Nanos;
 use measure::clock::{self, SECOND, Wall};
 use measure::schedule::{Due, Schedule, Step};

@@ -1,4 +1,4 @@
-//! Are a signed zone's answers right? Asked of an independent judge: `delv`, from the trust anchor.
+//! Are a signed zone's answers right? Asked of an independent validator: `delv`, from the trust anchor.
 
 use crate::Error;
 use measure::Seed;

@@ -1,9 +1,9 @@
-//! What a run says while it goes on.
+//! The events of a run: its progress.
 
 use crate::Trial;
 use results::TrialRecord;
 
-/// An event of a run, for whoever shows its progress.
+/// An event of a run, for the code that shows its progress.
 #[derive(Clone, Debug)]
 pub enum RunEvent {
     /// A zone is being made.

@@ -6,7 +6,6 @@
 //! the next begins, so that a run cut off goes on where it was.
 
 mod anchor;
-mod bench;
 mod check;
 mod config;
 mod event;
@@ -21,9 +20,10 @@ mod repeats;
 mod replication;
 pub mod resources;
 mod run;
+mod run_context;
 mod sampling;
 mod settle;
-mod stage;
+mod system_under_test;
 mod trial;
 mod witness;
 mod zones;
@@ -57,7 +57,7 @@ pub enum Error {
         line: usize,
         /// From 1.
         column: usize,
-        /// What would be right here.
+        /// The text that would be right here.
         message: String,
     },
     /// A `--set` that does not fit.
@@ -67,7 +67,7 @@ pub enum Error {
         key: String,
         /// The value given.
         value: String,
-        /// What would be right here.
+        /// The text that would be right here.
         message: String,
     },
     /// The plan contradicts itself or asks for what cannot be.

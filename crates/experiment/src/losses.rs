@@ -14,6 +14,10 @@ pub const GAP: Nanos = 20_000_000;
 /// core was away, and this much, in nanoseconds.
 const AFTER: Nanos = 20_000_000;
 
+/// Absences explain a burst if they, and the time after them, are at least this share of it: a server that is overloaded for a second loses
+/// no less because its core was also away for a millisecond.
+const EXPLAINED: f64 = 0.5;
+
 /// At most this many sockets are named in a sentence.
 const SOCKETS_SHOWN: usize = 4;
 
@@ -188,13 +192,28 @@ impl Observed {
         )
     }
 
+    /// The share of a burst's time at which a core of the server's was away, or worked off what had come meanwhile.
+    fn away_during(&self, burst: &Burst) -> f64 {
+        // A burst of one query takes no time.
+        let (from, to) = (burst.from, burst.to.max(burst.from + 1));
+        let mut spans: Vec<_> = self
+            .away
+            .iter()
+            .map(|(away, at)| (at.saturating_sub(PERIOD), at + 2 * (away.to - away.from) + AFTER))
+            .filter(|&(begin, end)| begin < to && end > from)
+            .collect();
+        spans.sort_unstable();
+        let (mut covered, mut until) = (0, from);
+        for (begin, end) in spans {
+            let (begin, end) = (begin.max(until), end.min(to));
+            covered += end.saturating_sub(begin);
+            until = until.max(end);
+        }
+        covered as f64 / (to - from) as f64
+    }
+
     fn cause(&self, burst: &Burst) -> Cause {
-        let met = |(away, from): &(Away, Nanos)| {
-            let length = away.to - away.from;
-            let (begin, end) = (from.saturating_sub(PERIOD), from + 2 * length + AFTER);
-            burst.from < end && burst.to > begin
-        };
-        if self.away.iter().any(met) {
+        if self.away_during(burst) >= EXPLAINED {
             return Cause::CoreAway;
         }
         if self.taken {
@@ -301,8 +320,16 @@ mod tests {
         assert_eq!(cause(110, 120, 50), Cause::Backlog);
         assert_eq!(cause(500, 520, 9), Cause::NotAnswered);
         assert_eq!(cause(310, 330, 90), Cause::CoreAway);
-        assert_eq!(cause(340, 350, 9), Cause::CoreAway, "it works its queue off");
+        assert_eq!(cause(335, 350, 9), Cause::CoreAway, "it works its queue off");
         assert_eq!(cause(400, 420, 9), Cause::NotAnswered);
+        assert_eq!(
+            cause(310, 900, 900),
+            Cause::NotAnswered,
+            "it was away for a small part of the time alone"
+        );
+        assert_eq!(cause(310, 310, 1), Cause::CoreAway);
+        o.away.push(away(340, 40));
+        assert_eq!(o.cause(&burst(310, 500, 90)), Cause::CoreAway, "it was away twice");
         (o.others, o.waited, o.taken) = (0.5, 0.4, true);
         assert_eq!(o.cause(&burst(500, 520, 9)), Cause::OtherProgram);
     }

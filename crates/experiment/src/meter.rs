@@ -35,7 +35,8 @@ pub struct Metered {
 
 /// Reads at `base` (monotonic), at `base + length`, and in between, until then or until `stop`.
 pub fn meter(sources: &Sources, base: Nanos, length: Nanos, stop: &AtomicBool) -> Metered {
-    let watch = CoreWatch::start(&sources.watched);
+    // A generator sees its own stalls: a watch there would only take time from it.
+    let watch = CoreWatch::start(if sources.server_is_here() { &sources.server_cpus } else { &[] });
     let every = EVERY.max(length / MOST);
     let mut counted = Vec::new();
     let mut ends = None;
@@ -78,7 +79,7 @@ fn count(sources: &Sources, base: Nanos) -> Counted {
     Counted { at, server: sources.server_counters(), backlog: sample::backlog_dropped(), ran: Duration::ZERO }
 }
 
-/// The judged readings of one load.
+/// The server's machine during one load.
 pub struct Machine {
     /// The share (0 to 1) of the time that the server's cores had nothing to do; none where they cannot be seen.
     pub server_idle: Option<f64>,
@@ -92,7 +93,7 @@ pub struct Machine {
     pub hardware: Option<hardware_counters::Counted>,
     /// The losses, explained.
     pub losses: Losses,
-    /// The observations behind the judgement.
+    /// The observations behind it.
     pub observed: Observed,
     /// The core watch had real-time priority.
     pub watch_first: bool,
@@ -101,8 +102,8 @@ pub struct Machine {
 }
 
 impl Metered {
-    /// Judges the load that gave `result`, of which the share `allowed` may be lost.
-    pub fn judge(self, sources: &Sources, result: &LoadResult, allowed: f64) -> Machine {
+    /// Explains the losses of the load that gave `result`, of which the share `allowed` may be lost.
+    pub fn explain(self, sources: &Sources, result: &LoadResult, allowed: f64) -> Machine {
         let Self { ends, counted, sockets: [before, after], hardware, watch, base } = self;
         let length = (result.duration_s * 1e9) as Nanos;
         let cores = &sources.server_cpus;
@@ -144,14 +145,14 @@ impl Metered {
 
 /// CPU time in seconds that a server took for each query sent, in each stretch between two instants.
 fn per_query(counted: &[Counted], timeline: &Timeline) -> Vec<f64> {
-    let of = |pair: &[Counted]| {
+    let point = |pair: &[Counted]| {
         let [from, to] = pair else { return None };
         let qps = timeline.sent_qps(from.at, to.at).filter(|qps| *qps > 0.0)?;
         // A thread that ended takes its time with it.
         let ran = to.ran.checked_sub(from.ran).filter(|ran| !ran.is_zero())?;
         Some(ran.as_secs_f64() * 1e9 / (to.at - from.at) as f64 / qps)
     };
-    counted.windows(2).filter_map(of).collect()
+    counted.windows(2).filter_map(point).collect()
 }
 
 impl Machine {

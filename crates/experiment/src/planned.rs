@@ -74,12 +74,12 @@ impl Trial {
 
 /// The zones of the plan, in the file's order.
 pub fn zones(e: &Experiment) -> Vec<ZonePlan> {
-    let of = |family: &String, delegations| ZonePlan::Family { family: family.clone(), delegations };
+    let generated = |family: &String, delegations| ZonePlan::Family { family: family.clone(), delegations };
     match &e.zone.file {
         Some(file) => vec![ZonePlan::File(file.clone())],
         None => {
             let sizes = e.zone.delegations.iter();
-            sizes.flat_map(|&n| e.zone.families.iter().map(move |f| of(f, n))).collect()
+            sizes.flat_map(|&n| e.zone.families.iter().map(move |f| generated(f, n))).collect()
         }
     }
 }

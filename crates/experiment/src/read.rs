@@ -134,7 +134,7 @@ fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
     base
 }
 
-/// What a text means as the value of a key: a list where the key is one, otherwise a number, a truth value or a text.
+/// Reads a text as the value of a key: a list where the key is one, otherwise a number, a truth value or a text.
 fn value(key: &str, text: &str) -> toml::Value {
     const LISTS: [&str; 12] = [
         "servers",

@@ -6,7 +6,7 @@ use measure::{Definition, Time};
 use results::compare::{self, Outcome, Side};
 use results::{RunDir, TrialRecord};
 
-/// The figure by which a cell's repeats are judged, and how well it must be known.
+/// The figure by which a cell's repeats are compared, and how well it must be known.
 fn goal(e: &Experiment, measure: Measure) -> Option<(Definition, f64)> {
     let precision = e.precision.as_ref()?;
     measures::of(measure).known_by.map(|(metric, most)| (metric, most(precision)))
@@ -59,7 +59,7 @@ const SURE: f64 = 0.99;
 
 /// A repeat of base and candidate more, of the cell with the fewest repeats among those in which a figure that decides is not
 /// known. What a cell says is looked at after `repeats` repeats, and after each third more, and by a higher level than the
-/// comparison's own: whoever looks often sees by chance what is not there.
+/// comparison's own: frequent looks find by chance what is not there.
 fn add_pair(e: &Experiment, c: &Comparison, plan: &mut Vec<Trial>, kept: &RunDir) -> bool {
     // Only what the plan has: a run that goes on decides as it did before it was ended.
     let last = plan.iter().map(|t| t.id).max().unwrap_or(0);
@@ -155,9 +155,9 @@ mod tests {
         assert!(!add_repeat(&e, &mut trials, &done));
     }
 
-    /// The metric that repeats are judged by is one that trials of the measure really keep: the kept runs have them.
+    /// The metric that repeats are compared by is one that trials of the measure really keep: the kept runs have them.
     #[test]
-    fn repeats_are_judged_by_a_metric_that_trials_have() {
+    fn repeats_are_compared_by_a_metric_that_trials_have() {
         let e = experiment(&["precision.rate=0.05"]);
         let all = [
             Measure::Latency,

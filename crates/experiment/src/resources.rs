@@ -13,13 +13,13 @@ const BASE: u64 = 300_000_000;
 /// Bytes of memory that a server takes for a delegation; of no kind, the most that any takes.
 fn per_delegation(kind: Option<Kind>, family: &str) -> u64 {
     let signed = family.parse::<FamilySpec>().ok().and_then(|family_spec| family_spec.signed);
-    let of = |memory: server::MemoryPerDelegation| match signed {
+    let bytes_of = |memory: server::MemoryPerDelegation| match signed {
         _ if family == "U-4-DS0" => memory.sparse,
         None => memory.full,
         Some(Denial::Nsec) => memory.nsec,
         Some(Denial::Nsec3 | Denial::OptOut) => memory.nsec3,
     };
-    let memory = |kind| server::driver(kind).facts().memory.map(of);
+    let memory = |kind| server::driver(kind).facts().memory.map(bytes_of);
     kind.and_then(memory).or_else(|| Kind::ours().filter_map(memory).max()).unwrap_or_default()
 }
 
@@ -84,7 +84,7 @@ pub struct Needs {
 /// Looks at an experiment and at this machine.
 ///
 /// # Errors
-/// [`crate::Error::Plan`] where a server is none.
+/// [`crate::Error::Plan`] where a server cannot be used.
 pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
     let trials = plan(e);
     let available = available();

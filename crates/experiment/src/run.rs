@@ -1,10 +1,10 @@
 //! One execution of an experiment: zones, rack, trials, run directory.
 
-use crate::bench::Bench;
 use crate::config::{MANY, SourceKind};
 use crate::plan;
 use crate::planned::{Trial, ZonePlan, weight};
 use crate::replication::{fleet, paths};
+use crate::run_context::RunContext;
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, RunEvent, check, measures, repeats, resources, settle, trial};
 use measure::Reason;
@@ -81,7 +81,7 @@ pub fn run(
     let zones_dir = options.dir.join("zones");
     let generators: Vec<Host> = generator_names(e).iter().map(|name| host(name)).collect();
     let peers: Vec<Host> = fleet::peer_names(e).iter().map(|name| host(name)).collect();
-    let bench = Bench {
+    let context = RunContext {
         experiment: e,
         launcher: &Local,
         server: &host("server"),
@@ -133,7 +133,7 @@ pub fn run(
         here += 1;
         let what = format!("trial {} ({}) is lost", trial.id, trial.words());
         let lost = |why| lost(what.clone(), &options.dir, why);
-        let record = attempts(e, &bench, trial, prepared, &kept.servers_dir(trial.id), tell)
+        let record = attempts(e, &context, trial, prepared, &kept.servers_dir(trial.id), tell)
             .map_err(|e| lost(e.to_string()))?;
         if stop.load(Ordering::Relaxed) {
             break;
@@ -180,7 +180,7 @@ fn lost(what: String, dir: &Path, why: String) -> Error {
 /// the trial's.
 fn attempts(
     e: &Experiment,
-    bench: &Bench,
+    context: &RunContext,
     trial: &Trial,
     zone: &Prepared,
     dir: &Path,
@@ -193,14 +193,14 @@ fn attempts(
             std::fs::remove_dir_all(dir).map_err(Error::io(dir))?;
         }
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
-        let cores = [bench.server_cpus, bench.generator_cpus].concat();
-        let unsettled = settle::wait(&cores, e.settle.0, bench.stop);
-        let mut record = trial::run(bench, trial, zone, dir, tell);
+        let cores = [context.server_cpus, context.generator_cpus].concat();
+        let unsettled = settle::wait(&cores, e.settle.0, context.stop);
+        let mut record = trial::run(context, trial, zone, dir, tell);
         if let Some(reason) = unsettled {
             record.outcome.validity.warn(reason);
         }
         let again = record.error.is_none() && !record.is_valid() && attempt < e.attempts;
-        if !again || bench.stop.load(Ordering::Relaxed) {
+        if !again || context.stop.load(Ordering::Relaxed) {
             for reason in before {
                 record.outcome.validity.warn(reason);
             }

@@ -1,6 +1,6 @@
 //! CPU time, memory and drops of both sides, second by second, and the rows of the series.
 
-use crate::bench::Bench;
+use crate::run_context::RunContext;
 use measure::Metric;
 use measure::metrics;
 use rack::Host;
@@ -19,8 +19,6 @@ pub struct Sources {
     hosts: Vec<(&'static str, Vec<HostCounters>)>,
     /// The server's cores.
     pub server_cpus: Vec<usize>,
-    /// The cores whose absences are watched: the server's, and the generators'.
-    pub watched: Vec<usize>,
     /// The generators may use the server's cores.
     shared: bool,
 }
@@ -70,16 +68,14 @@ const SPENT: [(&str, &str, Counter); 4] = [
 impl Sources {
     /// A file that cannot be read here gives no rows: the trial's figures do not depend on it. Nor does a server without
     /// processes here, an external one.
-    pub fn open(bench: &Bench, server: Vec<u32>, generators: Vec<u32>) -> Self {
+    pub fn open(context: &RunContext, server: Vec<u32>, generators: Vec<u32>) -> Self {
         let open = |hosts: &[Host]| hosts.iter().filter_map(|host| HostCounters::open(host).ok()).collect();
-        let mut hosts = vec![("generator", open(bench.generators))];
-        let mut watched = bench.generator_cpus.to_vec();
+        let mut hosts = vec![("generator", open(context.generators))];
         if !server.is_empty() {
-            hosts.insert(0, ("server", open(std::slice::from_ref(bench.server))));
-            watched.extend(bench.server_cpus);
+            hosts.insert(0, ("server", open(std::slice::from_ref(context.server))));
         }
-        let shared = bench.server_cpus.iter().any(|core| bench.generator_cpus.contains(core));
-        Self { server, generators, hosts, server_cpus: bench.server_cpus.to_vec(), watched, shared }
+        let shared = context.server_cpus.iter().any(|core| context.generator_cpus.contains(core));
+        Self { server, generators, hosts, server_cpus: context.server_cpus.to_vec(), shared }
     }
 
     /// Whether the server runs on this machine, as ours.
@@ -117,8 +113,8 @@ impl Sources {
 
 impl Sampling {
     /// From now on.
-    pub fn start(bench: &Bench, server: Vec<u32>, generators: Vec<u32>) -> Self {
-        Self::of(std::sync::Arc::new(Sources::open(bench, server, generators)))
+    pub fn start(context: &RunContext, server: Vec<u32>, generators: Vec<u32>) -> Self {
+        Self::of(std::sync::Arc::new(Sources::open(context, server, generators)))
     }
 
     /// From now on, of these sources.
@@ -251,11 +247,11 @@ pub fn rows(second: u32, values: &Value) -> Vec<SeriesRow> {
 
 /// The same for a person.
 pub fn sentence(values: &Value) -> String {
-    let of = |name: &str| values.get(name).and_then(Value::as_f64);
-    let rate = of("answered_qps").or_else(|| of("answered")).unwrap_or_default();
+    let value_of = |name: &str| values.get(name).and_then(Value::as_f64);
+    let rate = value_of("answered_qps").or_else(|| value_of("answered")).unwrap_or_default();
     let mut text = format!("{} answered/s", measure::units::grouped(rate.round() as u64));
     for (name, label) in [("latency_p50", "median"), ("latency_p99", "p99"), ("latency_max", "max")] {
-        if let Some(us) = of(name) {
+        if let Some(us) = value_of(name) {
             text += &format!(", {label} {us:.0} µs");
         }
     }

@@ -42,12 +42,12 @@ pub fn wait(cores: &[usize], patience: Nanos, stop: &AtomicBool) -> Option<Reaso
 
 /// The core that did most, and how much of its time in percent.
 fn busiest(before: &[Core], after: &[Core], cores: &[usize]) -> Option<(usize, f64)> {
-    let of = |core: &usize| {
+    let busy = |core: &usize| {
         let find = |all: &[Core]| all.iter().find(|c| c.core == *core).copied();
         let spent = find(after)?.since(&find(before)?);
         Some((*core, 100.0 - spent.percent(spent.idle)))
     };
-    cores.iter().filter_map(of).max_by(|a, b| a.1.total_cmp(&b.1))
+    cores.iter().filter_map(busy).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! One trial: a fresh server, ready, measured, stopped; and what came of it.
 
-use crate::bench::{self, Bench};
 use crate::planned::ZonePlan;
 use crate::replication::fleet::Fleet;
 use crate::replication::paths;
-use crate::stage::Stage;
+use crate::run_context::{self, RunContext};
+use crate::system_under_test::SystemUnderTest;
 use crate::zones::Prepared;
 use crate::{Error, Experiment, Measure, RunEvent, Trial, family_spec, measures};
 use measure::Reason;
@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Does one trial. Whatever goes wrong with server or generator becomes the record's error.
 pub fn run(
-    bench: &Bench,
+    context: &RunContext,
     trial: &Trial,
     zone: &Prepared,
     dir: &Path,
@@ -23,12 +23,12 @@ pub fn run(
     let mut record = TrialRecord {
         id: trial.id,
         repeat: trial.repeat,
-        params: params(bench.experiment, trial, Some(zone)),
+        params: params(context.experiment, trial, Some(zone)),
         ..TrialRecord::default()
     };
     let clock = Wall::read();
-    let mut measured = |record: &mut TrialRecord| measure(bench, trial, zone, dir, record, &mut *tell);
-    if let Err(error) = paths::around(bench, trial, dir, &mut record, &mut measured) {
+    let mut measured = |record: &mut TrialRecord| measure(context, trial, zone, dir, record, &mut *tell);
+    if let Err(error) = paths::around(context, trial, dir, &mut record, &mut measured) {
         record.error = Some(error.to_string());
     }
     clock_stepped(clock.drift(Wall::read()), trial.measure, &mut record);
@@ -136,18 +136,18 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String
 }
 
 fn measure(
-    bench: &Bench,
+    context: &RunContext,
     trial: &Trial,
     zone: &Prepared,
     dir: &Path,
     record: &mut TrialRecord,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
-    let (traffic, udp_size) = bench.experiment.traffic_of(trial.variant.as_deref());
-    let mut spec = bench::server_spec(bench, &trial.server, zone)?;
+    let (traffic, udp_size) = context.experiment.traffic_of(trial.variant.as_deref());
+    let mut spec = run_context::server_spec(context, &trial.server, zone)?;
     spec.udp_size = udp_size;
     if measures::of(trial.measure).takes_updates() {
-        bench.experiment.syncs_of(&trial.server, trial.variant.as_deref()).apply(&mut spec);
+        context.experiment.syncs_of(&trial.server, trial.variant.as_deref()).apply(&mut spec);
     }
     if spec.external.is_none() && !server::driver(spec.kind).facts().can.udp_cap {
         record.outcome.validity.warn(Reason::new(
@@ -158,11 +158,11 @@ fn measure(
             ),
         ));
     }
-    let distributed = measures::is_distributed(bench.experiment, trial.measure, trial.variant.as_deref());
-    let fleet = distributed.then(|| Fleet::new(bench, trial, zone, dir)).transpose()?;
+    let distributed = measures::is_distributed(context.experiment, trial.measure, trial.variant.as_deref());
+    let fleet = distributed.then(|| Fleet::new(context, trial, zone, dir)).transpose()?;
     spec.distribution = fleet.as_ref().map(|fleet| fleet.measured(spec.kind));
-    let stage = Stage { bench, spec: &spec, zone, traffic, dir };
-    measures::run(stage, trial, fleet.as_ref(), record, tell)
+    let sut = SystemUnderTest { context, spec: &spec, zone, traffic, dir };
+    measures::run(sut, trial, fleet.as_ref(), record, tell)
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_step_is_told_once_and_spoils_what_a_generator_did_not_judge() {
+    fn a_clock_step_is_told_once_and_spoils_what_a_generator_did_not_see() {
         let hour = 3600 * SECOND as i64;
         let after = |by: i64, measure: Measure, known: bool| {
             let mut record = TrialRecord::default();

@@ -2,7 +2,7 @@
 //! (RZAIA measured its latencies there).
 
 use crate::Error;
-use crate::stage::Stage;
+use crate::system_under_test::SystemUnderTest;
 use load::Latency;
 use measure::metrics;
 use measure::{Histogram, Named, Nanos, Reason};
@@ -29,11 +29,11 @@ struct Seen {
     latency: Histogram,
 }
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// Begins to capture at the server, where the experiment asks for it; what stands in the way is a warning.
     pub fn witness(&self, record: &mut TrialRecord) -> Option<Witness> {
-        let bench = self.bench;
-        if !bench.experiment.latency.witness {
+        let context = self.context;
+        if !context.experiment.latency.witness {
             return None;
         }
         let file = self.dir.join("witness.pcap");
@@ -41,8 +41,15 @@ impl Stage<'_> {
             Some(_) => Err("the server is on no host of the rack".to_owned()),
             None => {
                 let said = self.dir.join("tcpdump.log");
-                Capture::start(bench.launcher, bench.server, "udp port 53", bench.server_cpus, &file, &said)
-                    .map_err(|e| e.to_string())
+                Capture::start(
+                    context.launcher,
+                    context.server,
+                    "udp port 53",
+                    context.server_cpus,
+                    &file,
+                    &said,
+                )
+                .map_err(|e| e.to_string())
             }
         };
         match started {

@@ -77,7 +77,7 @@ pub fn prepare(
                 if !file.exists() {
                     slice(e, (&family_spec, *delegations), dir, stop)?;
                 }
-                let mut source = zone::sort::canonical(&file, &mut |_| {})?;
+                let mut source = zone::order::canonical(&file, &mut |_| {})?;
                 let options = family_spec.sign(signing(e, &keys)?);
                 write_aside(&made, stop, |out| {
                     keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
@@ -98,7 +98,7 @@ pub fn prepare(
         }
         ZonePlan::File(from) if signs => {
             tell(RunEvent::Zone { label: plan.label(), doing: "signing" });
-            let mut source = zone::sort::canonical(from, &mut |_| {})?;
+            let mut source = zone::order::canonical(from, &mut |_| {})?;
             write_aside(&made, stop, |out| {
                 keep_anchor(&anchor, &zone::sign(&mut source, &signing(e, &keys)?, out, &mut |_| {})?)
             })?;
@@ -183,7 +183,7 @@ fn signing(e: &Experiment, keys: &Option<PathBuf>) -> Result<zone::sign::Options
             now,
         ),
     };
-    // What is valid for a week some servers sign anew at once, where they sign at all.
+    // What is valid for a week some servers re-sign at once, where they sign at all.
     let validity = if keys.is_some() { VALIDITY } else { options.validity };
     Ok(zone::sign::Options { keys: keys.clone(), validity, ..options })
 }

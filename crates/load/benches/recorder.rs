@@ -1,7 +1,7 @@
 //! What the bookkeeping of one query costs: claim, send and answer, hashes included.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use load::{Class, Received, Recorder, Verdict};
+use load::{AnswerKind, Class, Received, Recorder};
 use measure::Seed;
 use std::hint::black_box;
 
@@ -38,7 +38,7 @@ fn recorder(c: &mut Criterion) {
             for answer in &answers {
                 let received =
                     Received { flow, from_target: true, bytes: answer, len: answer.len(), at: now + 20_000 };
-                assert_eq!(recorder.received(black_box(received)), Verdict::Answered);
+                assert_eq!(recorder.received(black_box(received)), AnswerKind::Answered);
             }
         });
     });

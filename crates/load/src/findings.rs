@@ -251,9 +251,9 @@ fn contents(r: &LoadResult, found: &mut Vec<Reason>) {
     let refused = rcode("other_zone", "REFUSED", "the server does not have the zone that was asked for");
     let fails = rcode("server_fails", "SERVFAIL", "the server has the zone and cannot answer from it");
     let Some(checked) = &r.checked else { return };
-    let of = |faults: &[&str]| faults.iter().filter_map(|f| checked.wrong.get(*f)).sum::<u64>();
+    let count_of = |faults: &[&str]| faults.iter().filter_map(|f| checked.wrong.get(*f)).sum::<u64>();
     let all: u64 = checked.wrong.values().sum();
-    let (serial, record) = (of(&["old_serial", "serial_went_back"]), of(&["foreign_record"]));
+    let (serial, record) = (count_of(&["old_serial", "serial_went_back"]), count_of(&["foreign_record"]));
     let whole = checked.checked;
     if serial > 0 {
         let text = format!(

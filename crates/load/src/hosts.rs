@@ -200,12 +200,12 @@ fn next_second(ends: &mut [End]) -> Option<Value> {
 fn merge_seconds(seconds: &[Value]) -> Value {
     let names = seconds.iter().filter_map(Value::as_object).flat_map(|s| s.keys().cloned());
     let one = |name: String| {
-        let of = |s: &Value| s[&name].as_f64();
-        let values = seconds.iter().filter_map(of);
+        let value_of = |s: &Value| s[&name].as_f64();
+        let values = seconds.iter().filter_map(value_of);
         let value = if name.ends_with("_p50") {
             let weight = |s: &Value| s["answered_qps"].as_f64().unwrap_or(0.0);
             let weights: f64 = seconds.iter().map(weight).sum();
-            let sum: f64 = seconds.iter().map(|s| of(s).unwrap_or(0.0) * weight(s)).sum();
+            let sum: f64 = seconds.iter().map(|s| value_of(s).unwrap_or(0.0) * weight(s)).sum();
             if weights > 0.0 { sum / weights } else { 0.0 }
         } else if ["_p90", "_p99", "_p999", "_max"].iter().any(|end| name.ends_with(end)) {
             values.fold(0.0, f64::max)

@@ -1,6 +1,6 @@
 //! A lane: one transport, and the recorder of all that goes over it.
 
-use crate::recorder::{Class, Received, Recorder, Unsent, Verdict};
+use crate::recorder::{AnswerKind, Class, Received, Recorder, Unsent};
 use measure::clock::Wall;
 use measure::schedule::Due;
 use measure::{Nanos, Pace};
@@ -125,7 +125,7 @@ impl Lane {
         &mut self,
         most: usize,
         wall: Wall,
-        each: &mut dyn FnMut(&Incoming<'_>, SocketAddr, Nanos, Verdict),
+        each: &mut dyn FnMut(&Incoming<'_>, SocketAddr, Nanos, AnswerKind),
     ) -> io::Result<usize> {
         let (recorder, targets) = (&mut self.recorder, &self.targets);
         self.transport.receive(most, &mut |m| {

@@ -23,8 +23,7 @@ mod second;
 mod signs;
 mod source;
 mod spec;
-mod table;
-mod verdict;
+mod validity;
 mod worker;
 
 pub use counts::{Bytes, Counts};
@@ -33,7 +32,7 @@ pub use measure::limits::*;
 pub use measure::schedule::LATE_LIMIT;
 pub use measure::{Latency, PacingError};
 pub use net::target::{Prefix, parse_target};
-pub use recorder::{Class, Received, Recorder, Tally, Unsent, Verdict};
+pub use recorder::{AnswerKind, Class, Received, Recorder, Tally, Unsent};
 pub use result::{Histograms, LoadResult, Part, TcpResult};
 pub use run::run;
 pub use signs::{Gather, Pause, Signs};

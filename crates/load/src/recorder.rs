@@ -1,4 +1,4 @@
-//! Every query's fate, decided without a clock or a socket: who calls says what happened and when.
+//! Decides what became of every query. It has no clock and no socket: the caller says what happened and when.
 //!
 //! A query that was sent is *answered* (within the deadline, which counts from the send), or *lost*; an answer after
 //! the deadline makes it *late* too, and late ones are among the lost. A datagram that arrives is an answer, *late*, a
@@ -8,7 +8,7 @@
 
 use crate::second::Second;
 use crate::signs::{Gather, Stray};
-use crate::table::{Entry, State, Window};
+use engine::in_flight::{Entry, State, Window};
 use measure::{Histogram, Nanos, Seed, Timeline};
 use wire::header::Header;
 use wire::question;
@@ -114,7 +114,7 @@ impl Tally {
 
 /// The verdict on a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AnswerKind {
     /// The answer, in time.
     Answered,
     /// The answer, after the deadline.
@@ -153,9 +153,52 @@ pub enum Unsent {
     Refused,
 }
 
+/// One query.
+#[derive(Clone, Copy, Debug, Default)]
+struct Query {
+    /// When it was sent; until then, when it was intended.
+    sent: Nanos,
+    /// How long after its intended time it was sent, in nanoseconds.
+    behind: u32,
+    /// The lower half of the question's hash.
+    hash: u32,
+    id: u16,
+    state: State,
+    /// Part of the warm-up: not counted.
+    quiet: bool,
+    class: Class,
+}
+
+impl Entry for Query {
+    #[inline]
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    #[inline]
+    fn state(&self) -> State {
+        self.state
+    }
+
+    #[inline]
+    fn sent(&self) -> Nanos {
+        self.sent
+    }
+
+    #[inline]
+    fn begin(&mut self, id: u16) {
+        (self.id, self.state) = (id, State::Flight);
+    }
+
+    #[inline]
+    fn lose(&mut self) {
+        self.state = State::Lost;
+    }
+}
+
 /// Records what one worker sends and receives.
 pub struct Recorder {
-    windows: Vec<Window>,
+    windows: Vec<Window<Query>>,
     /// By flow: when the latest query was sent that was answered.
     newest: Vec<Nanos>,
     deadline: Nanos,
@@ -177,7 +220,9 @@ impl Recorder {
     /// not `paced`, the intended time of a query is the time of its sending.
     pub fn new(flows: u32, slots: usize, deadline: Nanos, paced: bool, seed: Seed) -> Self {
         let mut draw = seed.draw("load/ids", 0);
-        let windows = (0..flows).map(|_| Window::new(slots, draw.bits() as u16)).collect();
+        let windows = (0..flows)
+            .map(|_| Window::new(slots, draw.bits() as u16, Query { sent: 1, ..Query::default() }))
+            .collect();
         Self {
             windows,
             newest: vec![0; flows as usize],
@@ -215,15 +260,13 @@ impl Recorder {
     /// Takes an id on a flow for a query whose message hashes to `hash`; `None` where all are in use. After it comes
     /// [`Self::sent`] or [`Self::refused`]. A `quiet` query is part of the warm-up and not counted.
     pub fn claim(&mut self, flow: u32, intended: Nanos, hash: u64, quiet: bool, class: Class) -> Option<u16> {
-        let hash = hash as u32;
-        let window = &mut self.windows[flow as usize];
-        if let Some(id) = window.take(intended, hash, quiet, class) {
-            return Some(id);
+        if self.windows[flow as usize].is_full() {
+            // What the answered and the lost ones leave is collected only when it is needed.
+            self.give_up(flow as usize, intended.checked_sub(self.deadline + 1));
         }
-        // What the answered and the lost ones leave is collected only when it is needed.
-        self.give_up(flow as usize, intended.checked_sub(self.deadline + 1));
-        let window = &mut self.windows[flow as usize];
-        window.take(intended, hash, quiet, class)
+        let query = self.windows[flow as usize].take()?;
+        *query = Query { sent: intended, behind: 0, hash: hash as u32, quiet, class, ..*query };
+        Some(query.id)
     }
 
     /// The query was handed to the kernel at `at`, `len` octets long.
@@ -274,7 +317,7 @@ impl Recorder {
     }
 
     /// A datagram arrived.
-    pub fn received(&mut self, r: Received<'_>) -> Verdict {
+    pub fn received(&mut self, r: Received<'_>) -> AnswerKind {
         let entry = match r.bytes.first_chunk() {
             Some(id) => self.windows[r.flow as usize].get(u16::from_be_bytes(*id)),
             None => None,
@@ -286,7 +329,7 @@ impl Recorder {
                 tally.bytes_received += r.len as u64;
                 self.second.wrong += 1;
             }
-            return Verdict::Unexpected;
+            return AnswerKind::Unexpected;
         };
         let loud = u64::from(!entry.quiet);
         let measured = !entry.quiet && entry.class == Class::Measured;
@@ -299,7 +342,7 @@ impl Recorder {
             }
             tally.mismatched += loud;
             self.second.wrong += u64::from(measured);
-            return Verdict::Mismatched;
+            return AnswerKind::Mismatched;
         };
         let service = r.at.saturating_sub(entry.sent);
         if entry.class == Class::Measured && matches!(entry.state, State::Flight | State::Lost) {
@@ -326,7 +369,7 @@ impl Recorder {
                         self.second.latency.record(latency);
                     }
                 }
-                Verdict::Answered
+                AnswerKind::Answered
             }
             State::Flight | State::Lost => {
                 if entry.state == State::Flight {
@@ -335,17 +378,17 @@ impl Recorder {
                 }
                 entry.state = State::Late;
                 self.tallies[entry.class as usize].late += loud;
-                Verdict::Late
+                AnswerKind::Late
             }
             State::Answered | State::Late => {
                 tally.duplicates += loud;
                 self.second.wrong += u64::from(measured);
-                Verdict::Duplicate
+                AnswerKind::Duplicate
             }
             State::Free | State::Refused => {
                 tally.unexpected += loud;
                 self.second.wrong += u64::from(measured);
-                Verdict::Unexpected
+                AnswerKind::Unexpected
             }
         }
     }
@@ -394,7 +437,7 @@ impl Recorder {
 
 /// Counts a query that is given up.
 fn lose(
-    entry: &Entry,
+    entry: &Query,
     tallies: &mut [Tally; Class::COUNT],
     second: &mut Second,
     timeline: &mut Timeline,

@@ -8,7 +8,7 @@ use crate::recorder::{Class, Recorder, Tally};
 use crate::result::{Part, TcpResult};
 use crate::second::Second;
 use crate::source::SourceFacts;
-use crate::verdict::{self, Evidence};
+use crate::validity::{self, Evidence};
 use crate::worker::{Report, Worker};
 use crate::{Backend, Error, LoadResult, LoadSpec};
 use engine::Stall;
@@ -381,10 +381,10 @@ fn result(
     // What is offered beside the measured traffic must be sent on time as well.
     let mut sent = tallies[Class::Measured as usize].clone();
     sent.merge(&tallies[Class::Background as usize]);
-    let incidents = after.incidents_since(before);
+    let counted = after.counted_since(before);
     // The kernel counts a datagram with a wrong checksum as dropped by its socket, whose buffer had room for it.
-    troubles.socket_drops = troubles.socket_drops.saturating_sub(incidents.checksum_errors);
-    let validity = verdict::judge(&Evidence {
+    troubles.socket_drops = troubles.socket_drops.saturating_sub(counted.checksum_errors);
+    let validity = validity::decide(&Evidence {
         tally: &sent,
         offered: offered[Class::Measured as usize] + offered[Class::Background as usize],
         paced: spec.is_paced(),
@@ -395,7 +395,7 @@ fn result(
         scheduling,
         shared_cpus: spec.shared_cpus,
         worked: (spec.warmup + length) * Nanos::from(plan.workers),
-        memory_stall: incidents.memory_stall,
+        memory_stall: after.memory_stall_since(before),
         others: server.map(|seen| seen.others),
         passed: spec.warmup + length,
         steal: after.stolen_since(before),
@@ -410,22 +410,21 @@ fn result(
         recv_buffer,
         cut_short,
     });
-    let (receive_errors, send_errors) = after.buffer_errors_since(before);
     let drops = [
         ("socket", troubles.socket_drops),
         ("send_no_buffers", troubles.send_no_buffers),
         ("send_again", troubles.send_again),
         ("send_other", troubles.send_other),
-        ("namespace_receive_buffers", receive_errors),
-        ("namespace_send_buffers", send_errors),
-        ("namespace_checksums", incidents.checksum_errors),
-        ("namespace_fragments", incidents.incomplete),
+        ("namespace_receive_buffers", counted.udp_receive_buffer_errors),
+        ("namespace_send_buffers", counted.udp_send_buffer_errors),
+        ("namespace_checksums", counted.checksum_errors),
+        ("namespace_fragments", counted.incomplete),
     ];
     let known = Known {
         paced: spec.is_paced(),
-        corrupted: incidents.checksum_errors,
-        fragments: incidents.fragments,
-        incomplete: incidents.incomplete,
+        corrupted: counted.checksum_errors,
+        fragments: counted.fragments,
+        incomplete: counted.incomplete,
         too_long: troubles.send_errno == rustix::io::Errno::MSGSIZE.raw_os_error(),
         server,
     };

@@ -159,7 +159,7 @@ pub struct LoadSpec {
     #[serde(default)]
     pub check: Option<CheckSpec>,
     /// A pacing error above this at the 99th percentile makes the trial invalid, in nanoseconds:
-    /// [`crate::PACING_LIMIT`], or more where only rates and losses are judged ([`crate::search::PACING_LIMIT`]).
+    /// [`crate::PACING_LIMIT`], or more where only rates and losses matter ([`crate::search::PACING_LIMIT`]).
     #[serde(default = "pacing_limit")]
     pub pacing_limit: Nanos,
     /// For the ids; the queries have the seed of their source.

@@ -4,7 +4,7 @@
 
 use crate::check::Sampler;
 use crate::lane::Lane;
-use crate::recorder::{Class, Tally, Unsent, Verdict};
+use crate::recorder::{AnswerKind, Class, Tally, Unsent};
 use crate::retry::Retries;
 use crate::second::Second;
 use crate::{Error, LoadSpec, Transport};
@@ -279,7 +279,7 @@ impl Exchange for Queries<'_> {
         self.w
             .main
             .receive(most, wall, &mut |m, target, at, verdict| {
-                if verdict == Verdict::Answered {
+                if verdict == AnswerKind::Answered {
                     retries.offer(m.bytes, at);
                     check(m, target, at);
                 }
@@ -287,7 +287,7 @@ impl Exchange for Queries<'_> {
             .map_err(&broken)?;
         if let Some(tcp) = &mut self.w.tcp {
             tcp.receive(most, wall, &mut |m, target, at, verdict| {
-                if verdict == Verdict::Answered {
+                if verdict == AnswerKind::Answered {
                     check(m, target, at);
                 }
             })

@@ -73,8 +73,8 @@ impl StretchLatencies {
     /// The median and the 99th percentile, each as a tenth of the stretches stayed at or below it, in nanoseconds; none where no
     /// stretch was over.
     pub fn calm(&self) -> Option<[f64; 2]> {
-        let of = |n: usize| quantile(self.done.iter().map(|stretch| stretch[n] as f64).collect(), CALM);
-        Some([of(0)?, of(1)?])
+        let rate_of = |n: usize| quantile(self.done.iter().map(|stretch| stretch[n] as f64).collect(), CALM);
+        Some([rate_of(0)?, rate_of(1)?])
     }
 }
 

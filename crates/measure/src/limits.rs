@@ -10,7 +10,7 @@ pub const UNSENT_LIMIT: f64 = 0.001;
 pub const PACING_LIMIT: Nanos = 100_000;
 /// See [`PACING_LIMIT`].
 pub const PACING_COUNT: f64 = 10.0;
-/// The same for a trial of a search, in nanoseconds: it judges losses over a second or more and no latencies. What
+/// The same for a trial of a search, in nanoseconds: it measures losses over a second or more and no latencies. What
 /// counts is that all was sent, in bursts of the stated size.
 pub const SEARCH_PACING_LIMIT: Nanos = 1_000_000;
 /// The same for updates whose lags are measured, in nanoseconds, and how exactly the sighting of a change has to be known:
@@ -22,7 +22,7 @@ pub const UNCERTAIN_LIMIT: f64 = 0.01;
 pub const STALL_LIMIT: Nanos = 50_000_000;
 /// A worker that waited for its core for more than this share of the time makes a trial invalid.
 pub const PREEMPTED_LIMIT: f64 = 0.01;
-/// The same where queries have no times to keep: the rate is lower by as much at most.
+/// The same where queries have no times to keep, or only rates and losses matter: the rate is lower by as much at most.
 pub const PREEMPTED_LIMIT_UNPACED: f64 = 0.03;
 /// A machine on which some program waited for memory for more than this share of the time makes a trial invalid.
 pub const MEMORY_LIMIT: f64 = 0.01;

@@ -32,7 +32,7 @@ impl Scope {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Trial, Self::Background, Self::TcpRetries, Self::Updates];
 
-    /// What a metric's name begins with.
+    /// The beginning of the metrics' names.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Trial => "",
@@ -52,7 +52,7 @@ pub struct Definition {
     pub unit: &'static str,
     /// Which value is wanted.
     pub better: Better,
-    /// What it is, for people.
+    /// A title for people.
     pub title: &'static str,
 }
 
@@ -159,7 +159,7 @@ pub struct Family {
     pub unit: &'static str,
     /// Which value is wanted.
     pub better: Better,
-    /// What it is, for people.
+    /// A title for people.
     pub title: &'static str,
 }
 
@@ -466,13 +466,13 @@ registry! {
     BEYOND_DISK "beyond_disk" "1" Neither "how many times faster the updates were than the disk syncs, or 0";
     DISK_SYNC_P50 "disk_sync_p50" "us" Neither "the disk's time for a sync: median";
     DISK_SYNC_P99 "disk_sync_p99" "us" Neither "the disk's time for a sync: 99 % within";
-    TRACED "traced" "1" Neither "answers judged by the trace of system calls";
+    TRACED "traced" "1" Neither "answers decided by the trace of system calls";
     TRACED_COVERED "traced_covered" "1" More "answers after a sync of what they acknowledge";
     TRACED_NOT_COVERED "traced_not_covered" "1" Less "answers before a sync of what they acknowledge";
     TRACED_NOTHING_WRITTEN "traced_nothing_written" "1" Less "answers before anything was written";
     TRACED_REFUSED "traced_refused" "1" Neither "updates refused";
     TRACED_UNANSWERED "traced_unanswered" "1" Neither "updates not answered";
-    TRACED_BY_ORDER "traced_by_order" "1" Neither "answers judged by the first write after the update";
+    TRACED_BY_ORDER "traced_by_order" "1" Neither "answers decided by the first write after the update";
     TRACED_SYNCS "traced_syncs" "1" Neither "syncs in the trace";
     TRACED_SYNCS_FAILED "traced_syncs_failed" "1" Less "syncs in the trace that failed";
     SYNCS_PER_ANSWER "syncs_per_answer" "1" Neither "syncs for each acknowledged update";

@@ -1,4 +1,4 @@
-//! Faults of our own side, in the same sentences for whoever sends queries or updates.
+//! Faults of our own side, in the same sentences for senders of queries and of updates.
 
 use crate::limits::{
     CLOCK_LIMIT, PACING_COUNT, PREEMPTED_LIMIT, PREEMPTED_LIMIT_UNPACED, STALL_LIMIT, STEAL_LIMIT,

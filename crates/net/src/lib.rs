@@ -2,6 +2,7 @@
 
 pub mod batch;
 mod bpf;
+pub mod counters;
 pub mod link;
 mod mmsg;
 pub mod ns;

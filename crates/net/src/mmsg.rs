@@ -40,7 +40,7 @@ struct Segment {
     size: u16,
 }
 
-// SAFETY: the pointers in the headers are written anew in each call, from borrows that outlive it, and are not
+// SAFETY: the pointers in the headers are written in each call, from borrows that outlive it, and are not
 // used between calls; nothing in here is tied to a thread.
 unsafe impl Send for Sender {}
 

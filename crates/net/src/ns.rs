@@ -1,6 +1,6 @@
 //! Linux namespaces, and how a child process is put into one.
 //!
-//! The kernel keeps the network and mount namespace per *thread*: whoever only wants to look around in another
+//! The kernel keeps the network and mount namespace per *thread*: a thread that only wants to look around in another
 //! namespace does so on a thread of its own ([`in_net_namespace`]) and leaves the rest of the process where it
 //! is. User and PID namespaces are kept per process and can only be changed while it has a single thread.
 #![allow(unsafe_code)] // each block says why it is sound

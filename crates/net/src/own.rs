@@ -1,5 +1,6 @@
 //! Our own side: a thread that sends, and what the kernel says about it: time that it could not run, stolen time, drops.
 
+use crate::counters::Counters;
 use crate::sys::check;
 use std::fs;
 use std::io;
@@ -99,15 +100,8 @@ pub struct Machine {
     /// Clock ticks that the hypervisor took from our cores (from all where we are not pinned), and ticks in all.
     steal: u64,
     ticks: u64,
-    /// Datagrams that full receive buffers dropped anywhere in our namespace.
-    receive_buffer_errors: u64,
-    /// Datagrams that full send buffers dropped anywhere in our namespace.
-    send_buffer_errors: u64,
-    /// Packets with a wrong checksum that our namespace received.
-    checksum_errors: u64,
-    /// IP fragments that it received, and datagrams that could not be put together.
-    fragments: u64,
-    incomplete: u64,
+    /// Of our namespace.
+    counters: Counters,
     /// Time for which some program of the machine waited for memory, in microseconds.
     memory_stall_us: u64,
 }
@@ -122,14 +116,7 @@ impl Machine {
             machine.steal += core.steal;
             machine.ticks += core.total();
         }
-        let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
-        let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
-        let (udp, ip) = (|name| snmp(&v4, "Udp:", name), |name| snmp(&v4, "Ip:", name));
-        machine.receive_buffer_errors = udp("RcvbufErrors") + snmp6(&v6, "Udp6RcvbufErrors");
-        machine.send_buffer_errors = udp("SndbufErrors") + snmp6(&v6, "Udp6SndbufErrors");
-        machine.checksum_errors = udp("InCsumErrors") + snmp6(&v6, "Udp6InCsumErrors") + ip("InHdrErrors");
-        machine.fragments = ip("ReasmReqds") + snmp6(&v6, "Ip6ReasmReqds");
-        machine.incomplete = ip("ReasmFails") + snmp6(&v6, "Ip6ReasmFails");
+        machine.counters = Counters::read();
         machine.memory_stall_us =
             memory_stall(&fs::read_to_string("/proc/pressure/memory").unwrap_or_default());
         machine
@@ -141,37 +128,14 @@ impl Machine {
         if ticks == 0 { 0.0 } else { self.steal.saturating_sub(before.steal) as f64 / ticks as f64 }
     }
 
-    /// Receive and send buffer errors of the namespace since `before`.
-    pub fn buffer_errors_since(&self, before: &Self) -> (u64, u64) {
-        (
-            self.receive_buffer_errors.saturating_sub(before.receive_buffer_errors),
-            self.send_buffer_errors.saturating_sub(before.send_buffer_errors),
-        )
+    /// The counters of our namespace since `before`.
+    pub fn counted_since(&self, before: &Self) -> Counters {
+        self.counters.since(&before.counters)
     }
-}
 
-/// Further counters of a stretch of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Incidents {
-    /// Packets with a wrong checksum that our namespace received.
-    pub checksum_errors: u64,
-    /// IP fragments that it received.
-    pub fragments: u64,
-    /// Datagrams whose fragments could not be put together.
-    pub incomplete: u64,
-    /// Nanoseconds for which some program of the machine waited for memory.
-    pub memory_stall: u64,
-}
-
-impl Machine {
-    /// The difference to `before`.
-    pub fn incidents_since(&self, before: &Self) -> Incidents {
-        Incidents {
-            checksum_errors: self.checksum_errors.saturating_sub(before.checksum_errors),
-            fragments: self.fragments.saturating_sub(before.fragments),
-            incomplete: self.incomplete.saturating_sub(before.incomplete),
-            memory_stall: self.memory_stall_us.saturating_sub(before.memory_stall_us) * 1000,
-        }
+    /// Nanoseconds since `before` for which some program of the machine waited for memory.
+    pub fn memory_stall_since(&self, before: &Self) -> u64 {
+        self.memory_stall_us.saturating_sub(before.memory_stall_us) * 1000
     }
 }
 
@@ -228,19 +192,6 @@ fn run_at_priority(sched_priority: i32) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) }).map(drop)
 }
 
-/// A counter of `/proc/net/snmp`, of a protocol (`Udp:`): a line of names, then a line of values.
-fn snmp(text: &str, protocol: &str, name: &str) -> u64 {
-    let mut lines = text.lines().filter(|l| l.starts_with(protocol));
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
-    let at = names.split_whitespace().position(|n| n == name);
-    at.and_then(|at| values.split_whitespace().nth(at)?.parse().ok()).unwrap_or(0)
-}
-
-/// A counter of `/proc/net/snmp6`: `name value` a line.
-fn snmp6(text: &str, name: &str) -> u64 {
-    text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse().ok()).unwrap_or(0)
-}
-
 /// The time for which some program waited for memory, in microseconds, of `/proc/pressure/memory`; 0 without that file.
 fn memory_stall(text: &str) -> u64 {
     let some = text.lines().find_map(|l| l.strip_prefix("some "));
@@ -252,13 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_found_by_name() {
-        let text =
-            "Tcp: A B\nTcp: 1 2\nUdp: InDatagrams RcvbufErrors SndbufErrors\nUdp: 306 62 5\nUdpLite: X\n";
-        let udp = |name| snmp(text, "Udp:", name);
-        assert_eq!((udp("RcvbufErrors"), udp("SndbufErrors"), udp("None")), (62, 5, 0));
-        assert_eq!(snmp6("Udp6InErrors 1\nUdp6RcvbufErrors      \t 42\n", "Udp6RcvbufErrors"), 42);
-        assert_eq!((snmp("", "Udp:", "x"), snmp6("", "x")), (0, 0));
+    fn waiting_for_memory_is_read() {
         let pressure = "some avg10=0.00 avg60=0.00 avg300=0.12 total=4711\nfull avg10=0.00 total=5\n";
         assert_eq!((memory_stall(pressure), memory_stall("")), (4711, 0));
     }

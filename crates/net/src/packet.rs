@@ -44,7 +44,7 @@ pub struct PacketSocket {
 }
 
 // SAFETY: the pointers in vectors and headers point into boxes of the same structure, which move with it without moving
-// their content (`out_*`: are written anew in each call), and nothing in here is tied to a thread.
+// their content (`out_*`: are written in each call), and nothing in here is tied to a thread.
 unsafe impl Send for PacketSocket {}
 
 impl PacketSocket {

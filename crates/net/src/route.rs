@@ -1,11 +1,15 @@
 //! The way to a target, asked of the kernel over netlink: interface, next hop, their hardware addresses, and the
 //! source address that the kernel would choose. For packets that we write ourselves, which no routing helps.
-#![allow(unsafe_code)] // each block says why it is sound
-
-use crate::sys::check;
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// An Ethernet address.
@@ -65,21 +69,8 @@ pub enum Error {
 /// How long a next hop may take to tell its hardware address.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-// linux/rtnetlink.h, linux/neighbour.h, linux/if_link.h: attributes.
-const RTA_DST: u16 = 1;
-const RTA_OIF: u16 = 4;
-const RTA_GATEWAY: u16 = 5;
-const RTA_PREFSRC: u16 = 7;
-const RTA_VIA: u16 = 18;
-const IFLA_ADDRESS: u16 = 1;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
-/// Reachable, stale, delay, probe, no ARP, permanent: the address can be used.
+/// The states of a neighbour in which its address can be used: reachable, stale, delay, probe, no ARP, permanent (linux/neighbour.h).
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
-/// Resolve now (linux/neighbour.h).
-const NTF_USE: u8 = 1;
 
 /// Asks for the way to `target`; where the next hop's hardware address is not yet known, asks for that too and waits
 /// for it (at most 3 seconds).
@@ -88,41 +79,43 @@ const NTF_USE: u8 = 1;
 /// As [`Error`] says.
 pub fn path_to(target: IpAddr) -> Result<Path, Error> {
     let mut netlink = Netlink::open().map_err(|source| Error::System { doing: "open netlink", source })?;
-    let mut header = [0u8; 12]; // struct rtmsg
-    header[0] = family(target);
-    header[1] = if target.is_ipv4() { 32 } else { 128 };
-    let reply = netlink
-        .ask(libc::RTM_GETROUTE, 0, &header, &[(RTA_DST, &octets(target))])
-        .map_err(|e| Error::NoRoute(target, e))?;
-    let bad = |doing| move || Error::System { doing, source: io::ErrorKind::InvalidData.into() };
-    let kind = *reply.get(7).ok_or_else(bad("read a route"))?;
-    if kind == libc::RTN_LOCAL {
+    let mut question = RouteMessage::default();
+    question.header.address_family = AddressFamily::from(target);
+    question.header.destination_prefix_length = if target.is_ipv4() { 32 } else { 128 };
+    question.attributes.push(RouteAttribute::Destination(target.into()));
+    let reply =
+        netlink.ask(RouteNetlinkMessage::GetRoute(question), 0).map_err(|e| Error::NoRoute(target, e))?;
+    let bad = |doing| Error::System { doing, source: io::ErrorKind::InvalidData.into() };
+    let Some(RouteNetlinkMessage::NewRoute(route)) = reply else { return Err(bad("read a route")) };
+    if route.header.kind == RouteType::Local {
         return Err(Error::Loopback(target));
     }
     let (mut index, mut next_hop, mut source) = (None, target, None);
-    for (name, value) in attributes(&reply[12..]) {
-        match name {
-            RTA_OIF => index = value.first_chunk().map(|v| u32::from_ne_bytes(*v)),
-            RTA_GATEWAY => next_hop = address(value).unwrap_or(next_hop),
-            RTA_VIA if value.len() > 2 => next_hop = address(&value[2..]).unwrap_or(next_hop),
-            RTA_PREFSRC => source = address(value),
+    for attribute in route.attributes {
+        match attribute {
+            RouteAttribute::Oif(interface) => index = Some(interface),
+            RouteAttribute::Gateway(gateway) => next_hop = address(gateway).unwrap_or(next_hop),
+            RouteAttribute::Via(RouteVia::Inet(gateway)) => next_hop = gateway.into(),
+            RouteAttribute::Via(RouteVia::Inet6(gateway)) => next_hop = gateway.into(),
+            RouteAttribute::PrefSource(preferred) => source = address(preferred),
             _ => (),
         }
     }
-    let index = index.ok_or_else(bad("read a route's interface"))?;
-    let source = source.ok_or_else(bad("read a route's source address"))?;
+    let index = index.ok_or_else(|| bad("read a route's interface"))?;
+    let source = source.ok_or_else(|| bad("read a route's source address"))?;
 
-    let mut header = [0u8; 16]; // struct ifinfomsg
-    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    let mut question = LinkMessage::default();
+    question.header.index = index;
     let reply = netlink
-        .ask(libc::RTM_GETLINK, 0, &header, &[])
+        .ask(RouteNetlinkMessage::GetLink(question), 0)
         .map_err(|source| Error::System { doing: "ask for an interface", source })?;
+    let Some(RouteNetlinkMessage::NewLink(link)) = reply else { return Err(bad("read an interface")) };
     let (mut mac, mut interface, mut mtu) = (None, String::new(), 0);
-    for (name, value) in attributes(reply.get(16..).unwrap_or_default()) {
-        match name {
-            IFLA_ADDRESS => mac = Mac::try_from(value).ok(),
-            IFLA_IFNAME => interface = String::from_utf8_lossy(value).trim_end_matches('\0').to_owned(),
-            IFLA_MTU => mtu = value.first_chunk().map_or(0, |v| u32::from_ne_bytes(*v)),
+    for attribute in link.attributes {
+        match attribute {
+            LinkAttribute::Address(octets) => mac = Mac::try_from(octets).ok(),
+            LinkAttribute::IfName(name) => interface = name,
+            LinkAttribute::Mtu(octets) => mtu = octets,
             _ => (),
         }
     }
@@ -150,123 +143,78 @@ pub fn path_to(target: IpAddr) -> Result<Path, Error> {
     Ok(Path { index, interface, mtu, mac, next_hop, next_mac, source })
 }
 
-fn family(ip: IpAddr) -> u8 {
-    (if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
-}
-
-fn octets(ip: IpAddr) -> Vec<u8> {
-    match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
-    }
-}
-
-fn address(octets: &[u8]) -> Option<IpAddr> {
-    match octets.len() {
-        4 => Some(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?).into()),
-        16 => Some(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?).into()),
+fn address(address: RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(ip) => Some(ip.into()),
+        RouteAddress::Inet6(ip) => Some(ip.into()),
         _ => None,
     }
 }
 
-/// The attributes of a message: each a length and a type of 16 bits, then the value, padded to 4 octets.
-fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let [a, b, c, d] = *rest.first_chunk::<4>()?;
-        let len = usize::from(u16::from_ne_bytes([a, b]));
-        let value = rest.get(4..len)?;
-        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((u16::from_ne_bytes([c, d]) & 0x3fff, value))
-    })
-}
-
 struct Netlink {
-    socket: OwnedFd,
+    socket: Socket,
     sequence: u32,
 }
 
 impl Netlink {
     fn open() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: takes no pointers; the descriptor that it returns belongs to nobody else.
-        let socket = unsafe {
-            OwnedFd::from_raw_fd(check(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE))?)
-        };
+        let socket = Socket::new(NETLINK_ROUTE)?;
+        socket.connect(&SocketAddr::new(0, 0))?;
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Sends one request and returns the body of the one answer to it; empty where it is a bare acknowledgement.
-    fn ask(&mut self, kind: u16, flags: i32, header: &[u8], attrs: &[(u16, &[u8])]) -> io::Result<Vec<u8>> {
+    /// Sends one request and returns the one answer to it; none where that is a bare acknowledgement.
+    fn ask(&mut self, question: RouteNetlinkMessage, flags: u16) -> io::Result<Option<RouteNetlinkMessage>> {
         self.sequence += 1;
-        let mut message = vec![0u8; 16];
-        message.extend_from_slice(header);
-        for (name, value) in attrs {
-            message.extend_from_slice(&(value.len() as u16 + 4).to_ne_bytes());
-            message.extend_from_slice(&name.to_ne_bytes());
-            message.extend_from_slice(value);
-            message.resize(message.len().next_multiple_of(4), 0);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(question));
+        message.finalize();
+        let mut octets = vec![0; message.buffer_len()];
+        message.serialize(&mut octets);
+        self.socket.send(&octets, 0)?;
+        let (reply, _) = self.socket.recv_from_full()?;
+        let wrong = |e| io::Error::new(io::ErrorKind::InvalidData, e);
+        match NetlinkMessage::<RouteNetlinkMessage>::deserialize(&reply).map_err(wrong)?.payload {
+            NetlinkPayload::InnerMessage(answer) => Ok(Some(answer)),
+            NetlinkPayload::Error(error) if error.raw_code() != 0 => Err(error.to_io()),
+            _ => Ok(None),
         }
-        let len = message.len() as u32;
-        message[0..4].copy_from_slice(&len.to_ne_bytes());
-        message[4..6].copy_from_slice(&kind.to_ne_bytes());
-        message[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
-        message[8..12].copy_from_slice(&self.sequence.to_ne_bytes());
-        let fd = self.socket.as_raw_fd();
-        // SAFETY: the message outlives the call; an unconnected netlink socket sends to the kernel.
-        if unsafe { libc::send(fd, message.as_ptr().cast(), message.len(), 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let mut reply = vec![0u8; 32 << 10];
-        // SAFETY: the buffer has the length stated and outlives the call.
-        let n = unsafe { libc::recv(fd, reply.as_mut_ptr().cast(), reply.len(), 0) };
-        if n < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        reply.truncate(n as usize);
-        let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
-        let word = |at: usize| reply.get(at..at + 4).and_then(|w| w.first_chunk().copied()).ok_or_else(short);
-        let kind = u16::from_ne_bytes([word(4)?[0], word(4)?[1]]);
-        if i32::from(kind) == libc::NLMSG_ERROR {
-            return match i32::from_ne_bytes(word(16)?) {
-                0 => Ok(Vec::new()),
-                errno => Err(io::Error::from_raw_os_error(-errno)),
-            };
-        }
-        let len = u32::from_ne_bytes(word(0)?) as usize;
-        reply.get(16..len).map(<[u8]>::to_vec).ok_or_else(short)
     }
 
     /// The hardware address of a neighbour, if the kernel knows one that can be used.
     fn neighbour(&mut self, index: u32, ip: IpAddr) -> io::Result<Option<Mac>> {
-        let reply = match self.ask(libc::RTM_GETNEIGH, 0, &ndmsg(index, ip, 0, 0), &[(NDA_DST, &octets(ip))])
-        {
+        let question = RouteNetlinkMessage::GetNeighbour(neighbour(index, ip));
+        let reply = match self.ask(question, 0) {
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
             other => other?,
         };
-        if reply.len() < 12 || u16::from_ne_bytes([reply[8], reply[9]]) & NUD_VALID == 0 {
+        let Some(RouteNetlinkMessage::NewNeighbour(found)) = reply else { return Ok(None) };
+        if u16::from(found.header.state) & NUD_VALID == 0 {
             return Ok(None);
         }
-        Ok(attributes(&reply[12..])
-            .find(|(name, _)| *name == NDA_LLADDR)
-            .and_then(|(_, value)| Mac::try_from(value).ok()))
+        Ok(found.attributes.into_iter().find_map(|attribute| match attribute {
+            NeighbourAttribute::LinkLayerAddress(octets) => Mac::try_from(octets).ok(),
+            _ => None,
+        }))
     }
 
     /// Has the kernel send ARP requests or neighbour solicitations.
     fn resolve(&mut self, index: u32, ip: IpAddr) -> io::Result<()> {
-        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
-        self.ask(libc::RTM_NEWNEIGH, flags, &ndmsg(index, ip, 0, NTF_USE), &[(NDA_DST, &octets(ip))])
+        let mut question = neighbour(index, ip);
+        question.header.flags = NeighbourFlags::Use;
+        self.ask(RouteNetlinkMessage::NewNeighbour(question), NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE)
             .map(drop)
     }
 }
 
-/// `struct ndmsg`
-fn ndmsg(index: u32, ip: IpAddr, state: u16, flags: u8) -> [u8; 12] {
-    let mut header = [0u8; 12];
-    header[0] = family(ip);
-    header[4..8].copy_from_slice(&index.to_ne_bytes());
-    header[8..10].copy_from_slice(&state.to_ne_bytes());
-    header[10] = flags;
-    header
+fn neighbour(index: u32, ip: IpAddr) -> NeighbourMessage {
+    let mut message = NeighbourMessage::default();
+    message.header.family = AddressFamily::from(ip);
+    message.header.ifindex = index;
+    message.attributes.push(NeighbourAttribute::Destination(ip.into()));
+    message
 }
 
 #[cfg(test)]
@@ -276,15 +224,5 @@ mod tests {
     #[test]
     fn this_host_is_reached_over_loopback() {
         assert!(matches!(path_to("127.0.0.1".parse().unwrap()), Err(Error::Loopback(_))));
-    }
-
-    #[test]
-    fn attributes_that_lie_about_their_length_end_the_list() {
-        let good = [8, 0, 4, 0, 1, 2, 3, 4, 5, 0, 1, 0, 9, 0, 0, 0];
-        let seen: Vec<_> = attributes(&good).collect();
-        assert_eq!(seen, [(4, &good[4..8]), (1, &good[12..13])]);
-        assert_eq!(attributes(&[200, 0, 1, 0, 1]).count(), 0);
-        assert_eq!(attributes(&[0, 0, 1, 0, 1]).count(), 0);
-        assert_eq!(attributes(&[8, 0]).count(), 0);
     }
 }

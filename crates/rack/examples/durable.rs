@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! durable run TRACE PROGRAM [ARGUMENT...]     a server under strace, until it ends
-//! durable judge TRACE FOLDER...               what the trace says of updates to data in these folders, as JSON
+//! durable analyse TRACE FOLDER...               what the trace says of updates to data in these folders, as JSON
 //! durable calibrate FOLDER SECONDS THREADS    the disk's own syncs a second
 //! durable disk BACKING AT [SEED]              a disk: Enter cuts its power, again mounts it again; end of input ends it
 //! ```
@@ -26,10 +26,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             while process.wait_timeout(Duration::from_secs(3600))?.is_none() {}
             syncs::settle(trace, Duration::from_secs(60))?;
         }
-        ["judge", trace, folders @ ..] => {
+        ["analyse", trace, folders @ ..] => {
             let folders = folders.iter().map(|f| Path::new(f).canonicalize()).collect::<Result<_, _>>()?;
             let scope = Scope { folders, except: Vec::new() };
-            let report = syncs::judge(Path::new(trace), &scope, |_| ())?;
+            let report = syncs::analyse(Path::new(trace), &scope, |_| ())?;
             println!("{}", serde_json::to_string_pretty(&report)?);
         }
         ["calibrate", folder, seconds, threads] => {
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             disk.unmount()?;
         }
-        _ => return Err("durable run | judge | calibrate | disk: see the example's source".into()),
+        _ => return Err("durable run | analyse | calibrate | disk: see the example's source".into()),
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ pub fn maps(pids: &[u32]) -> Result<Vec<Map>, Error> {
         let read = Process::new(pid as i32).and_then(|p| p.smaps());
         let read = read.map_err(|e| Error::Sample { path, message: e.to_string() })?;
         for map in &read {
-            let of = |name: &str| map.extension.map.get(name).copied().unwrap_or(0);
+            let value_of = |name: &str| map.extension.map.get(name).copied().unwrap_or(0);
             let (kind, name) = match &map.pathname {
                 MMapPath::Heap => (Kind::Heap, "[heap]".into()),
                 MMapPath::Anonymous => (Kind::Anonymous, "[anon]".into()),
@@ -92,7 +92,15 @@ pub fn maps(pids: &[u32]) -> Result<Vec<Map>, Error> {
                 other => (Kind::Other, format!("{other:?}").to_lowercase()),
             };
             let size = map.address.1 - map.address.0;
-            all.push(Map { pid, address: map.address.0, kind, size, rss: of("Rss"), pss: of("Pss"), name });
+            all.push(Map {
+                pid,
+                address: map.address.0,
+                kind,
+                size,
+                rss: value_of("Rss"),
+                pss: value_of("Pss"),
+                name,
+            });
         }
     }
     Ok(all)

@@ -4,6 +4,7 @@
 //! difference. A round of all of them costs well below a millisecond per ten processes.
 
 use crate::{Error, Host};
+pub use net::counters::Counters;
 use procfs::process::Process;
 use std::fs::File;
 use std::io;
@@ -301,67 +302,6 @@ fn backlogs(text: &str) -> Result<Vec<Softnet>, &str> {
     text.lines().enumerate().map(|l| line(l).ok_or(l.1)).collect()
 }
 
-/// Counters of a host's network stack, since it was made. IPv4 and IPv6 together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// UDP datagrams given to sockets.
-    pub udp_received: u64,
-    /// UDP datagrams to a port that nobody had open.
-    pub udp_no_port: u64,
-    /// UDP datagrams that were not given to a socket for another reason; has the full buffers in it.
-    pub udp_in_errors: u64,
-    /// UDP datagrams dropped since the socket's receive buffer was full.
-    pub udp_receive_buffer_errors: u64,
-    /// Packets with a wrong checksum or otherwise a wrong header, of IP or UDP.
-    pub checksum_errors: u64,
-    /// UDP datagrams sent.
-    pub udp_sent: u64,
-    /// UDP datagrams not sent since the socket's send buffer was full.
-    pub udp_send_buffer_errors: u64,
-    /// Packets received by its devices other than lo.
-    pub received_packets: u64,
-    /// Bytes received, with Ethernet headers.
-    pub received_bytes: u64,
-    /// Packets dropped on receipt: on a veth device, where the backlog was full.
-    pub received_dropped: u64,
-    /// Packets sent.
-    pub sent_packets: u64,
-    /// Bytes sent, with Ethernet headers.
-    pub sent_bytes: u64,
-    /// Packets dropped when sent.
-    pub sent_dropped: u64,
-}
-
-impl Counters {
-    /// The difference to `earlier`.
-    pub fn since(&self, earlier: &Counters) -> Counters {
-        Counters {
-            udp_received: self.udp_received.saturating_sub(earlier.udp_received),
-            udp_no_port: self.udp_no_port.saturating_sub(earlier.udp_no_port),
-            udp_in_errors: self.udp_in_errors.saturating_sub(earlier.udp_in_errors),
-            udp_receive_buffer_errors: self
-                .udp_receive_buffer_errors
-                .saturating_sub(earlier.udp_receive_buffer_errors),
-            checksum_errors: self.checksum_errors.saturating_sub(earlier.checksum_errors),
-            udp_sent: self.udp_sent.saturating_sub(earlier.udp_sent),
-            udp_send_buffer_errors: self
-                .udp_send_buffer_errors
-                .saturating_sub(earlier.udp_send_buffer_errors),
-            received_packets: self.received_packets.saturating_sub(earlier.received_packets),
-            received_bytes: self.received_bytes.saturating_sub(earlier.received_bytes),
-            received_dropped: self.received_dropped.saturating_sub(earlier.received_dropped),
-            sent_packets: self.sent_packets.saturating_sub(earlier.sent_packets),
-            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
-            sent_dropped: self.sent_dropped.saturating_sub(earlier.sent_dropped),
-        }
-    }
-
-    /// Packets and datagrams lost inside this host: at its devices, and at full socket buffers.
-    pub fn drops(&self) -> u64 {
-        self.received_dropped + self.sent_dropped + self.udp_in_errors + self.udp_send_buffer_errors
-    }
-}
-
 /// The counters of one host, opened once: such a file stays with the namespace in which it was opened, so a
 /// reading later needs no thread there.
 #[derive(Debug)]
@@ -403,16 +343,12 @@ impl HostCounters {
                 source,
             })
         };
-        let mut sum = Counters::default();
-        add_snmp(&mut sum, &text(&self.snmp)?).ok_or_else(|| error("/proc/net/snmp", "unknown shape"))?;
-        add_snmp6(&mut sum, &text(&self.snmp6)?);
-        add_devices(&mut sum, &text(&self.devices)?)
-            .ok_or_else(|| error("/proc/net/dev", "unknown shape"))?;
-        Ok(sum)
+        Counters::parse(&text(&self.snmp)?, &text(&self.snmp6)?, &text(&self.devices)?)
+            .map_err(|file| error(format!("/proc/net/{file}"), "unknown shape"))
     }
 }
 
-/// A file of /proc from its start; it is made anew for that.
+/// A file of /proc from its start; the kernel writes it again for that.
 fn whole(file: &File) -> io::Result<String> {
     let mut bytes = vec![0; 8192];
     let mut filled = 0;
@@ -427,66 +363,6 @@ fn whole(file: &File) -> io::Result<String> {
     }
     bytes.truncate(filled);
     String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
-}
-
-fn add_udp(sum: &mut Counters, name: &str, value: u64) {
-    match name {
-        "InDatagrams" => sum.udp_received += value,
-        "NoPorts" => sum.udp_no_port += value,
-        "InErrors" => sum.udp_in_errors += value,
-        "RcvbufErrors" => sum.udp_receive_buffer_errors += value,
-        "InCsumErrors" => sum.checksum_errors += value,
-        "OutDatagrams" => sum.udp_sent += value,
-        "SndbufErrors" => sum.udp_send_buffer_errors += value,
-        _ => (),
-    }
-}
-
-/// Two lines "Udp:", names and then values; and so for "Ip:".
-fn add_snmp(sum: &mut Counters, text: &str) -> Option<()> {
-    for protocol in ["Ip: ", "Udp: "] {
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
-        let (names, values) = (lines.next()?, lines.next()?);
-        for (name, value) in names.split(' ').zip(values.split(' ')) {
-            // Some of IP's settings may be negative.
-            match (protocol, name) {
-                ("Udp: ", name) => add_udp(sum, name, value.parse().ok()?),
-                (_, "InHdrErrors") => sum.checksum_errors += value.parse::<u64>().ok()?,
-                _ => {}
-            }
-        }
-    }
-    Some(())
-}
-
-/// Lines "Udp6InDatagrams 3"; none where there is no IPv6.
-fn add_snmp6(sum: &mut Counters, text: &str) {
-    for line in text.lines() {
-        let mut words = line.split_ascii_whitespace();
-        if let (Some(name), Some(value)) = (words.next(), words.next())
-            && let (Some(name), Ok(value)) = (name.strip_prefix("Udp6"), value.parse())
-        {
-            add_udp(sum, name, value);
-        }
-    }
-}
-
-/// Two lines of heading, then "name: " with 8 numbers for receipt and 8 for sending.
-fn add_devices(sum: &mut Counters, text: &str) -> Option<()> {
-    for line in text.lines().skip(2) {
-        let (name, numbers) = line.split_once(':')?;
-        let numbers: Vec<u64> = numbers.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
-        if name.trim() == "lo" {
-            continue;
-        }
-        sum.received_bytes += numbers.first()?;
-        sum.received_packets += numbers.get(1)?;
-        sum.received_dropped += numbers.get(3)?;
-        sum.sent_bytes += numbers.get(8)?;
-        sum.sent_packets += numbers.get(9)?;
-        sum.sent_dropped += numbers.get(11)?;
-    }
-    Some(())
 }
 
 #[cfg(test)]

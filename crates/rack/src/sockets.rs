@@ -140,12 +140,12 @@ mod tests {
                 empty.send_to(&[0; 512], to).unwrap();
             }
             let all = dropped(std::process::id()).unwrap();
-            let of = |socket: &UdpSocket| {
+            let drops_of = |socket: &UdpSocket| {
                 let address = socket.local_addr().unwrap();
                 all.iter().find(|(at, _)| at.address == address).map(|(_, drops)| *drops)
             };
-            assert!(of(&full).unwrap() > 1000, "{all:?}");
-            assert_eq!(of(&empty), Some(0));
+            assert!(drops_of(&full).unwrap() > 1000, "{all:?}");
+            assert_eq!(drops_of(&empty), Some(0));
         }
     }
 

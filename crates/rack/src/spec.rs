@@ -30,7 +30,7 @@
 //! duplicate = 0.001            # share that arrives twice
 //! corrupt = 0.001              # share in which one bit is turned, which checksums find
 //! reorder = 0.01               # share that is not delayed, and so overtakes
-//! hold = "500ms"               # a delay is drawn anew after so long; without: for each packet
+//! hold = "500ms"               # how long a delay stays before the next is drawn; without: for each packet
 //! jitter_reorders = false      # whether shorter delays overtake; the default
 //! rate = "10M"                 # bit/s
 //! queue = "100ms"              # that waits for the rate at most, or octets; the default

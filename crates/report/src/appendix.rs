@@ -49,7 +49,7 @@ const KEY_METRICS: &[(Definition, &str)] = &[
 
 /// A row for each trial, in the order in which they finished.
 pub(crate) fn rows(run: &Run) -> Vec<TrialView> {
-    let of = |t: &results::TrialRecord| {
+    let view_of = |t: &results::TrialRecord| {
         let figure = |(which, word): &(Definition, &str)| {
             Some(((*word).to_owned(), format::value(t.outcome.metric(*which)?, which.unit)))
         };
@@ -84,5 +84,5 @@ pub(crate) fn rows(run: &Run) -> Vec<TrialView> {
             logs: folder.strip_prefix(run.dir.dir()).unwrap_or(&folder).display().to_string() + "/",
         }
     };
-    run.dir.trials().iter().map(of).collect()
+    run.dir.trials().iter().map(view_of).collect()
 }

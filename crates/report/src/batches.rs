@@ -75,13 +75,13 @@ fn octets(run: &Run) -> Option<Grid> {
         |key, measured| published(run, ("rzaia-5.2", "rzaia-5.4"), key, measured, "B"),
         |c| {
             let f = c.metric(metrics::BATCHES_BYTES)?;
-            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
+            let value_of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let text = format::memory(f.value);
             let mut details: Vec<String> = f.interval_text(&text, format::memory_range).into_iter().collect();
             details.push(format!(
                 "{} out, {} back",
-                format::memory(of(metrics::BATCHES_BYTES_OUT)),
-                format::memory(of(metrics::BATCHES_BYTES_BACK))
+                format::memory(value_of(metrics::BATCHES_BYTES_OUT)),
+                format::memory(value_of(metrics::BATCHES_BYTES_BACK))
             ));
             details.extend(
                 c.metric(metrics::BATCH_BYTES_P50).map(|f| format!("{} a batch", format::memory(f.value))),
@@ -92,8 +92,8 @@ fn octets(run: &Run) -> Option<Grid> {
             }
             details.push(format!(
                 "{:.0} IXFR, {:.0} AXFR",
-                of(metrics::IXFR_TRANSFERS),
-                of(metrics::AXFR_TRANSFERS)
+                value_of(metrics::IXFR_TRANSFERS),
+                value_of(metrics::AXFR_TRANSFERS)
             ));
             details.extend(cut(c));
             Some(Shown { text, details, compare: Some(f.value) })
@@ -115,16 +115,16 @@ fn durations(run: &Run) -> Option<Grid> {
         },
         |c| {
             let f = c.metric(metrics::BATCHES_SECONDS)?;
-            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
+            let value_of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let text = format::seconds(f.value);
             let range = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);
             let mut details: Vec<String> = f.interval_text(&text, range).into_iter().collect();
             details.push(format!(
                 "{:.0} of {:.0} batches served",
-                of(metrics::BATCHES_SERVED),
-                of(metrics::BATCHES)
+                value_of(metrics::BATCHES_SERVED),
+                value_of(metrics::BATCHES)
             ));
-            details.push(format!("{:.0} records", of(metrics::BATCHES_RECORDS)));
+            details.push(format!("{:.0} records", value_of(metrics::BATCHES_RECORDS)));
             Some(Shown { text, details, compare: Some(f.value) })
         },
     )
@@ -164,11 +164,11 @@ fn meanwhile(run: &Run) -> Option<Grid> {
         nothing,
         |c| {
             let f = c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?;
-            let of = |which: Definition| Some(format::latency(c.metric(which)?.value * 1e3));
+            let value_of = |which: Definition| Some(format::latency(c.metric(which)?.value * 1e3));
             let mut details = Vec::new();
-            details.extend(of(metrics::LATENCY.p50).map(|t| format!("median {t}")));
-            details.extend(of(metrics::LATENCY.p99).map(|t| format!("p99 {t}")));
-            details.extend(of(metrics::LATENCY.max).map(|t| format!("at most {t}")));
+            details.extend(value_of(metrics::LATENCY.p50).map(|t| format!("median {t}")));
+            details.extend(value_of(metrics::LATENCY.p99).map(|t| format!("p99 {t}")));
+            details.extend(value_of(metrics::LATENCY.max).map(|t| format!("at most {t}")));
             Some(Shown { text: format::percent(f.value), details, compare: None })
         },
     )

@@ -361,8 +361,8 @@ impl<'a> Run<'a> {
 
     /// The kind of each server, in the order of [`Run::servers`].
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
-        let of = |s: &String| self.cells.iter().find(|c| c.key.server == *s);
-        self.servers.iter().map(move |s| of(s).map_or("", |c| c.key.kind.as_str()))
+        let cell_of = |s: &String| self.cells.iter().find(|c| c.key.server == *s);
+        self.servers.iter().map(move |s| cell_of(s).map_or("", |c| c.key.kind.as_str()))
     }
 
     /// The index of a server, for its colour.

@@ -79,10 +79,11 @@ fn updates(run: &Run) -> Option<Grid> {
 
 /// Updates that were not taken, in words, with the codes that came for them.
 fn refused(cell: &Cell) -> Option<String> {
-    let of = |which: Definition| cell.metric(which).map_or(0.0, |f| f.value);
+    let value_of = |which: Definition| cell.metric(which).map_or(0.0, |f| f.value);
     let (refused, lost) = (
-        of(metrics::ACKNOWLEDGED.within(Scope::Updates)) - of(metrics::ACCEPTED.within(Scope::Updates)),
-        of(metrics::LOST.within(Scope::Updates)),
+        value_of(metrics::ACKNOWLEDGED.within(Scope::Updates))
+            - value_of(metrics::ACCEPTED.within(Scope::Updates)),
+        value_of(metrics::LOST.within(Scope::Updates)),
     );
     let metrics = cell.used().into_iter().flat_map(|t| &t.outcome.metrics);
     let codes: BTreeSet<&str> = metrics.filter_map(|m| m.name.strip_prefix("update_rcode_")).collect();
@@ -157,11 +158,11 @@ fn carried(run: &Run) -> Option<Grid> {
         nothing,
         |c| {
             let f = c.metric(metrics::TRANSFER_BYTES_PER_UPDATE)?;
-            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
+            let value_of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let mut details = vec![format!(
                 "{:.0} IXFR, {:.0} AXFR",
-                of(metrics::IXFR_TRANSFERS),
-                of(metrics::AXFR_TRANSFERS)
+                value_of(metrics::IXFR_TRANSFERS),
+                value_of(metrics::AXFR_TRANSFERS)
             )];
             details.extend(
                 c.metric(metrics::VERSIONS_PER_TRANSFER).map(|f| format!("{:.1} versions each", f.value)),
@@ -189,20 +190,21 @@ fn churn(run: &Run) -> Option<Grid> {
         |c| c.key.is("churn"),
         nothing,
         |c| {
-            let of = |which: Definition| c.metric(which).map(|f| f.value);
+            let value_of = |which: Definition| c.metric(which).map(|f| f.value);
             let octets = |value: f64| format::value(value, "B");
-            let text = of(metrics::IXFR_BYTES_PER_VERSION).map_or_else(|| "no IXFR".into(), octets);
+            let text = value_of(metrics::IXFR_BYTES_PER_VERSION).map_or_else(|| "no IXFR".into(), octets);
             let mut details = Vec::new();
             if let (Some(carried), Some(differ)) =
-                (of(metrics::IXFR_RECORDS_PER_VERSION), of(metrics::VERSION_RECORDS))
+                (value_of(metrics::IXFR_RECORDS_PER_VERSION), value_of(metrics::VERSION_RECORDS))
             {
                 details.push(format!("{carried:.1} records carried, {differ:.1} differ"));
             }
             details.extend(
-                of(metrics::VERSION_IXFR_RECKONED).map(|value| format!("reckoned {}", octets(value))),
+                value_of(metrics::VERSION_IXFR_RECKONED).map(|value| format!("reckoned {}", octets(value))),
             );
-            details.extend(of(metrics::AXFR_BYTES).map(|value| format!("whole zone {}", octets(value))));
-            let (taken, all) = (of(metrics::VERSIONS_TAKEN)?, of(metrics::VERSIONS)?);
+            details
+                .extend(value_of(metrics::AXFR_BYTES).map(|value| format!("whole zone {}", octets(value))));
+            let (taken, all) = (value_of(metrics::VERSIONS_TAKEN)?, value_of(metrics::VERSIONS)?);
             details.push(format!("{taken:.0} of {all:.0} versions taken"));
             Some(Shown { text, details, compare: None })
         },
@@ -219,14 +221,15 @@ fn away(run: &Run) -> Option<Grid> {
         |c| c.metric(metrics::AWAY_SECONDS).is_some(),
         nothing,
         |c| {
-            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
+            let value_of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let text = c
                 .metric(metrics::AWAY_CAUGHT_UP)
                 .map_or_else(|| "never".into(), |f| format::seconds(f.value));
-            let by = format!("{:.0} IXFR, {:.0} AXFR", of(metrics::AWAY_IXFR), of(metrics::AWAY_AXFR));
+            let by =
+                format!("{:.0} IXFR, {:.0} AXFR", value_of(metrics::AWAY_IXFR), value_of(metrics::AWAY_AXFR));
             let details = vec![
-                format!("after {} away", format::seconds(of(metrics::AWAY_SECONDS))),
-                format!("{by}, {}", format::value(of(metrics::AWAY_BYTES), "B")),
+                format!("after {} away", format::seconds(value_of(metrics::AWAY_SECONDS))),
+                format!("{by}, {}", format::value(value_of(metrics::AWAY_BYTES), "B")),
             ];
             Some(Shown { text, details, compare: None })
         },

@@ -5,7 +5,7 @@ use crate::format;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use measure::units;
 use results::RunDir;
-use results::compare::{self, Cell, Change, Comparison, Judged, Outcome, Side, Tried, Verdict};
+use results::compare::{self, Cell, Change, ComparedFigure, Comparison, Outcome, Side, Tried, Verdict};
 use serde::Serialize;
 use stats::ratio::MIN_REPEATS;
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ fn figures(c: &Comparison) -> String {
         });
     }
     // Differences that are shown and decide nothing are not hidden.
-    let decides = |f: &Judged| f.gates && matches!(f.outcome, Outcome::Worse | Outcome::NotKnown);
+    let decides = |f: &ComparedFigure| f.gates && matches!(f.outcome, Outcome::Worse | Outcome::NotKnown);
     let silent = c.findings().filter(|(_, f)| f.verdict == Verdict::Worse && !decides(f));
     let silent: Vec<String> = silent
         .map(|(cell, f)| {
@@ -124,11 +124,11 @@ fn figures(c: &Comparison) -> String {
 }
 
 /// The figures that are worse or better, the greatest difference first.
-fn shown(mut found: Vec<(&Cell, &Judged)>, outcome: Outcome, varied: &[String], of: &str) -> String {
+fn shown(mut found: Vec<(&Cell, &ComparedFigure)>, outcome: Outcome, varied: &[String], of: &str) -> String {
     // By size, a lost query in a thousand as much as five per cent of time.
-    let size = |f: &Judged| f.change.map_or(0.0, |d| d.value.ln_1p().abs() / f.figure().weight);
+    let size = |f: &ComparedFigure| f.change.map_or(0.0, |d| d.value.ln_1p().abs() / f.figure().weight);
     found.sort_by(|(_, x), (_, y)| size(y).total_cmp(&size(x)));
-    let word = |f: &Judged| f.figure().words[usize::from(outcome == Outcome::Better)];
+    let word = |f: &ComparedFigure| f.figure().words[usize::from(outcome == Outcome::Better)];
     let first = word(found[0].1);
     let common = found.iter().all(|(_, f)| word(f) == first);
     let verb = match (common, outcome) {
@@ -136,7 +136,7 @@ fn shown(mut found: Vec<(&Cell, &Judged)>, outcome: Outcome, varied: &[String], 
         (_, Outcome::Better) => "is better",
         _ => "is worse",
     };
-    let one = |(cell, f): &(&Cell, &Judged)| {
+    let one = |(cell, f): &(&Cell, &ComparedFigure)| {
         let change = f.change.expect("shown");
         format!("{} of {} {}", f.figure().title, name(&cell.params, varied), size_text(&change))
     };
@@ -152,9 +152,9 @@ fn shown(mut found: Vec<(&Cell, &Judged)>, outcome: Outcome, varied: &[String], 
 }
 
 /// The figures that cannot be decided, and the repeats that it would take.
-fn not_known(mut found: Vec<(&Cell, &Judged)>, varied: &[String], of: &str) -> String {
+fn not_known(mut found: Vec<(&Cell, &ComparedFigure)>, varied: &[String], of: &str) -> String {
     found.sort_by_key(|(_, f)| std::cmp::Reverse(f.repeats_needed.unwrap_or(usize::MAX)));
-    let one = |(cell, f): &(&Cell, &Judged)| {
+    let one = |(cell, f): &(&Cell, &ComparedFigure)| {
         let interval = f.change.map_or("too few valid repeats".into(), |d| difference(&d));
         let title = f.figure().title;
         format!(
@@ -312,7 +312,7 @@ fn about(c: &Comparison) -> Vec<String> {
         }
         .into(),
     );
-    if c.judged().any(|(_, f)| f.same_as.is_some()) {
+    if c.figures().any(|(_, f)| f.same_as.is_some()) {
         out.push(
             "With a window the server uses its cores as far as it can, so CPU time a query is throughput once more: it is \
              not counted. At a fixed rate it is a finding of its own."
@@ -406,7 +406,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-fn verdict(f: &Judged) -> String {
+fn verdict(f: &ComparedFigure) -> String {
     if f.same_as.is_some() {
         return "throughput once more".into();
     }

@@ -39,7 +39,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Answers that follow no sync that covers them, of how many, where a trace was judged.
+/// Answers that follow no sync that covers them, of how many, where a trace was analysed.
 pub(crate) fn uncovered(cell: &Cell) -> Option<(f64, f64)> {
     let all = sum(cell, metrics::TRACED)?;
     Some((all - sum(cell, metrics::TRACED_COVERED)?, all))
@@ -116,21 +116,21 @@ fn cuts(run: &Run) -> Option<Grid> {
         nothing,
         |c| {
             let (gone, all) = gone(c)?;
-            let of = |which: Definition| sum(c, which).unwrap_or(0.0);
+            let value_of = |which: Definition| sum(c, which).unwrap_or(0.0);
             let mut details = vec![format!(
                 "{} of {} cuts lost some",
-                whole(of(metrics::CUTS_WITH_LOSS)),
-                whole(of(metrics::CUTS))
+                whole(value_of(metrics::CUTS_WITH_LOSS)),
+                whole(value_of(metrics::CUTS))
             )];
-            if of(metrics::CUTS_NOT_BACK) > 0.0 {
+            if value_of(metrics::CUTS_NOT_BACK) > 0.0 {
                 let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));
                 details.push(format!(
                     "not served again after {} of them{why}",
-                    whole(of(metrics::CUTS_NOT_BACK))
+                    whole(value_of(metrics::CUTS_NOT_BACK))
                 ));
             }
-            if of(metrics::CUT_HALF) > 0.0 {
-                details.push(format!("{} updates half there", whole(of(metrics::CUT_HALF))));
+            if value_of(metrics::CUT_HALF) > 0.0 {
+                details.push(format!("{} updates half there", whole(value_of(metrics::CUT_HALF))));
             }
             let text = match gone > 0.0 {
                 true => format!("{} of {}", whole(gone), whole(all)),
@@ -151,32 +151,32 @@ fn kills(run: &Run) -> Option<Grid> {
         |c| c.key.is("kill"),
         nothing,
         |c| {
-            let of = |which: Definition| sum(c, which).unwrap_or(0.0);
+            let value_of = |which: Definition| sum(c, which).unwrap_or(0.0);
             let mut details = Vec::new();
             if let Some(most) = c.metric(metrics::SERIAL_BACK_MOST).filter(|f| f.value > 0.0) {
                 details.push(format!("by {} at most", whole(most.value)));
             }
-            if of(metrics::SERIAL_BACK_RUNNING) > 0.0 {
-                details.push(format!("{} times while it ran", whole(of(metrics::SERIAL_BACK_RUNNING))));
+            if value_of(metrics::SERIAL_BACK_RUNNING) > 0.0 {
+                details.push(format!("{} times while it ran", whole(value_of(metrics::SERIAL_BACK_RUNNING))));
             }
             details.push(format!(
                 "half-applied in {} of {} transfers",
-                whole(of(metrics::HALF_BY_TRANSFER)),
-                whole(of(metrics::ZONES_TRANSFERRED))
+                whole(value_of(metrics::HALF_BY_TRANSFER)),
+                whole(value_of(metrics::ZONES_TRANSFERRED))
             ));
             details.push(format!(
                 "versions mixed in {} of {} query checks",
-                whole(of(metrics::MIXED_BY_QUERY)),
-                whole(of(metrics::PAIRS_ASKED))
+                whole(value_of(metrics::MIXED_BY_QUERY)),
+                whole(value_of(metrics::PAIRS_ASKED))
             ));
-            if of(metrics::KILLS_BACK) < of(metrics::KILLS) {
+            if value_of(metrics::KILLS_BACK) < value_of(metrics::KILLS) {
                 let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));
                 details.push(format!("did not come back{why}"));
             }
             let text = format!(
                 "{} in {} kills",
                 whole(sum(c, metrics::SERIAL_BACK_RESTARTED)?),
-                whole(of(metrics::KILLS))
+                whole(value_of(metrics::KILLS))
             );
             Some(Shown { text, details, compare: None })
         },

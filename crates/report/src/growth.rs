@@ -84,7 +84,7 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
     let by_family = |bind: &'static str, nsd: &'static str| {
         move |kind: &str, key: &Key| Some((costs::table(bind, nsd, kind)?, vec![key.family.clone()]))
     };
-    let of = |measure: &'static str, metric: Definition| {
+    let selection = |measure: &'static str, metric: Definition| {
         (move |c: &Cell| c.key.is(measure), move |c: &Cell| c.metric(metric))
     };
     let memory = |id: &str, title: &str, remark| Quantity {
@@ -107,17 +107,17 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
     };
     let mut all = Vec::new();
     let pss = memory("pss", "Memory (PSS)", "virtual size");
-    let (keep, value) = of("memory", metrics::SERVER_PSS);
+    let (keep, value) = selection("memory", metrics::SERVER_PSS);
     all.extend(group(run, &pss, keep, value));
     all.extend(relative(run, &pss, keep, value));
-    let (keep, value) = of("memory", metrics::SERVER_VIRTUAL);
+    let (keep, value) = selection("memory", metrics::SERVER_VIRTUAL);
     all.extend(group(run, &memory("virtual", "Virtual size", ""), keep, value));
     let start = time("start", "Time from the start to the first right answer", "rzaia-4.1", "rzaia-4.3");
-    let (keep, value) = of("load", metrics::SERVER_READY);
+    let (keep, value) = selection("load", metrics::SERVER_READY);
     all.extend(group(run, &start, keep, value));
     all.extend(relative(run, &start, keep, value));
     let reload = time("reloading", "Time to reload", "rzaia-4.2", "rzaia-4.4");
-    let (keep, value) = of("load", metrics::RELOAD_SECONDS);
+    let (keep, value) = selection("load", metrics::RELOAD_SECONDS);
     all.extend(group(run, &reload, keep, value));
     all.extend(relative(run, &reload, keep, value));
     for rate in run.distinct("latency", |k| k.rate.clone()).into_iter().flatten() {

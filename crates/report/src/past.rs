@@ -26,7 +26,7 @@ pub(crate) struct Past {
 /// The published row of a kind of server, with its figures in `unit`; none where the table has no such row or measures
 /// something else.
 ///
-/// A cell with a footnote is none of the column's own (RZAIA's † is of another zone): it is listed, not drawn.
+/// A cell with a footnote does not belong to the column (RZAIA's † is of another zone): it is listed, not drawn.
 pub(crate) fn past(run: &Run, table: &Table, kind: &str, heading: &[&str], unit: &str) -> Option<Past> {
     let scale = published::conversion(table.unit_of(heading), unit)?;
     let software = software(kind)?;
@@ -92,21 +92,21 @@ mod tests {
         let dir =
             RunDir::create(folder.path(), "published = [\"isc-6.3.1\"]", &serde_json::json!({})).unwrap();
         let run = Run::new(&dir).unwrap();
-        let of = |id: &str, kind: &str, heading: &[&str], unit: &str| {
+        let past_of = |id: &str, kind: &str, heading: &[&str], unit: &str| {
             past(&run, published::find(id).unwrap(), kind, heading, unit)
         };
-        let latency = of("rzaia-3.1", "bind", &["BIND", "signed"], "ns").unwrap();
+        let latency = past_of("rzaia-3.1", "bind", &["BIND", "signed"], "ns").unwrap();
         assert_eq!((latency.name.as_str(), latency.style), ("BIND 9.6.0-P1 (RZAIA 2009)", None));
         assert_eq!(latency.points[2], (1e5, 77.7e6, Relation::Exactly));
         assert_eq!(latency.points[3], (1e6, 4e9, Relation::Above));
-        let memory = of("rzaia-2.2", "nsd", &["S-6-DS10"], "B").unwrap();
+        let memory = past_of("rzaia-2.2", "nsd", &["S-6-DS10"], "B").unwrap();
         assert_eq!(
             (memory.points.len(), memory.notes.as_slice()),
             (4, ["NSD at 10M: N/A".to_owned()].as_slice())
         );
         assert_eq!(memory.points[3].1, 2.9 * 1_073_741_824.0);
-        assert!(of("rzaia-2.2", "nsd", &["S-6-DS10"], "s").is_none(), "memory is no time");
-        assert!(of("rzaia-2.2", "knot", &["S-6-DS10"], "B").is_none(), "the paper has no such server");
+        assert!(past_of("rzaia-2.2", "nsd", &["S-6-DS10"], "s").is_none(), "memory is no time");
+        assert!(past_of("rzaia-2.2", "knot", &["S-6-DS10"], "B").is_none(), "the paper has no such server");
         let (bars, tables) = peaks(&run);
         assert_eq!((bars.len(), tables.len()), (8, 1));
         assert_eq!((bars[0].name.as_str(), bars[0].value), ("Linux-Fedora", (80_872.0 + 76_531.0) / 2.0));

@@ -130,8 +130,8 @@ fn measured(run: &Run) -> Option<Grid> {
         |c| c.metric(metrics::PATH_LOSS).is_some(),
         nothing,
         |c| {
-            let of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
-            let percent = |which: Definition| format::percent(of(which));
+            let value_of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
+            let percent = |which: Definition| format::percent(value_of(which));
             let mut details = vec![
                 format!(
                     "{} to {}, asked {}",
@@ -139,8 +139,8 @@ fn measured(run: &Run) -> Option<Grid> {
                     percent(metrics::PATH_LOSS_HIGH),
                     percent(metrics::PATH_LOSS_ASKED)
                 ),
-                format!("{:.0} packets", of(metrics::PATH_PACKETS)),
-                format!("late by {}", format::latency(of(metrics::PATH_DELAY_ERROR_P99) * 1e3)),
+                format!("{:.0} packets", value_of(metrics::PATH_PACKETS)),
+                format!("late by {}", format::latency(value_of(metrics::PATH_DELAY_ERROR_P99) * 1e3)),
             ];
             for (which, word) in [
                 (metrics::PATH_DUPLICATED, "twice"),

@@ -44,14 +44,14 @@ pub(crate) struct Series<'a> {
 
 /// The cells of one latency plot: those of one zone and rate.
 pub(crate) fn series<'a>(run: &Run, cells: &[&'a Cell<'a>]) -> Vec<Series<'a>> {
-    let of = |cell: &&'a Cell<'a>| {
+    let bar_of = |cell: &&'a Cell<'a>| {
         let mut label = cell.key.server.clone();
         if cell.state() == State::Invalid {
             label += " (invalid)";
         }
         Some(Series { style: run.style(&cell.key.server), label, cell, sample: cell.sample()? })
     };
-    cells.iter().filter_map(of).collect()
+    cells.iter().filter_map(bar_of).collect()
 }
 
 pub(crate) fn legend(all: &[Series]) -> Vec<Entry> {

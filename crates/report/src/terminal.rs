@@ -84,10 +84,10 @@ fn cell_text(cell: &GridCell) -> String {
 fn problems(run: &Run) -> String {
     let mut out = String::new();
     let name = |id: u32| {
-        let of = |c: &&crate::cells::Cell| c.trials.iter().any(|t| t.id == id);
+        let has_trial = |c: &&crate::cells::Cell| c.trials.iter().any(|t| t.id == id);
         run.cells
             .iter()
-            .find(of)
+            .find(has_trial)
             .map_or_else(String::new, |c| format!("{}, {}, {}", c.key.server, c.key.zone(), c.key.measure))
     };
     for trial in run.dir.trials().iter().filter(|t| !t.is_valid()) {

@@ -77,7 +77,7 @@ fn total(table: &'static Table, row: &[&str], column: &str, measured: Option<f64
 /// The servers by answered rate on each zone, fastest first.
 pub(crate) fn sentences(run: &Run) -> Vec<String> {
     let rows = run.distinct(MEASURE, |k| (k.row(), k.size));
-    let of = |at: &(String, Option<u64>)| {
+    let sentence = |at: &(String, Option<u64>)| {
         let here =
             |c: &&Cell| c.key.is(MEASURE) && (c.key.row(), c.key.size) == *at && c.state() == State::Valid;
         let zone = run.cells.iter().find(here)?.key.zone();
@@ -92,7 +92,7 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
             all.iter().map(|(qps, server)| format!("{server} {}", format::rate(*qps))).collect();
         (!texts.is_empty()).then(|| format!("{zone}: {}", texts.join(", ")))
     };
-    let parts: Vec<String> = rows.iter().filter_map(of).collect();
+    let parts: Vec<String> = rows.iter().filter_map(sentence).collect();
     match parts.len() {
         0 => Vec::new(),
         _ => vec![format!("Answered with a window of queries, {}.", parts.join("; "))],

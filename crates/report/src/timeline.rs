@@ -43,10 +43,10 @@ pub(crate) fn figures(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Vec<F
         .collect();
     let ids: Vec<u32> = trials.iter().map(|t| t.2.id).collect();
     let lines = |metric: &str, class: &'static str, word: &str| -> Vec<Line> {
-        let of = |(style, server, trial): &(usize, &str, &TrialRecord)| {
+        let line_of = |(style, server, trial): &(usize, &str, &TrialRecord)| {
             (*style, class, format!("{server}{word}"), points(trial, metric))
         };
-        trials.iter().map(of).filter(|l| !l.3.is_empty()).collect()
+        trials.iter().map(line_of).filter(|l| !l.3.is_empty()).collect()
     };
     let sheet = |kind: &str, title: &'static str| Sheet {
         id: format!("{id}-{kind}"),
@@ -149,7 +149,7 @@ fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Option<Figu
         trial.series.iter().filter(|row| row.value >= 1.0).filter_map(|row| number(&row.metric)).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let of = |core: &u32| {
+    let picture_of = |core: &u32| {
         let parts: Vec<Vec<(f64, f64)>> =
             PARTS.iter().map(|p| points(trial, &format!("{p}_core{core}"))).collect();
         let xs: Vec<f64> = parts.iter().max_by_key(|p| p.len())?.iter().map(|p| p.0).collect();
@@ -179,7 +179,7 @@ fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Option<Figu
              d=\"M6 0H28V12H6Z\"/></svg>"
         )
     };
-    let pictures: Vec<String> = numbers.iter().filter_map(of).collect();
+    let pictures: Vec<String> = numbers.iter().filter_map(picture_of).collect();
     (!pictures.is_empty()).then(|| Figure {
         id: format!("{id}-{}-cores", trial.id),
         caption: format!("Cores while {server} served, second by second, {what}."),

@@ -306,7 +306,7 @@ fn machine(environment: &Value) -> Vec<(String, String)> {
 /// Label, version and the rest of each server in `environment.json`.
 fn servers(environment: &Value) -> Vec<(String, String, String)> {
     let all = environment.get("servers").and_then(Value::as_array);
-    let of = |s: &Value| {
+    let event_row = |s: &Value| {
         let text = |key: &str| s.get(key).map(plain).unwrap_or_default();
         let rest = s
             .as_object()
@@ -319,5 +319,5 @@ fn servers(environment: &Value) -> Vec<(String, String, String)> {
             rest.map(|(k, v)| format!("{k} {}", plain(v))).collect::<Vec<_>>().join(", "),
         )
     };
-    all.into_iter().flatten().map(of).collect()
+    all.into_iter().flatten().map(event_row).collect()
 }

@@ -79,7 +79,7 @@ impl Cell {
 }
 
 /// Digits with commas between groups of three and perhaps a fraction. A comma anywhere else is a slip of
-/// whoever typed the table in.
+/// by the person who typed the table in.
 fn number(digits: &str) -> Option<f64> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     let groups: Vec<&str> = whole.split(',').collect();

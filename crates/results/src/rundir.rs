@@ -75,7 +75,7 @@ impl RunDir {
     /// Reads a run directory.
     ///
     /// # Errors
-    /// Where it is none, or a file in it is missing or cannot be understood; the error names the file.
+    /// Where it is not a run directory, or a file in it is missing or cannot be understood; the error names the file.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let run = path.join(RUN);
         if !run.is_file() {

@@ -1,12 +1,91 @@
 //! Checks before anything is started.
 
 use crate::error::{Error, Problem};
+use crate::kind::Kind;
+use crate::quote::{quotable, unquotable};
+use crate::servers::driver;
 use crate::spec::ServerSpec;
 use rack::Host;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
+
+/// Checks what a specification says, without looking outside.
+///
+/// # Errors
+/// [`Problem::Spec`], naming the field.
+pub fn spec(spec: &ServerSpec) -> Result<(), Error> {
+    let refuse = |field, why: String| Err(Error::new(&spec.label, Problem::Spec { field, why }));
+    if spec.kind == Kind::External {
+        return match spec.external {
+            Some(_) => Ok(()),
+            None => refuse("external", "name the ADDRESS:PORT at which the server answers".into()),
+        };
+    }
+    if spec.external.is_some() {
+        return refuse("external", format!("an address is for kind external, not {}", spec.kind));
+    }
+    if spec.workers == 0 {
+        return refuse("workers", "a server needs at least 1".into());
+    }
+    if spec.port == 0 {
+        return refuse("port", "0 is no port to serve on: give 1 to 65535".into());
+    }
+    if spec.udp_size < 512 {
+        return refuse("udp_size", format!("{} is less than the 512 octets of RFC 1035", spec.udp_size));
+    }
+    if let Err(e) = wire::name::Name::parse_text(&spec.zone.origin, None) {
+        return refuse("zone.origin", format!("'{}' is no domain name: {e}", spec.zone.origin));
+    }
+    // Names and paths are put between quotes in five syntaxes that escape differently.
+    if unquotable(&spec.zone.origin) || spec.zone.origin.contains(' ') {
+        return refuse("zone.origin", format!("'{}' has quotes, escapes or blanks", spec.zone.origin));
+    }
+    distribution(spec)
+}
+
+/// Checks what a specification says of changes.
+///
+/// # Errors
+/// [`Problem::Spec`], naming the field.
+fn distribution(spec: &ServerSpec) -> Result<(), Error> {
+    let Some(part) = &spec.distribution else { return Ok(()) };
+    let refuse = |why: String| Err(Error::new(&spec.label, Problem::Spec { field: "distribution", why }));
+    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    if part.key.name.is_empty() || !part.key.name.chars().all(named) {
+        return refuse(format!("key {}: give it a name of letters, digits, hyphens and dots", part.key.name));
+    }
+    if let Err(wrong) = part.key.tsig() {
+        return refuse(wrong.to_string());
+    }
+    if part.updates && part.is_secondary() {
+        return refuse("a secondary takes no updates: send them to its primary".into());
+    }
+    if part.keys.is_some() && part.is_secondary() {
+        return refuse("a secondary does not sign: its primary does".into());
+    }
+    let can = driver(spec.kind).facts().can;
+    if part.updates && !can.update {
+        return refuse(format!("{} takes no updates (RFC 2136) as it is set up here", spec.kind));
+    }
+    if part.keys.is_some() && !can.signs {
+        return refuse(format!("{} does not sign what changes", spec.kind));
+    }
+    if part.keys.is_some() && !spec.zone.signed {
+        return refuse("the zone is not signed: keys are of no use".into());
+    }
+    if part.updates && spec.zone.signed && part.keys.is_none() && !can.takes_signatures {
+        return refuse(format!(
+            "{} takes no signatures with updates of a signed zone: give it the zone's keys, so that it signs itself",
+            spec.kind
+        ));
+    }
+    if let Some(keys) = &part.keys {
+        quotable(&spec.label, "distribution.keys", keys)?;
+    }
+    Ok(())
+}
 
 /// The zone file's absolute path, if it is a file that can be read.
 pub(crate) fn zone_file(spec: &ServerSpec) -> Result<PathBuf, Error> {
@@ -79,21 +158,47 @@ pub(crate) fn confined(program: &Path, root: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, ZoneRef};
+    use crate::ZoneRef;
 
-    fn spec() -> ServerSpec {
-        ServerSpec::new(Kind::Nsd, ZoneRef { origin: ".".into(), file: "/".into(), signed: false })
+    #[test]
+    fn what_is_wrong_is_named() {
+        let field = |wrong: &ServerSpec| match *super::spec(wrong).unwrap_err().problem {
+            Problem::Spec { field, .. } => field,
+            other => panic!("{other:?}"),
+        };
+        assert!(super::spec(&of(Kind::Bind)).is_ok());
+        assert_eq!(field(&of(Kind::External)), "external");
+        assert_eq!(field(&ServerSpec { workers: 0, ..of(Kind::Nsd) }), "workers");
+        assert_eq!(field(&ServerSpec { port: 0, ..of(Kind::Nsd) }), "port");
+        assert_eq!(field(&ServerSpec { udp_size: 100, ..of(Kind::Nsd) }), "udp_size");
+        assert_eq!(
+            field(&ServerSpec { external: Some(([127, 0, 0, 1], 53).into()), ..of(Kind::Nsd) }),
+            "external"
+        );
+        for origin in ["a\"b.", "a..b", "a b.", ".\n"] {
+            let mut spec = of(Kind::Knot);
+            spec.zone.origin = origin.into();
+            assert_eq!(field(&spec), "zone.origin", "{origin:?}");
+        }
+    }
+
+    fn nsd() -> ServerSpec {
+        of(Kind::Nsd)
+    }
+
+    fn of(kind: Kind) -> ServerSpec {
+        ServerSpec::new(kind, ZoneRef { origin: ".".into(), file: "/".into(), signed: false })
     }
 
     #[test]
     fn a_folder_is_no_zone_file_and_must_be_fresh() {
-        let error = zone_file(&spec()).unwrap_err().to_string();
+        let error = zone_file(&nsd()).unwrap_err().to_string();
         assert!(error.starts_with("server 'nsd': cannot read the zone file /:"), "{error}");
         let dir = tempfile::tempdir().unwrap();
         let fresh = dir.path().join("a/b");
-        assert_eq!(folder(&spec(), &fresh).unwrap(), fresh.canonicalize().unwrap());
+        assert_eq!(folder(&nsd(), &fresh).unwrap(), fresh.canonicalize().unwrap());
         fs::write(fresh.join("old"), "").unwrap();
-        assert!(matches!(*folder(&spec(), &fresh).unwrap_err().problem, Problem::DirectoryNotEmpty(_)));
+        assert!(matches!(*folder(&nsd(), &fresh).unwrap_err().problem, Problem::DirectoryNotEmpty(_)));
     }
 
     #[test]
@@ -106,7 +211,7 @@ mod tests {
         };
         let udp = (0..1000).find_map(|_| both()).expect("a port that is free");
         let taken = udp.local_addr().unwrap();
-        let problem = |address| *ports_free(&spec(), &host, &[address]).unwrap_err().problem;
+        let problem = |address| *ports_free(&nsd(), &host, &[address]).unwrap_err().problem;
         assert!(
             matches!(problem(taken), Problem::PortInUse { transport: "UDP", address, .. } if address == taken)
         );
@@ -114,8 +219,8 @@ mod tests {
         assert!(matches!(problem(tcp.local_addr().unwrap()), Problem::PortInUse { transport: "TCP", .. }));
         assert!(matches!(problem("192.0.2.1:5300".parse().unwrap()), Problem::Address { .. }));
         drop(udp);
-        assert!(ports_free(&spec(), &host, &[taken]).is_ok());
-        assert!(control_address(&spec(), &host).unwrap().ip().is_loopback());
+        assert!(ports_free(&nsd(), &host, &[taken]).is_ok());
+        assert!(control_address(&nsd(), &host).unwrap().ip().is_loopback());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! A server's part where a zone changes and is carried to others: primary or secondary, whom it tells, whom it lets.
+//! A server's part where a zone changes and is carried to others: primary or secondary, which servers it notifies, and which may transfer.
 
-use crate::error::{Error, Problem};
-use crate::spec::{ServerSpec, quotable};
+use crate::error::Error;
+use crate::quote::quotable;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use update::TsigKey;
@@ -20,11 +20,11 @@ pub enum Timers {
 /// The role of a server when its zone changes. It is a primary without [`Self::primaries`], a secondary with some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
-    /// Signs updates, NOTIFY (where the server can) and transfers. Whoever has it may transfer the zone.
+    /// Signs updates, NOTIFY (where the server can) and transfers. It also permits transfers of the zone.
     pub key: TsigKey,
     /// Where it has the zone from; none: from the zone file.
     pub primaries: Vec<SocketAddr>,
-    /// Whom it tells of changes (NOTIFY, RFC 1996).
+    /// The servers that it notifies of changes (NOTIFY, RFC 1996).
     pub secondaries: Vec<SocketAddr>,
     /// A primary takes updates that are signed with the key (RFC 2136).
     pub updates: bool,
@@ -75,48 +75,6 @@ impl Distribution {
 
 /// The journal's bound where none is given: more than a run can write.
 pub(crate) const JOURNAL: u64 = 1 << 30;
-
-/// Checks what a specification says of changes.
-///
-/// # Errors
-/// [`Problem::Spec`], naming the field.
-pub(crate) fn check(spec: &ServerSpec) -> Result<(), Error> {
-    let Some(part) = &spec.distribution else { return Ok(()) };
-    let refuse = |why: String| Err(Error::new(&spec.label, Problem::Spec { field: "distribution", why }));
-    let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    if part.key.name.is_empty() || !part.key.name.chars().all(named) {
-        return refuse(format!("key {}: give it a name of letters, digits, hyphens and dots", part.key.name));
-    }
-    if let Err(wrong) = part.key.tsig() {
-        return refuse(wrong.to_string());
-    }
-    if part.updates && part.is_secondary() {
-        return refuse("a secondary takes no updates: send them to its primary".into());
-    }
-    if part.keys.is_some() && part.is_secondary() {
-        return refuse("a secondary does not sign: its primary does".into());
-    }
-    let can = crate::driver(spec.kind).facts().can;
-    if part.updates && !can.update {
-        return refuse(format!("{} takes no updates (RFC 2136) as it is set up here", spec.kind));
-    }
-    if part.keys.is_some() && !can.signs {
-        return refuse(format!("{} does not sign what changes", spec.kind));
-    }
-    if part.keys.is_some() && !spec.zone.signed {
-        return refuse("the zone is not signed: keys are of no use".into());
-    }
-    if part.updates && spec.zone.signed && part.keys.is_none() && !can.takes_signatures {
-        return refuse(format!(
-            "{} takes no signatures with updates of a signed zone: give it the zone's keys, so that it signs itself",
-            spec.kind
-        ));
-    }
-    if let Some(keys) = &part.keys {
-        quotable(&spec.label, "distribution.keys", keys)?;
-    }
-    Ok(())
-}
 
 /// A private key in BIND's format.
 pub(crate) struct PrivateKey {

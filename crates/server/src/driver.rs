@@ -2,11 +2,11 @@
 
 use crate::counted::Counted;
 use crate::error::Error;
-use crate::log::Line;
+use crate::programs;
 use crate::spec::ServerSpec;
 use rack::Cmd;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The abilities of a server, as started here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +19,23 @@ pub struct Capabilities {
     pub update: bool,
     /// Signs what updates change, with the keys of the zone.
     pub signs: bool,
-    /// Takes signatures and denials (RRSIG, NSEC) as updates, from whoever signs elsewhere.
+    /// Takes signatures and denials (RRSIG, NSEC) as updates, from a signer elsewhere.
     pub takes_signatures: bool,
     /// Serves incremental zone transfers (RFC 1995).
     pub ixfr_out: bool,
     /// Cuts UDP answers at [`ServerSpec::udp_size`], where the client would take more.
     pub udp_cap: bool,
+}
+
+/// The meaning of a line of a server's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Nothing of interest here.
+    Other,
+    /// Something failed.
+    Error,
+    /// The zone will not be served: no use in waiting.
+    Refused,
 }
 
 /// Memory in bytes that a server takes for each delegation of a zone, by the kind of zone: the figures measured at a million delegations,
@@ -41,7 +52,7 @@ pub struct MemoryPerDelegation {
     pub nsec3: u64,
 }
 
-/// What is always so of a server.
+/// The fixed facts of a server.
 #[derive(Debug)]
 pub struct Facts {
     /// The program's usual name.
@@ -90,6 +101,8 @@ pub struct Site<'a> {
     pub control: SocketAddr,
     /// A fresh secret of 32 bytes in base64 for the same.
     pub secret: &'a str,
+    /// The packages of Debian that hold the program and its tools.
+    pub package: &'static str,
 }
 
 impl Site<'_> {
@@ -131,7 +144,7 @@ pub struct Prepared {
 
 /// One name server: a file of the folder `servers`.
 pub trait NameServer: Sync {
-    /// What is always so of it.
+    /// Its fixed facts.
     fn facts(&self) -> &'static Facts;
 
     /// The configuration and commands for this site. Reads the zone file at most; writes nothing.
@@ -164,12 +177,12 @@ pub trait NameServer: Sync {
     }
 
     /// The meaning of a line of the log.
-    fn judge(&self, line: &str) -> Line;
+    fn classify(&self, line: &str) -> Line;
 }
 
 /// A tool that belongs to the site's program.
 pub(crate) fn tool(site: &Site<'_>, name: &str) -> Result<Cmd, Error> {
-    let path: PathBuf = crate::found::tool(site.spec, site.program, name)?;
+    let path = programs::tool(site.spec, site.program, name, site.package)?;
     Ok(Cmd::new(path).cwd(site.dir))
 }
 
@@ -184,8 +197,9 @@ pub(crate) fn extra(spec: &ServerSpec) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::kind::Kind;
     use crate::spec::ZoneRef;
+    use std::path::PathBuf;
 
     #[test]
     fn versions_and_socket_paths() {
@@ -201,6 +215,7 @@ mod tests {
             version: "4.6.1",
             control: ([127, 0, 0, 1], 1).into(),
             secret: "",
+            package: "nsd",
         };
         assert_eq!(site.socket("ctl"), "/run/nsd/ctl");
         assert!(site.at_least(&[4, 6]) && site.at_least(&[3, 9]));

@@ -1,12 +1,13 @@
 //! Finding servers and their tools on this machine.
 
 use crate::driver::NameServer;
-use crate::error::{Error, Problem};
-use crate::servers::{Kind, driver};
+use crate::error::Error;
+use crate::kind::Kind;
+use crate::programs::{looked, missing, on_path, runs};
+use crate::servers::driver;
 use crate::spec::ServerSpec;
 use crate::tool::Tools;
 use rack::{Cmd, Host, Local};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// An installed server.
@@ -18,7 +19,7 @@ pub struct Found {
     pub version: String,
 }
 
-/// The server of this kind that would be started where no program is named; `None`: there is none, or it cannot even
+/// The server of this kind that would be started where no program is named; `None`: it is not installed, or it cannot even
 /// tell its version. Always `None` for [`Kind::External`].
 pub fn installed(kind: Kind) -> Option<Found> {
     found(kind, None)
@@ -62,26 +63,15 @@ pub(crate) fn program(spec: &ServerSpec) -> Result<PathBuf, Error> {
                 // Relative to us, not to the server's folder.
                 std::path::absolute(path).map_err(|e| Error::file(&spec.label, "find", path, e))
             } else {
-                Err(missing(spec, path, "a program that can be run".into()))
+                Err(missing(spec, path, "a program that can be run".into(), package(spec.kind)))
             }
         }
-        Some(name) => on_path(name).ok_or_else(|| missing(spec, name, looked())),
+        Some(name) => on_path(name).ok_or_else(|| missing(spec, name, looked(), package(spec.kind))),
         None => {
             let name = Path::new(driver(spec.kind).facts().program);
-            on_path(name).ok_or_else(|| missing(spec, name, looked()))
+            on_path(name).ok_or_else(|| missing(spec, name, looked(), package(spec.kind)))
         }
     }
-}
-
-/// A tool of the program: beside it, or in the sbin or bin next to its folder (a build installed under a prefix of its
-/// own), or the system's.
-pub(crate) fn tool(spec: &ServerSpec, program: &Path, name: &str) -> Result<PathBuf, Error> {
-    let beside = program.parent().unwrap_or(Path::new("/"));
-    let prefix = beside.parent().unwrap_or(Path::new("/"));
-    let near = [beside.join(name), prefix.join("sbin").join(name), prefix.join("bin").join(name)];
-    near.into_iter().find(|path| runs(path)).or_else(|| on_path(name)).ok_or_else(|| {
-        missing(spec, Path::new(name), format!("beside {} nor {}", program.display(), looked()))
-    })
 }
 
 /// The version that a program tells.
@@ -101,33 +91,6 @@ fn number(said: &str) -> Option<&str> {
         numeric(parts.next()) && numeric(parts.next())
     };
     said.split_whitespace().find(dotted)
-}
-
-fn missing(spec: &ServerSpec, program: &Path, looked: String) -> Error {
-    let problem =
-        Problem::Missing { kind: spec.kind, program: program.into(), looked, package: package(spec.kind) };
-    Error::new(&spec.label, problem)
-}
-
-/// Folders searched after PATH: servers live in sbin, which a user's PATH lacks on Debian.
-const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-
-fn looked() -> String {
-    format!("on PATH nor in {}", SBIN.join(", "))
-}
-
-fn on_path(name: impl AsRef<Path>) -> Option<PathBuf> {
-    let name = name.as_ref();
-    if name.as_os_str().is_empty() {
-        return None;
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-    folders.chain(SBIN.map(PathBuf::from)).map(|folder| folder.join(name)).find(|path| runs(path))
-}
-
-fn runs(path: &Path) -> bool {
-    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

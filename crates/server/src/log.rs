@@ -1,21 +1,10 @@
 //! Reading a server's own log for the reason why.
 
-use crate::driver::NameServer;
+use crate::driver::{Line, NameServer};
 use crate::error::Cause;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-
-/// The meaning of a line of a server's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// Nothing of interest here.
-    Other,
-    /// Something failed.
-    Error,
-    /// The zone will not be served: no use in waiting.
-    Refused,
-}
 
 /// The most of a log that is read for a cause: its end.
 const TAIL: u64 = 256 * 1024;
@@ -33,7 +22,7 @@ pub(crate) enum Which {
 pub(crate) fn cause(driver: &dyn NameServer, file: &Path, from: u64, which: Which) -> Cause {
     let text = tail(file, from, TAIL).unwrap_or_default();
     let lines = || text.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    let errors: Vec<&str> = lines().filter(|line| driver.judge(line) != Line::Other).collect();
+    let errors: Vec<&str> = lines().filter(|line| driver.classify(line) != Line::Other).collect();
     let (chosen, which) =
         if errors.is_empty() { (lines().collect(), Which::Last) } else { (errors.clone(), which) };
     let skip = if which == Which::First { 0 } else { chosen.len().saturating_sub(Cause::MAX_LINES) };
@@ -98,7 +87,7 @@ impl Watch {
         }
         let whole = new.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         self.offset += whole as u64;
-        String::from_utf8_lossy(&new[..whole]).lines().any(|line| driver.judge(line) == Line::Refused)
+        String::from_utf8_lossy(&new[..whole]).lines().any(|line| driver.classify(line) == Line::Refused)
     }
 }
 
@@ -139,11 +128,11 @@ mod tests {
             ),
         ];
         for (kind, error, refusal) in said {
-            assert_eq!(driver(kind).judge(error), Line::Error, "{kind}");
-            assert_eq!(driver(kind).judge(refusal), Line::Refused, "{kind}");
+            assert_eq!(driver(kind).classify(error), Line::Error, "{kind}");
+            assert_eq!(driver(kind).classify(refusal), Line::Refused, "{kind}");
         }
         assert_eq!(
-            driver(Kind::Bind).judge("21-Nov-2026 04:00:35.567 general: notice: all zones loaded"),
+            driver(Kind::Bind).classify("21-Nov-2026 04:00:35.567 general: notice: all zones loaded"),
             Line::Other
         );
     }

@@ -137,7 +137,7 @@ impl<'a> Asker<'a> {
         // The ids tell the two questions apart also where they are the same question.
         if !self.serial_seen {
             match self.client.ask(0x5d5d, &self.probe.origin, rtype::SOA, wait) {
-                Ok(answer) => match self.judge_serial(&answer) {
+                Ok(answer) => match self.check_serial(&answer) {
                     Seen::Right => self.serial_seen = true,
                     other => return other,
                 },
@@ -145,12 +145,12 @@ impl<'a> Asker<'a> {
             }
         }
         match self.client.ask(0x5d5e, &self.probe.name, self.probe.rtype, wait) {
-            Ok(answer) => self.judge_answer(&answer),
+            Ok(answer) => self.check_answer(&answer),
             Err(why) => Seen::NotYet(why),
         }
     }
 
-    fn judge_serial(&self, answer: &[u8]) -> Seen {
+    fn check_serial(&self, answer: &[u8]) -> Seen {
         if let Some(why) = not_loaded(answer) {
             return Seen::NotYet(format!("{} answers {why} for the zone's SOA", self.target));
         }
@@ -172,7 +172,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    fn judge_answer(&self, answer: &[u8]) -> Seen {
+    fn check_answer(&self, answer: &[u8]) -> Seen {
         let probe = self.probe;
         let rcode = Header::new(answer).map_or(0, Header::rcode);
         if matches!(rcode, SERVFAIL | REFUSED) {
@@ -284,7 +284,7 @@ fn same(got: &[Vec<u8>], want: &[Vec<u8>], rtype: u16) -> bool {
     sorted(got) == sorted(want)
 }
 
-/// Fuzz entry point: judges any bytes as an answer to a fixed probe; must not panic.
+/// Fuzz entry point: takes any bytes as an answer to a fixed probe; must not panic.
 pub fn fuzz_answer(bytes: &[u8]) {
     for section in [Section::Answer, Section::Authority] {
         for rtype in [rtype::NS, rtype::SOA, rtype::TXT] {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_judged_without_panic() {
+    fn garbage_does_not_panic() {
         let message = referral();
         let mut draw = 1_u64;
         for _ in 0..50_000 {

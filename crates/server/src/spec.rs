@@ -1,12 +1,11 @@
 //! The specification of a server.
 
-use crate::distribution::{self, Distribution};
-use crate::error::{Error, Problem};
-use crate::servers::Kind;
+use crate::distribution::Distribution;
+use crate::kind::Kind;
 use rack::Host;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The cap on UDP answers, in octets, that all servers have by default now (DNS flag day 2020).
 pub const DEFAULT_UDP_SIZE: u16 = 1232;
@@ -93,60 +92,6 @@ impl ServerSpec {
             _ => self.addresses.iter().map(|&address| SocketAddr::new(address, self.port)).collect(),
         }
     }
-
-    /// Checks what can be checked without looking outside.
-    ///
-    /// # Errors
-    /// [`Problem::Spec`], naming the field.
-    pub fn check(&self) -> Result<(), Error> {
-        let refuse = |field, why: String| Err(Error::new(&self.label, Problem::Spec { field, why }));
-        if self.kind == Kind::External {
-            return match self.external {
-                Some(_) => Ok(()),
-                None => refuse("external", "name the ADDRESS:PORT at which the server answers".into()),
-            };
-        }
-        if self.external.is_some() {
-            return refuse("external", format!("an address is for kind external, not {}", self.kind));
-        }
-        if self.workers == 0 {
-            return refuse("workers", "a server needs at least 1".into());
-        }
-        if self.port == 0 {
-            return refuse("port", "0 is no port to serve on: give 1 to 65535".into());
-        }
-        if self.udp_size < 512 {
-            return refuse("udp_size", format!("{} is less than the 512 octets of RFC 1035", self.udp_size));
-        }
-        if let Err(e) = wire::name::Name::parse_text(&self.zone.origin, None) {
-            return refuse("zone.origin", format!("'{}' is no domain name: {e}", self.zone.origin));
-        }
-        // Names and paths are put between quotes in five syntaxes that escape differently.
-        if unquotable(&self.zone.origin) || self.zone.origin.contains(' ') {
-            return refuse("zone.origin", format!("'{}' has quotes, escapes or blanks", self.zone.origin));
-        }
-        distribution::check(self)
-    }
-}
-
-/// Whether a server's configuration cannot be trusted to hold this text between quotes.
-pub(crate) fn unquotable(text: &str) -> bool {
-    text.chars().any(|c| c.is_control() || matches!(c, '"' | '\\' | '\''))
-}
-
-/// A path as text that every server's configuration can hold.
-pub(crate) fn quotable<'a>(label: &str, field: &'static str, path: &'a Path) -> Result<&'a str, Error> {
-    match path.to_str() {
-        Some(text) if !unquotable(text) => Ok(text),
-        _ => {
-            let why = format!(
-                "the path '{}' has characters (quotes, backslashes, control characters, not UTF-8) that \
-                 servers' configurations cannot hold: rename it",
-                path.display()
-            );
-            Err(Error::new(label, Problem::Spec { field, why }))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -155,38 +100,6 @@ mod tests {
 
     fn spec(kind: Kind) -> ServerSpec {
         ServerSpec::new(kind, ZoneRef { origin: ".".into(), file: "/z/root.zone".into(), signed: false })
-    }
-
-    #[test]
-    fn kinds_are_named_as_in_experiments() {
-        for kind in Kind::ALL {
-            assert_eq!(kind.name().parse::<Kind>().unwrap(), kind);
-        }
-        assert!(
-            "named".parse::<Kind>().unwrap_err().contains("bind, nsd, knot, powerdns, yadifa or external")
-        );
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let field = |spec: &ServerSpec| match *spec.check().unwrap_err().problem {
-            Problem::Spec { field, .. } => field,
-            other => panic!("{other:?}"),
-        };
-        assert!(spec(Kind::Bind).check().is_ok());
-        assert_eq!(field(&spec(Kind::External)), "external");
-        assert_eq!(field(&ServerSpec { workers: 0, ..spec(Kind::Nsd) }), "workers");
-        assert_eq!(field(&ServerSpec { port: 0, ..spec(Kind::Nsd) }), "port");
-        assert_eq!(field(&ServerSpec { udp_size: 100, ..spec(Kind::Nsd) }), "udp_size");
-        assert_eq!(
-            field(&ServerSpec { external: Some(([127, 0, 0, 1], 53).into()), ..spec(Kind::Nsd) }),
-            "external"
-        );
-        for origin in ["a\"b.", "a..b", "a b.", ".\n"] {
-            let mut spec = spec(Kind::Knot);
-            spec.zone.origin = origin.into();
-            assert_eq!(field(&spec), "zone.origin", "{origin:?}");
-        }
     }
 
     #[test]

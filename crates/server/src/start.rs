@@ -6,8 +6,9 @@ mod processes;
 
 use crate::driver::{NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
+use crate::kind::Kind;
 use crate::log::Watch;
-use crate::servers::{Kind, driver};
+use crate::servers::driver;
 use crate::spec::ServerSpec;
 use crate::tool::{self, Tools};
 use crate::{check, found};
@@ -72,6 +73,7 @@ impl Place {
             version: &self.version,
             control: self.control,
             secret: &self.secret,
+            package: driver(self.spec.kind).facts().package,
         }
     }
 }
@@ -104,7 +106,7 @@ pub fn start_heeding<'a>(
     spec: &ServerSpec,
     dir: &Path,
 ) -> Result<Server<'a>, Error> {
-    spec.check()?;
+    check::spec(spec)?;
     let tools = Tools { launcher, host, label: &spec.label, stop };
     let driver = driver(spec.kind);
     let mut place = Place {

@@ -29,7 +29,7 @@ impl Effect {
         self.distance > self.by_chance
     }
 
-    /// Whether categories that occurred so often each in two samples, in the same order, differ. None where a sample is empty.
+    /// Whether two samples differ in how often they have each category; the counts are in the same order. None where a sample is empty.
     ///
     /// # Panics
     /// Where the categories are not the same.

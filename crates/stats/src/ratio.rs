@@ -68,7 +68,7 @@ impl Ratio {
         ((self.log - half).exp_m1(), (self.log + half).exp_m1())
     }
 
-    /// How often (0 to 1) chance alone makes such a difference or a greater one, where there is none.
+    /// How often (0 to 1) chance alone makes such a difference or a greater one between equals.
     pub fn by_chance(&self) -> f64 {
         match (self.log == 0.0, self.error == 0.0) {
             (true, _) => 1.0,

@@ -71,7 +71,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// or the range where even that does not reach it (at 95 %: fewer than six values).
 ///
 /// The pair (k-th smallest, k-th greatest) of n values covers the median with probability
-/// 1 − 2·P(B < k), B binomial with n trials of one half. None where [`median`] is none.
+/// 1 − 2·P(B < k), B binomial with n trials of one half. `None` where there is no [`median`].
 pub fn interval(values: &[f64], level: f64) -> Option<Interval> {
     let values = sorted(values)?;
     let n = values.len();

@@ -3,7 +3,7 @@
 //! J. Xu, J. Fan, M. H. Ammar, S. B. Moon: "Prefix-Preserving IP Address Anonymization: Measurement-Based Security
 //! Evaluation and a New Cryptography-Based Scheme", ICNP 2002. Two addresses that share their first n bits share
 //! exactly the first n bits afterwards; the same key gives the same addresses in every capture, so that traces that
-//! were anonymised apart can be compared. Whoever knows some pairs (the servers' addresses are public) knows the
+//! were anonymised apart can be compared. An attacker who knows some pairs (the servers' addresses are public) knows the
 //! prefixes that others share with them: that is the price of keeping the structure.
 
 use aws_lc_rs::cipher::{AES_128, EncryptingKey, UnboundCipherKey};

@@ -313,14 +313,14 @@ fn sentence(of: &str, e: &Effect, threshold: f64, place: Option<String>) -> Stri
         return format!("no difference can be shown: at most {} of the {of} differ{place}", percent(e.high));
     }
     let range = format!("{} to {} of the {of} differ", percent(e.low), percent(e.high));
-    let judged = if e.low > threshold {
+    let words = if e.low > threshold {
         "different: "
     } else if e.high <= threshold {
         "a small difference: "
     } else {
         "perhaps different: "
     };
-    format!("{judged}{range}{place}")
+    format!("{words}{range}{place}")
 }
 
 /// Queries by how much their client asks, the first being who asks most: the heavier few, and the long tail.

@@ -13,7 +13,7 @@ pub struct Packet {
     pub at: Nanos,
     /// The sender.
     pub from: IpAddr,
-    /// To whom.
+    /// Its destination.
     pub to: IpAddr,
     /// Octets from its IP header on, as it was on the wire.
     pub octets: u64,

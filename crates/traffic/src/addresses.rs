@@ -2,9 +2,8 @@
 //! section 3.1).
 
 use crate::Error;
-use crate::clients::CLIENTS_MAX;
 use crate::lines::Lines;
-use crate::profile::AddressFile;
+use crate::profile::{AddressFile, CLIENTS_MAX};
 use crate::random::Alias;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -93,7 +92,7 @@ fn parse_line(text: &[u8]) -> Result<(IpAddr, f64), (usize, String)> {
 /// Fuzz entry point: any octets as a line of such a file.
 ///
 /// # Panics
-/// Where a fault lies outside the line, or a weight is none: a bug.
+/// Where a fault lies outside the line, or a weight is not a number: a bug.
 pub fn fuzz_address(text: &[u8]) {
     match parse_line(text.trim_ascii()) {
         Ok((_, weight)) => assert!(weight > 0.0 && weight.is_finite()),

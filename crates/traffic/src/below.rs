@@ -1,8 +1,8 @@
 //! Labels that go before a zone's names, and the lengths of names that are made.
 
+use crate::label::push_label;
 use crate::profile::Shape;
 use crate::random::{Draws, Table};
-use crate::synthesis::push_label;
 use std::collections::BTreeMap;
 use wire::name::MAX_LABEL;
 

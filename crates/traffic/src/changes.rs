@@ -1,9 +1,8 @@
 //! Changes to a profile: what a command line or an experiment says otherwise than the profile.
 
-use crate::background::Under;
-use crate::clients::{Crowd, Ports};
-use crate::profile::BELOW_MAX;
-use crate::{AddressFile, Class, Error, Order, Profile};
+use crate::Error;
+use crate::profile::{AddressFile, BELOW_MAX, CLIENTS_MAX, Class, Order, Ports, Profile, Under, ZIPF_MAX};
+use crate::weights::{are_weights, weighted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -64,6 +63,33 @@ pub enum Types {
     Zone,
     /// Types with their weights, drawn independently of names.
     Weights(BTreeMap<u16, f64>),
+}
+
+/// How many clients there are, of all classes together, and how unlike they are; as text `COUNT` or `COUNT:EXPONENT`,
+/// such as `10K:0.9`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Crowd {
+    /// How many, at most.
+    pub count: u32,
+    /// The exponent of [`Class::zipf`]; `None` leaves the profile's.
+    pub zipf: Option<f64>,
+}
+
+impl Crowd {
+    /// Divides the clients among the classes as they were divided before, at least one to each.
+    pub(crate) fn spread(self, classes: &mut [Class]) {
+        let total: f64 = classes.iter().map(|class| f64::from(class.clients)).sum();
+        let (mut sum, mut given) = (0.0, 0);
+        for class in classes {
+            sum += f64::from(class.clients);
+            let to = (f64::from(self.count) * sum / total).round() as u32;
+            class.clients = to.saturating_sub(given).max(1);
+            given += class.clients;
+            class.zipf = self.zipf.unwrap_or(class.zipf);
+            class.addresses = None;
+        }
+    }
 }
 
 impl Changes {
@@ -154,14 +180,6 @@ impl Changes {
     }
 }
 
-fn are_weights(mut weights: impl Iterator<Item = f64>) -> bool {
-    let mut sum = 0.0;
-    weights.all(|w| {
-        sum += w;
-        (0.0..=1e15).contains(&w)
-    }) && sum > 0.0
-}
-
 /// Reads a share of queries for names that do not exist: `0.3`, or a ratio `EXISTENT:NONEXISTENT` as RZAIA gives
 /// them (seed 003, chapter 3, variable d: "10 (existent) : 1 (non-existent), 1:1, 1:10, 1:100, and 1:1000"), so
 /// that `10:1` is 1/11 and `1:1000` is 1000/1001.
@@ -181,27 +199,6 @@ pub fn nonexistent(text: &str) -> Result<f64, String> {
             let (hits, misses) = (number(hits).ok_or_else(wrong)?, number(misses).ok_or_else(wrong)?);
             if hits + misses > 0.0 { Ok(misses / (hits + misses)) } else { Err(wrong()) }
         }
-    }
-}
-
-/// Reads things with weights, such as `A=5,AAAA=2`; a weight is 1 where none is given.
-pub(crate) fn weighted<K: Ord>(
-    text: &str,
-    key: impl Fn(&str) -> Result<K, String>,
-) -> Result<BTreeMap<K, f64>, String> {
-    let mut all = BTreeMap::new();
-    for part in text.split(',') {
-        let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
-        let name = name.trim();
-        let weight = weight.trim().parse().map_err(|_| format!("'{weight}' is not a weight"))?;
-        if all.insert(key(name)?, weight).is_some() {
-            return Err(format!("'{name}' is there twice"));
-        }
-    }
-    if are_weights(all.values().copied()) {
-        Ok(all)
-    } else {
-        Err("weights are numbers from 0 to 1e15, not all zero".into())
     }
 }
 
@@ -238,6 +235,39 @@ impl From<Types> for String {
                 parts.join(",")
             }
         }
+    }
+}
+
+impl FromStr for Crowd {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (count, zipf) = text.split_once(':').map_or((text, None), |(count, zipf)| (count, Some(zipf)));
+        let count = measure::units::count(count)?;
+        if !(1..=u64::from(CLIENTS_MAX)).contains(&count) {
+            return Err(format!("{count} clients: give 1 to {CLIENTS_MAX}"));
+        }
+        let zipf = zipf.map(|z| {
+            let zipf = z.trim().parse().ok().filter(|zipf| (0.0..=ZIPF_MAX).contains(zipf));
+            zipf.ok_or_else(|| {
+                format!("'{z}' is no exponent: give a number from 0 (all alike) to {ZIPF_MAX}")
+            })
+        });
+        Ok(Self { count: count as u32, zipf: zipf.transpose()? })
+    }
+}
+
+impl TryFrom<String> for Crowd {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Crowd> for String {
+    fn from(crowd: Crowd) -> Self {
+        crowd.zipf.map_or_else(|| crowd.count.to_string(), |zipf| format!("{}:{zipf}", crowd.count))
     }
 }
 
@@ -283,6 +313,21 @@ mod tests {
         ] {
             let error = bad.apply(&mut rzaia.clone()).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn texts_go_there_and_back() {
+        for text in ["10000", "10000:0.9", "1:0"] {
+            assert_eq!(String::from(text.parse::<Crowd>().unwrap()), text);
+        }
+        assert_eq!("10K:1".parse(), Ok(Crowd { count: 10_000, zipf: Some(1.0) }));
+        for bad in ["", "0", "17M", "10:", "10:-1", "10:nan", "10:11", "x"] {
+            assert!(bad.parse::<Crowd>().is_err(), "{bad}");
+        }
+        assert_eq!(String::from("53,own=2,random=0.5".parse::<Ports>().unwrap()), "random=0.5,own=2,53=1");
+        for bad in ["", "0", "65536", "own=-1", "own,own", "any", "random=0"] {
+            assert!(bad.parse::<Ports>().is_err(), "{bad}");
         }
     }
 }

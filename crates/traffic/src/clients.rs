@@ -10,66 +10,14 @@
 
 use crate::addresses::Addresses;
 use crate::random::{Keys, Table, threshold};
-use crate::{Class, Error, Profile, Query};
+use crate::{CLIENTS_MAX, Error, Port, Profile, Query};
 use measure::Seed;
 use measure::seed::mix;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::str::FromStr;
 use std::sync::Arc;
-
-/// The most clients of a profile: those of 10.0.0.0/8 without its first address.
-pub const CLIENTS_MAX: u32 = (1 << 24) - 1;
-
-/// The greatest exponent: beyond, the first client sends all but a thousandth.
-pub const ZIPF_MAX: f64 = 10.0;
 
 /// Clients with exact shares.
 const EXACT: u64 = 64;
-
-/// From which port a client sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Port {
-    /// A random one for each query (RFC 5452, section 9.2).
-    Random,
-    /// One of its own for all.
-    Own,
-    /// This one for all, such as 53.
-    Number(u16),
-}
-
-/// Kinds of ports with their weights, by client; as text `random=7,own=2,53=1` (1 where no weight is given).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Ports(pub BTreeMap<Port, f64>);
-
-/// How many clients there are, of all classes together, and how unlike they are; as text `COUNT` or `COUNT:EXPONENT`,
-/// such as `10K:0.9`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Crowd {
-    /// How many, at most.
-    pub count: u32,
-    /// The exponent of [`Class::zipf`]; `None` leaves the profile's.
-    pub zipf: Option<f64>,
-}
-
-impl Crowd {
-    /// Divides the clients among the classes as they were divided before, at least one to each.
-    pub(crate) fn spread(self, classes: &mut [Class]) {
-        let total: f64 = classes.iter().map(|class| f64::from(class.clients)).sum();
-        let (mut sum, mut given) = (0.0, 0);
-        for class in classes {
-            sum += f64::from(class.clients);
-            let to = (f64::from(self.count) * sum / total).round() as u32;
-            class.clients = to.saturating_sub(given).max(1);
-            given += class.clients;
-            class.zipf = self.zipf.unwrap_or(class.zipf);
-            class.addresses = None;
-        }
-    }
-}
 
 /// Draws clients. Their class is drawn here too, and nowhere else.
 #[derive(Clone, Debug)]
@@ -282,86 +230,6 @@ fn ranks(count: u32, zipf: f64) -> Table<(u32, u32)> {
     }))
 }
 
-impl FromStr for Port {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "random" => Ok(Self::Random),
-            "own" => Ok(Self::Own),
-            _ => match text.parse() {
-                Ok(number) if number > 0 => Ok(Self::Number(number)),
-                _ => Err(format!("'{text}' is not random, own or a port's number")),
-            },
-        }
-    }
-}
-
-impl std::fmt::Display for Port {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Random => f.write_str("random"),
-            Self::Own => f.write_str("own"),
-            Self::Number(number) => number.fmt(f),
-        }
-    }
-}
-
-impl FromStr for Ports {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        crate::changes::weighted(text, Port::from_str).map(Self)
-    }
-}
-
-impl FromStr for Crowd {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (count, zipf) = text.split_once(':').map_or((text, None), |(count, zipf)| (count, Some(zipf)));
-        let count = measure::units::count(count)?;
-        if !(1..=u64::from(CLIENTS_MAX)).contains(&count) {
-            return Err(format!("{count} clients: give 1 to {CLIENTS_MAX}"));
-        }
-        let zipf = zipf.map(|z| {
-            let zipf = z.trim().parse().ok().filter(|zipf| (0.0..=ZIPF_MAX).contains(zipf));
-            zipf.ok_or_else(|| {
-                format!("'{z}' is no exponent: give a number from 0 (all alike) to {ZIPF_MAX}")
-            })
-        });
-        Ok(Self { count: count as u32, zipf: zipf.transpose()? })
-    }
-}
-
-impl TryFrom<String> for Ports {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Ports> for String {
-    fn from(ports: Ports) -> Self {
-        ports.0.iter().map(|(port, weight)| format!("{port}={weight}")).collect::<Vec<_>>().join(",")
-    }
-}
-
-impl TryFrom<String> for Crowd {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Crowd> for String {
-    fn from(crowd: Crowd) -> Self {
-        crowd.zipf.map_or_else(|| crowd.count.to_string(), |zipf| format!("{}:{zipf}", crowd.count))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -451,20 +319,5 @@ mod tests {
             own += u32::from(one && ports[0] != 53);
         }
         assert!((850..1150).contains(&fixed) && (1800..2200).contains(&own), "{fixed} {own}");
-    }
-
-    #[test]
-    fn texts_go_there_and_back() {
-        for text in ["10000", "10000:0.9", "1:0"] {
-            assert_eq!(String::from(text.parse::<Crowd>().unwrap()), text);
-        }
-        assert_eq!("10K:1".parse(), Ok(Crowd { count: 10_000, zipf: Some(1.0) }));
-        for bad in ["", "0", "17M", "10:", "10:-1", "10:nan", "10:11", "x"] {
-            assert!(bad.parse::<Crowd>().is_err(), "{bad}");
-        }
-        assert_eq!(String::from("53,own=2,random=0.5".parse::<Ports>().unwrap()), "random=0.5,own=2,53=1");
-        for bad in ["", "0", "65536", "own=-1", "own,own", "any", "random=0"] {
-            assert!(bad.parse::<Ports>().is_err(), "{bad}");
-        }
     }
 }

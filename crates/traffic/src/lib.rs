@@ -6,11 +6,12 @@
 //! that share it: worker `w` of `W` takes the queries `w`, `w + W`, `w + 2W`, and so on.
 
 mod addresses;
-mod background;
 mod below;
 mod changes;
 mod cut;
 mod error;
+mod flood;
+mod label;
 mod lines;
 mod lists;
 mod misses;
@@ -24,12 +25,12 @@ mod random;
 mod spec;
 mod synthesis;
 mod tally;
+mod weights;
 
 pub mod clients;
 
 pub use addresses::fuzz_address;
-pub use background::{Background, Under};
-pub use changes::{Changes, Types, nonexistent};
+pub use changes::{Changes, Crowd, Types, nonexistent};
 pub use cut::{CutQueries, cut_queries};
 pub use error::Error;
 pub use lists::{LISTS_MAX, NameList};
@@ -37,8 +38,8 @@ pub use names::{Found, Kind, NAMES_MAX, Names, Want, fuzz_names};
 pub use pool::{List, Lists};
 pub use popular::LeftOut;
 pub use profile::{
-    AddressFile, BELOW_MAX, BUILT_IN, CLASSES_MAX, Class, Law, Order, POPULAR_MAX, Profile, SHAPES_MAX,
-    Shape, fuzz_profile,
+    AddressFile, BELOW_MAX, BUILT_IN, Background, CLASSES_MAX, CLIENTS_MAX, Class, Law, Order, POPULAR_MAX,
+    Port, Ports, Profile, SHAPES_MAX, Shape, Under, ZIPF_MAX, fuzz_profile,
 };
 pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
 pub use query::{Query, QuerySource};

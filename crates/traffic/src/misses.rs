@@ -2,11 +2,11 @@
 
 use crate::Lists;
 use crate::below::{Below, with_room};
+use crate::label::push_label;
 use crate::pool::Pick;
 use crate::popular::{LeftOut, Popular, PopularName};
 use crate::profile::Profile;
 use crate::random::{Draws, Table};
-use crate::synthesis::push_label;
 use std::collections::BTreeMap;
 use wire::name::{MAX_LABEL, Name};
 

@@ -62,7 +62,7 @@ impl Lists {
     /// a list with more names a fair sample is kept. `progress` hears now and then the octets read of zones.
     ///
     /// # Errors
-    /// As [`Names::open`]; a weight that is none; no list of names that exist, or more than [`LISTS_MAX`]; a name that
+    /// As [`Names::open`]; a weight that is not a number; no list of names that exist, or more than [`LISTS_MAX`]; a name that
     /// shall not exist, but is in a list of those that do.
     pub fn open(
         specs: &[NameList],

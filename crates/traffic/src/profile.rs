@@ -3,24 +3,26 @@
 //! The built-in ones lie in `profiles/` and are the documentation of the format: each figure there says
 //! which seed it is from, or that it is an assumption.
 
+mod background;
 mod class;
 mod file;
 mod law;
 mod parts;
+mod port;
 mod shape;
 mod values;
 mod write;
 
-use crate::background::Background;
-use crate::clients::Port;
 use crate::{Error, NameList, Want};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use wire::name::Name;
 
+pub use background::{Background, Under};
 pub use class::{AddressFile, Class};
 pub use file::fuzz_profile;
 pub use law::Law;
+pub use port::{Port, Ports};
 pub use shape::Shape;
 
 /// The built-in profiles: name and text.
@@ -32,6 +34,12 @@ pub const BUILT_IN: [(&str, &str); 3] = [
 
 /// The most labels below a name that a profile can ask for.
 pub const BELOW_MAX: usize = 40;
+
+/// The most clients of a profile: those of 10.0.0.0/8 without its first address.
+pub const CLIENTS_MAX: u32 = (1 << 24) - 1;
+
+/// The greatest exponent: beyond, the first client sends all but a thousandth.
+pub const ZIPF_MAX: f64 = 10.0;
 
 /// The most classes of clients.
 pub const CLASSES_MAX: usize = 256;

@@ -36,7 +36,7 @@ pub struct Queries {
 }
 
 impl Queries {
-    /// Opens the file for worker `worker` of `workers`. Where it is streamed, lines are judged as they come; read the
+    /// Opens the file for worker `worker` of `workers`. Where it is streamed, lines are checked as they come; read the
     /// file with [`check_queries_file`] before. To open several, use [`Self::open_all`].
     ///
     /// # Errors

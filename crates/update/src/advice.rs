@@ -1,4 +1,4 @@
-//! The meaning of a response code for whoever sent an update or asked for a transfer, and what to do about it.
+//! The meaning of a response code for the sender of an update or the client of a transfer, and what to do about it.
 
 /// The request that a response code answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

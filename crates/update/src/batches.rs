@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_batch_is_served_when_the_last_server_shows_it() {
-        let of = |seen: &[Option<Nanos>]| Batch { seen: seen.to_vec(), ..Batch::default() }.served();
-        assert_eq!(of(&[Some(7), Some(9), Some(8)]), Some(9));
-        assert_eq!(of(&[Some(7), None]), None);
-        assert_eq!(of(&[]), None);
+        let served = |seen: &[Option<Nanos>]| Batch { seen: seen.to_vec(), ..Batch::default() }.served();
+        assert_eq!(served(&[Some(7), Some(9), Some(8)]), Some(9));
+        assert_eq!(served(&[Some(7), None]), None);
+        assert_eq!(served(&[]), None);
     }
 }

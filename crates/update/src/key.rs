@@ -104,7 +104,7 @@ impl TsigKey {
     /// As `domain` takes it.
     ///
     /// # Errors
-    /// [`Error::Spec`] for an unknown algorithm, a name that is none, or a secret that is not base64.
+    /// [`Error::Spec`] for an unknown algorithm, a name that is not a domain name, or a secret that is not base64.
     pub fn tsig(&self) -> Result<domain::tsig::Key, Error> {
         let wrong = |what: &str| Error::Spec(format!("key {}: {what}", self.name));
         let algorithm = Algorithm::from_str(&self.algorithm)

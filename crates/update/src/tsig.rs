@@ -1,6 +1,6 @@
 //! Signatures of messages (TSIG, RFC 8945), made and checked in place.
 //!
-//! As `domain::tsig` does it, of which the tests make their judge, but without a copy of the message: a sender signs hundreds of
+//! As `domain::tsig` does it, with which the tests compare it, but without a copy of the message: a sender signs hundreds of
 //! thousands of messages a second on one core.
 
 use crate::{Error, TsigKey};
@@ -224,7 +224,7 @@ fn variables(
     out.extend_from_slice(other);
 }
 
-/// Finds the TSIG record, which is the last one; the inner `None`: there is none, the outer: the message is damaged.
+/// Finds the TSIG record, which is the last one; the inner `None`: it has no such record; the outer: the message is damaged.
 fn parts(message: &[u8]) -> Option<Option<Parts<'_>>> {
     let header = Header::new(message)?;
     if header.arcount() == 0 {

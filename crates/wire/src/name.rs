@@ -494,7 +494,7 @@ fn compare_labels(a: &[u8], b: &[u8]) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use domain::base::name::{Name as Judge, ToName};
+    use domain::base::name::{Name as DomainName, ToName};
     use proptest::prelude::*;
     use std::str::FromStr;
 
@@ -520,13 +520,13 @@ mod tests {
             let text = name.to_string();
             let again = Name::parse_text(&text, None).unwrap();
             prop_assert_eq!(again.as_wire(), &wire[..]);
-            let judge = Judge::<Vec<u8>>::from_str(&text).unwrap();
-            prop_assert_eq!(judge.as_slice(), &wire[..], "domain reads {} otherwise", text);
+            let other = DomainName::<Vec<u8>>::from_str(&text).unwrap();
+            prop_assert_eq!(other.as_slice(), &wire[..], "domain reads {} otherwise", text);
         }
 
         #[test]
         fn order_and_equality_are_those_of_domain(a in any_name(), b in any_name()) {
-            let (x, y) = (Judge::from_octets(a.clone()).unwrap(), Judge::from_octets(b.clone()).unwrap());
+            let (x, y) = (DomainName::from_octets(a.clone()).unwrap(), DomainName::from_octets(b.clone()).unwrap());
             prop_assert_eq!(canonical_cmp(&a, &b), x.name_cmp(&y));
             let (mut keys, after) = ([Vec::new(), Vec::new()], if a < b { [0xff, 0] } else { [0, 0xff] });
             for ((key, name), after) in keys.iter_mut().zip([&a, &b]).zip(after) {

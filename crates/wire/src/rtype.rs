@@ -97,8 +97,8 @@ mod tests {
             let text = to_text(n);
             assert_eq!(from_text(&text), Some(n));
             if let Some(name) = name(n) {
-                let judge: Rtype = name.parse().unwrap();
-                assert_eq!(judge.to_int(), n, "{name}");
+                let other: Rtype = name.parse().unwrap();
+                assert_eq!(other.to_int(), n, "{name}");
             }
         }
     }

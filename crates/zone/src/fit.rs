@@ -1,6 +1,6 @@
 //! A zone profile from a real zone's facts.
 
-use crate::judge::{Sharers, usual_ttl};
+use crate::conformance::{Sharers, usual_ttl};
 use crate::profile::{Apex, Ds, Glue, Labels, Model, NameServers, Servers};
 use crate::{Info, Profile};
 use std::collections::BTreeMap;

@@ -5,13 +5,13 @@
 //! [`slice`] cuts, [`diff()`] reads two versions side by side. Nothing here keeps a zone in memory.
 
 pub mod codec;
+pub mod conformance;
 pub mod diff;
 pub mod error;
 pub mod fit;
 pub mod generate;
 pub mod info;
-pub mod judge;
-mod order;
+pub mod order;
 mod ordered;
 pub mod probe;
 pub mod profile;

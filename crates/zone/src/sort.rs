@@ -15,7 +15,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use wire::{name, rtype};
 
@@ -313,78 +312,6 @@ impl RecordSource for Records {
 
     fn octets(&self) -> u64 {
         self.octets
-    }
-}
-
-/// True where a zone file streams as it is: owners in canonical order, and each RRset in one piece. One pass,
-/// which ends at the first record out of order.
-///
-/// # Errors
-/// The scanner's.
-pub fn is_sorted(scanner: &mut Scanner) -> Result<bool, Error> {
-    let (mut owner, mut types): (Vec<u8>, Vec<u16>) = (Vec::new(), Vec::new());
-    while let Some(record) = scanner.next()? {
-        if types.last() == Some(&record.rtype) && name::equal(record.owner, &owner) {
-            continue;
-        }
-        if owner.is_empty() || !name::equal(record.owner, &owner) {
-            if !owner.is_empty() && name::canonical_cmp(&owner, record.owner).is_gt() {
-                return Ok(false);
-            }
-            owner.clear();
-            owner.extend_from_slice(record.owner);
-            types.clear();
-        } else if types.contains(&record.rtype) {
-            return Ok(false);
-        }
-        types.push(record.rtype);
-    }
-    Ok(true)
-}
-
-/// The records of a zone in canonical order.
-// One of a kind in a program: its size does not matter.
-#[allow(clippy::large_enum_variant)]
-pub enum Canonical {
-    /// The file has them so: a stream of it.
-    Stream(Scanner),
-    /// They were sorted.
-    Sorted(Records),
-}
-
-/// Opens a zone file for those who need canonical order: a regular file in order is streamed (after one pass to
-/// see that it is), anything else is sorted. `progress` hears how many octets of the first pass are read.
-///
-/// # Errors
-/// As [`sorted`].
-pub fn canonical(path: &Path, progress: &mut dyn FnMut(u64)) -> Result<Canonical, Error> {
-    let again = std::fs::metadata(path).is_ok_and(|m| m.is_file());
-    if again && is_sorted(&mut Scanner::open(path)?)? {
-        return Ok(Canonical::Stream(Scanner::open(path)?));
-    }
-    Ok(Canonical::Sorted(sorted(Scanner::open(path)?, progress)?))
-}
-
-impl RecordSource for Canonical {
-    fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
-        match self {
-            Self::Stream(s) => s.next(),
-            Self::Sorted(s) => s.next(),
-        }
-    }
-
-    fn file(&self) -> &str {
-        match self {
-            Self::Stream(s) => s.file(),
-            Self::Sorted(s) => s.file(),
-        }
-    }
-
-    fn octets(&self) -> u64 {
-        match self {
-            Self::Stream(s) => s.octets(),
-            Self::Sorted(s) => s.octets(),
-        }
     }
 }
 

@@ -21,7 +21,7 @@ use net::target::Refused;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What `dnsrack load` can do.
+/// The commands of `dnsrack load`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Send queries at a rate, by a window or as a flood, and time every answer

@@ -203,7 +203,7 @@ fn beside(out: &mut String, r: &LoadResult) {
             grouped(c.right),
             grouped(c.checked - c.right),
         );
-        for (word, counts) in [("faults", &c.wrong), ("odd", &c.odd), ("not judged", &c.unchecked)] {
+        for (word, counts) in [("faults", &c.wrong), ("odd", &c.odd), ("not compared", &c.unchecked)] {
             if !counts.is_empty() {
                 let _ = write!(out, "; {word}: {}", named(counts).join(", "));
             }

@@ -38,8 +38,8 @@ pub struct EditFlags {
     ports: Vec<u16>,
 }
 
-/// What to keep. Those for DNS messages read the trace as messages: fragments go out in one packet, TCP connections are
-/// made anew around what is kept. With the others alone every packet stays as it is.
+/// Filters of what is kept. Those for DNS messages read the trace as messages: fragments go out in one packet, TCP connections are
+/// rebuilt around what is kept. With the others alone every packet stays as it is.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Keep only")]
 struct Filters {
@@ -82,7 +82,7 @@ struct Filters {
     slot: Option<Nanos>,
 }
 
-/// What to change.
+/// The changes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Change")]
 struct Setters {
@@ -111,7 +111,7 @@ struct Setters {
     keep_checksums: bool,
 }
 
-/// What is written.
+/// The output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     Pcap,

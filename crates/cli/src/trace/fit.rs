@@ -86,8 +86,8 @@ fn zone(path: &Path, common: &Common) -> Result<Names, Failure> {
 fn sentences(output: &Path, fitted: &Fitted) -> String {
     let Fitted { profile, sample, .. } = fitted;
     let share = |part: u64, of: u64| format!("{:.1} %", part as f64 * 100.0 / of.max(1) as f64);
-    let judged = sample.hits + sample.misses;
-    let hits = match judged {
+    let known = sample.hits + sample.misses;
+    let hits = match known {
         0 => "whether names exist is not known".to_owned(),
         n => format!(
             "{} of the names do not exist, {} popular names that do and {} that do not",

@@ -9,7 +9,7 @@ mod info;
 use crate::output::{self, Common};
 use clap::Subcommand;
 
-/// What `dnsrack trace` can do.
+/// The commands of `dnsrack trace`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show what is in captures: rates, types, failures, EDNS, TCP, truncation, sizes, latency, clients

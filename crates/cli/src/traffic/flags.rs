@@ -4,8 +4,8 @@ use crate::output::Failure;
 use clap::Args;
 use measure::Seed;
 use std::path::PathBuf;
-use traffic::clients::{Crowd, Port, Ports};
 use traffic::{Changes, Law, NameList, Order, Profile, Types, Under};
+use traffic::{Crowd, Port, Ports};
 
 /// Which names a profile asks for: common to `traffic generate`, `load run` and `load search`.
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ impl NamesFlags {
     }
 }
 
-/// What is otherwise than in the profile: common to `traffic generate` and `load run`.
+/// Changes to the profile: common to `traffic generate` and `load run`.
 #[derive(Debug, Args)]
 pub struct Shape {
     /// Share of queries for names that do not exist, or EXISTENT:NONEXISTENT such as 10:1 (RZAIA chapter 3) [default: the profile's]

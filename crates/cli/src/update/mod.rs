@@ -10,7 +10,7 @@ use ::update::Error;
 use clap::Subcommand;
 use net::target::Refused;
 
-/// What `dnsrack update` can do.
+/// The commands of `dnsrack update`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Generate a stream of updates that fits a zone, in nsupdate's format

@@ -184,11 +184,11 @@ fn by_type(records: &Records) -> String {
     let mut types: Vec<&String> = records.deleted.keys().chain(records.added.keys()).collect();
     types.sort();
     types.dedup();
-    let of = |t: &String| {
+    let sentence = |t: &String| {
         let [d, a] = [&records.deleted, &records.added].map(|m| m.get(t).copied().unwrap_or(0));
         format!("{t} -{} +{}", grouped(d), grouped(a))
     };
-    let types: Vec<String> = types.into_iter().map(of).collect();
+    let types: Vec<String> = types.into_iter().map(sentence).collect();
     format!("{}, {}: {}", grouped(deleted), grouped(added), types.join(", "))
 }
 

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use measure::units::grouped;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
-use zone::judge::Verdict;
+use zone::conformance::Conformance;
 
 /// Lines of a histogram.
 const LINES: usize = 32;
@@ -168,7 +168,7 @@ fn top(title: &str, counts: &BTreeMap<String, u64>, text: &mut String) {
 }
 
 /// A verdict as a table.
-pub fn judged(verdict: &Verdict) -> String {
+pub fn conformance(verdict: &Conformance) -> String {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)

@@ -6,7 +6,7 @@ use clap::Args;
 use measure::units;
 use serde::Serialize;
 use std::path::PathBuf;
-use zone::judge::{self, Published, Verdict};
+use zone::conformance::{self, Conformance, Published};
 use zone::{Family, Profile};
 
 /// `zone info`.
@@ -15,25 +15,25 @@ pub struct Info {
     /// Zone file (RFC 1035); '-' is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Judge it by a row of RZAIA's table 1.1 (rzaia:U-4-DS0:100K) or by a zone profile (COM, PT, ROOT or a file); exit status
+    /// Compare it with a row of RZAIA's table 1.1 (rzaia:U-4-DS0:100K) or with a zone profile (COM, PT, ROOT or a file); exit status
     /// 3 if it is out of bounds
     #[arg(long, value_name = "rzaia:FAMILY:SIZE|PROFILE")]
     against: Option<String>,
 }
 
-/// The profile or table that a zone is judged against.
+/// The profile or table that a zone is compared with.
 enum Against {
     Row(Published),
     Profile(Box<Profile>, String),
 }
 
-/// The facts, and the verdict where one was asked for.
+/// The facts, and how far they conform, where that was asked for.
 #[derive(Serialize)]
 struct Report<'a> {
     #[serde(flatten)]
     info: &'a zone::Info,
     #[serde(skip_serializing_if = "Option::is_none")]
-    verdict: &'a Option<Verdict>,
+    verdict: &'a Option<Conformance>,
 }
 
 /// Runs it.
@@ -46,10 +46,10 @@ pub fn run(args: &Info, common: &Common) -> output::Result {
     progress.finish();
     let info = info?;
     let verdict = against.map(|against| match against {
-        Against::Row(row) => judge::published(&info, &row),
-        Against::Profile(profile, name) => judge::profile(&info, &profile, &name),
+        Against::Row(row) => conformance::published(&info, &row),
+        Against::Profile(profile, name) => conformance::profile(&info, &profile, &name),
     });
-    let text = || facts::describe(&info) + &verdict.as_ref().map_or_else(String::new, facts::judged);
+    let text = || facts::describe(&info) + &verdict.as_ref().map_or_else(String::new, facts::conformance);
     common.tell("zone.info", &Report { info: &info, verdict: &verdict }, text)?;
     Ok(if verdict.is_none_or(|v| v.within) { Status::Done } else { Status::Differs })
 }

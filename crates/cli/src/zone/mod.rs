@@ -11,14 +11,14 @@ mod slice;
 use crate::output::{self, Common};
 use std::path::{Path, PathBuf};
 
-/// What can be done with zones.
+/// The commands of `dnsrack zone`.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Generate a zone of any size
     Generate(generate::Generate),
     /// Sign a zone file
     Sign(sign::Sign),
-    /// Show what is in a zone file, and judge it by a published row or a profile
+    /// Show what is in a zone file, and compare it with a published row or a profile
     Info(info::Info),
     /// Show what changed between versions of a zone, and what an IXFR would carry
     Diff(diff::Diff),

@@ -7,7 +7,7 @@ use measure::clock;
 use measure::units::{self, grouped};
 use std::path::{Path, PathBuf};
 use zone::sign::{self, Algorithm, Nsec3, Options};
-use zone::{Error, Scanner, sort};
+use zone::{Error, Scanner, order};
 
 /// `zone sign`.
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub struct Sign {
     signing: Signing,
 }
 
-/// What both ways of signing take.
+/// The flags of both ways of signing.
 #[derive(Args)]
 pub struct Signing {
     /// Bits of an RSA KSK (1024 to 4096)
@@ -158,11 +158,10 @@ fn signed(
     options: &Options,
     progress: &mut Progress,
 ) -> Result<sign::Summary, Failure> {
-    let reads_again = path.metadata().is_ok_and(|m| m.is_file());
     // A file is renamed into place at the end, and /dev/null keeps nothing.
     let nothing_left = output != Path::new("-") && output.metadata().map_or(true, |m| m.is_file())
         || output == Path::new("/dev/null");
-    if reads_again && nothing_left {
+    if order::can_be_read_again(path) && nothing_left {
         let mut source = Scanner::open(path)?;
         let mut unsorted = false;
         let done = write_output(output, |out| {
@@ -174,14 +173,9 @@ fn signed(
         if !unsorted {
             return done;
         }
-    } else if reads_again && sort::is_sorted(&mut Scanner::open(path)?)? {
-        let mut source = Scanner::open(path)?;
-        return write_output(output, |out| {
-            Ok(zone::sign(&mut source, options, out, &mut |octets| progress.set(octets))?)
-        });
     }
-    let mut source = sort::sorted(Scanner::open(path)?, &mut |octets| progress.set(octets))?;
-    write_output(output, |out| Ok(zone::sign(&mut source, options, out, &mut |_| {})?))
+    let mut source = order::canonical(path, &mut |octets| progress.set(octets))?;
+    write_output(output, |out| Ok(zone::sign(&mut source, options, out, &mut |octets| progress.set(octets))?))
 }
 
 /// Tells people what was signed, how fast, and where time went.

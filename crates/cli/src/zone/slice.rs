@@ -195,12 +195,12 @@ fn write(
             }
         }
     }
-    let of = |n: usize| cut.as_ref().map(|c: &CutQueries| c.queries[n]);
+    let queries_of = |n: usize| cut.as_ref().map(|c: &CutQueries| c.queries[n]);
     let written = names.into_iter().zip(slices).enumerate().map(|(n, (name, slice))| Written {
         zone: s.output.join(format!("{name}.zone")),
         name,
         slice,
-        queries: of(n),
+        queries: queries_of(n),
         signatures: signatures.as_ref().map(|all| all[n]),
     });
     Ok((written.collect(), cut.as_ref().map(|c| c.outside)))

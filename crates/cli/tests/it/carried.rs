@@ -38,7 +38,7 @@ fn run(head: &str, delegations: u32) -> (tempfile::TempDir, String, Vec<Value>) 
     (folder, dir, all)
 }
 
-fn of(event: &Value, name: &str) -> f64 {
+fn value_of(event: &Value, name: &str) -> f64 {
     metric(event, name).unwrap_or_else(|| panic!("no {name}: {event}"))
 }
 
@@ -54,16 +54,20 @@ fn each_batch_waits_until_the_one_before_is_served() {
     assert_eq!(all.len(), 1);
     let trial = &all[0];
     assert!(trial["error"].is_null(), "{trial}");
-    let of = |name: &str| of(trial, name);
-    assert_eq!((of("batches"), of("batches_served"), of("batches_lost")), (4.0, 4.0, 0.0), "{trial}");
-    assert_eq!(of("batches_bytes"), of("batches_bytes_out") + of("batches_bytes_back"));
+    let value_of = |name: &str| value_of(trial, name);
+    assert_eq!(
+        (value_of("batches"), value_of("batches_served"), value_of("batches_lost")),
+        (4.0, 4.0, 0.0),
+        "{trial}"
+    );
+    assert_eq!(value_of("batches_bytes"), value_of("batches_bytes_out") + value_of("batches_bytes_back"));
     // Of 300 delegations with about eleven records each a tenth.
-    assert!((200.0..600.0).contains(&of("batches_records")), "{trial}");
-    assert!(of("ixfr_transfers") >= 4.0 && of("axfr_transfers") == 0.0, "{trial}");
+    assert!((200.0..600.0).contains(&value_of("batches_records")), "{trial}");
+    assert!(value_of("ixfr_transfers") >= 4.0 && value_of("axfr_transfers") == 0.0, "{trial}");
     // A batch takes a connection over the path at least; queries at the secondary do not take it.
-    assert!(of("batch_p50") > 60_000.0 && of("batches_seconds") > 0.24, "{trial}");
-    assert!(of("answered") > 0.0 && of("latency_p50") < 30_000.0, "{trial}");
-    assert_eq!((of("path_loss"), of("path_loss_asked")), (0.0, 0.0));
+    assert!(value_of("batch_p50") > 60_000.0 && value_of("batches_seconds") > 0.24, "{trial}");
+    assert!(value_of("answered") > 0.0 && value_of("latency_p50") < 30_000.0, "{trial}");
+    assert_eq!((value_of("path_loss"), value_of("path_loss_asked")), (0.0, 0.0));
     let folder = std::path::Path::new(&dir);
     let environment = std::fs::read_to_string(folder.join("environment.json")).expect("it is there");
     assert!(environment.contains("\"user space\""), "{environment}");
@@ -100,12 +104,12 @@ fn a_transfer_takes_the_path_and_its_delay() {
     assert!(all.len() == 2 && all.iter().all(|e| e["error"].is_null()), "{all:?}");
     let (near, far) = (&all[0], &all[1]);
     // The question comes there when it was captured, and the last message of the zone a round trip later, or more of them.
-    assert!(of(far, "transfer_seconds") >= 0.08, "{far}");
-    assert!(of(near, "transfer_seconds") < of(far, "transfer_seconds"), "{near}");
-    assert!(of(near, "path_packets") > 10.0 && of(near, "path_duplicated") == 0.0);
-    assert!(of(far, "path_duplicated") > 5.0, "{far}");
+    assert!(value_of(far, "transfer_seconds") >= 0.08, "{far}");
+    assert!(value_of(near, "transfer_seconds") < value_of(far, "transfer_seconds"), "{near}");
+    assert!(value_of(near, "path_packets") > 10.0 && value_of(near, "path_duplicated") == 0.0);
+    assert!(value_of(far, "path_duplicated") > 5.0, "{far}");
     assert_eq!((&far["params"]["path_rtt_ms"], &near["params"]["path_rtt_ms"]), (&Value::Null, &"0".into()));
-    assert!(of(far, "transfer_bytes_out") > of(far, "transfer_bytes_back"));
+    assert!(value_of(far, "transfer_bytes_out") > value_of(far, "transfer_bytes_back"));
     assert!(stdout(&output(&["report", &dir])).contains("Rate of a whole transfer over a path"));
 }
 
@@ -121,12 +125,12 @@ fn a_path_that_loses_a_third_is_told_and_the_run_goes_on() {
     assert_eq!(all.len(), 2, "{all:?}");
     let (lossy, clean) = (&all[0], &all[1]);
     // It arrives in time, or not: either way it is told what became of the packets.
-    let packets = of(lossy, "path_packets");
-    assert!(packets > 10.0 && of(lossy, "path_lost") > 0.0, "{lossy}");
-    assert!((of(lossy, "path_loss_asked") - 30.0).abs() < 1e-9, "{lossy}");
+    let packets = value_of(lossy, "path_packets");
+    assert!(packets > 10.0 && value_of(lossy, "path_lost") > 0.0, "{lossy}");
+    assert!((value_of(lossy, "path_loss_asked") - 30.0).abs() < 1e-9, "{lossy}");
     assert!(
-        of(lossy, "path_loss_low") < of(lossy, "path_loss")
-            && of(lossy, "path_loss_high") > of(lossy, "path_loss")
+        value_of(lossy, "path_loss_low") < value_of(lossy, "path_loss")
+            && value_of(lossy, "path_loss_high") > value_of(lossy, "path_loss")
     );
     let report = stdout(&output(&["report", &dir]));
     if let Some(error) = lossy["error"].as_str() {
@@ -136,10 +140,10 @@ fn a_path_that_loses_a_third_is_told_and_the_run_goes_on() {
         );
         assert!(report.contains("failed"), "{report}");
     } else {
-        assert!(of(lossy, "transfer_seconds") > 0.0);
+        assert!(value_of(lossy, "transfer_seconds") > 0.0);
         assert!(report.contains("asked 30 %"), "{report}");
     }
-    assert!(clean["error"].is_null() && of(clean, "path_loss") == 0.0, "{clean}");
+    assert!(clean["error"].is_null() && value_of(clean, "path_loss") == 0.0, "{clean}");
 }
 
 #[test]
@@ -182,8 +186,12 @@ fn a_transfer_cut_half_way_is_told_and_the_run_goes_on() {
     let error = all[0]["error"].as_str().unwrap_or_default();
     assert!(error.contains("SIGKILL") && error.contains("its transfer of the zone"), "{error}");
     assert!(error.contains("cut after"), "{error}");
-    assert!(of(&all[0], "transfers_broken") >= 1.0 && of(&all[0], "path_packets") > 0.0, "{}", all[0]);
+    assert!(
+        value_of(&all[0], "transfers_broken") >= 1.0 && value_of(&all[0], "path_packets") > 0.0,
+        "{}",
+        all[0]
+    );
     assert!(dir.join("servers/1/transfer.pcap").exists(), "the capture of a trial that failed is kept");
-    assert!(all[1]["error"].is_null() && of(&all[1], "transfer_bytes") > 0.0, "{}", all[1]);
+    assert!(all[1]["error"].is_null() && value_of(&all[1], "transfer_bytes") > 0.0, "{}", all[1]);
     assert!(!dir.join("servers/2/transfer.pcap").exists() || all[1]["valid"] == false);
 }

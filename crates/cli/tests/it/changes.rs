@@ -109,13 +109,16 @@ fn a_first_transfer_is_counted() {
                 [\"knot\"] }\n";
     let all = run(head);
     assert_eq!(all.len(), 1);
-    let of = |name: &str| metric(&all[0], name).unwrap_or_else(|| panic!("no {name}: {}", all[0]));
+    let value_of = |name: &str| metric(&all[0], name).unwrap_or_else(|| panic!("no {name}: {}", all[0]));
     // Two octets of length before each message, and headers around all.
-    assert_eq!(of("transfer_tcp_bytes"), of("transfer_dns_bytes") + 2.0 * of("transfer_messages"));
+    assert_eq!(
+        value_of("transfer_tcp_bytes"),
+        value_of("transfer_dns_bytes") + 2.0 * value_of("transfer_messages")
+    );
     // A header for each frame that a cable would carry (1,448 octets with TCP's timestamps), not one for 64 KiB.
-    let frames = (of("transfer_tcp_bytes") / 1448.0).ceil();
-    assert!(of("transfer_bytes") >= of("transfer_tcp_bytes") + frames * 52.0, "{}", all[0]);
-    assert!(of("transfer_records") > 300.0);
+    let frames = (value_of("transfer_tcp_bytes") / 1448.0).ceil();
+    assert!(value_of("transfer_bytes") >= value_of("transfer_tcp_bytes") + frames * 52.0, "{}", all[0]);
+    assert!(value_of("transfer_records") > 300.0);
 }
 
 /// Nothing changes, so it is no matter that BIND takes no signatures with updates and has no keys.
@@ -154,13 +157,17 @@ fn a_secondary_that_was_away_catches_up_by_differences_or_by_the_zone() {
         );
         let all = run_of(&format!("{head}{common}"));
         assert_eq!((all.len(), &all[0]["params"]["away"]), (1, &"4s".into()), "{all:?}");
-        let of = |name: &str| metric(&all[0], name);
-        assert!(of("away_seconds") >= Some(4.0) && of("away_markers_missed") >= Some(4.0), "{}", all[0]);
-        assert!(of("away_caught_up") > Some(0.0) && of("away_bytes") > Some(0.0), "{}", all[0]);
-        assert_eq!(of("away_axfr") > Some(0.0), whole, "{}", all[0]);
-        assert!(whole || of("away_ixfr") > Some(0.0), "{}", all[0]);
+        let value_of = |name: &str| metric(&all[0], name);
+        assert!(
+            value_of("away_seconds") >= Some(4.0) && value_of("away_markers_missed") >= Some(4.0),
+            "{}",
+            all[0]
+        );
+        assert!(value_of("away_caught_up") > Some(0.0) && value_of("away_bytes") > Some(0.0), "{}", all[0]);
+        assert_eq!(value_of("away_axfr") > Some(0.0), whole, "{}", all[0]);
+        assert!(whole || value_of("away_ixfr") > Some(0.0), "{}", all[0]);
         // The one that stayed lost nothing.
-        assert_eq!(of("markers_lost"), Some(0.0), "{}", all[0]);
+        assert_eq!(value_of("markers_lost"), Some(0.0), "{}", all[0]);
     }
 }
 
@@ -176,9 +183,14 @@ fn a_full_journal_is_told() {
     let text = format!("{head}{}", COMMON.replace("count = 50", "count = 1500\nwindow = 16"));
     let (file, dir) = (write(&folder, "full.toml", &text), folder.path().join("run"));
     let all = done(&file, dir.to_str().expect("a path"));
-    let of = |name: &str| metric(&all[0], name).unwrap_or_else(|| panic!("no {name}: {}", all[0]));
-    assert!(of("update_accepted") > 0.0 && of("update_rcode_SERVFAIL") > 100.0, "{}", all[0]);
-    assert_eq!(of("update_accepted") + of("update_rcode_SERVFAIL") + of("update_lost"), 1500.0, "{}", all[0]);
+    let value_of = |name: &str| metric(&all[0], name).unwrap_or_else(|| panic!("no {name}: {}", all[0]));
+    assert!(value_of("update_accepted") > 0.0 && value_of("update_rcode_SERVFAIL") > 100.0, "{}", all[0]);
+    assert_eq!(
+        value_of("update_accepted") + value_of("update_rcode_SERVFAIL") + value_of("update_lost"),
+        1500.0,
+        "{}",
+        all[0]
+    );
     let report = stdout(&output(&["report", dir.to_str().expect("a path")]));
     assert!(report.contains("refused (SERVFAIL)"), "{report}");
 }
@@ -257,18 +269,18 @@ fn versions_of_a_zone_reach_the_secondaries_as_they_are() {
         events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
     let event = events.find(|e| e["event"] == "done").expect("a trial");
     assert!(event["error"].is_null(), "{event}");
-    let of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
-    assert_eq!((of("versions"), of("versions_taken")), (3.0, 3.0), "{event}");
+    let value_of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
+    assert_eq!((value_of("versions"), value_of("versions_taken")), (3.0, 3.0), "{event}");
     // Of each version all 199 addresses are others', one delegation of three records went and one came.
-    let records = of("version_records");
+    let records = value_of("version_records");
     assert!(records > 400.0, "{event}");
     // The marker is one record more at first, and two then.
-    let carried = of("ixfr_records_per_version");
+    let carried = value_of("ixfr_records_per_version");
     assert!(carried > records && carried <= records + 2.0, "{event}");
-    assert_eq!(of("ixfr_secondaries"), 3.0, "{event}");
-    assert!(of("ixfr_bytes_per_version") > 0.9 * of("version_ixfr_reckoned"), "{event}");
-    assert_eq!((of("markers_seen"), of("markers_lost")), (9.0, 0.0), "{event}");
-    assert!(of("axfr_bytes") > 0.0 && of("lag_of_nsd_p50") > 0.0);
+    assert_eq!(value_of("ixfr_secondaries"), 3.0, "{event}");
+    assert!(value_of("ixfr_bytes_per_version") > 0.9 * value_of("version_ixfr_reckoned"), "{event}");
+    assert_eq!((value_of("markers_seen"), value_of("markers_lost")), (9.0, 0.0), "{event}");
+    assert!(value_of("axfr_bytes") > 0.0 && value_of("lag_of_nsd_p50") > 0.0);
     let table = std::fs::read_to_string(dir.join("servers/1/versions.csv")).expect("the lags");
     assert_eq!(table.lines().count(), 1 + 3 * 3, "{table}");
     assert!(table.contains("2026080903,"), "{table}");

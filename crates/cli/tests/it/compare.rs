@@ -89,14 +89,14 @@ fn a_slower_server_is_told_in_a_sentence_and_ends_with_status_3() {
         (&figure["name"], &figure["verdict"], &figure["pairs"]),
         (&json!("peak_qps"), &json!("worse"), &json!(5))
     );
-    let of = |name: &str| figure["change"][name].as_f64().expect("a number");
+    let value_of = |name: &str| figure["change"][name].as_f64().expect("a number");
     assert!(
-        (of("value") + 0.12).abs() < 0.01
-            && of("low") < -0.12
-            && of("high") > -0.12
-            && of("by_chance") < 0.001
+        (value_of("value") + 0.12).abs() < 0.01
+            && value_of("low") < -0.12
+            && value_of("high") > -0.12
+            && value_of("by_chance") < 0.001
     );
-    // A server is judged against the one that the run names so.
+    // A server is compared with the one that the run names so.
     let against =
         made(folder.path(), "experiment run x --against nsd", &[("nsd-new", 0.88, 1.0), ("nsd", 1.0, 1.0)]);
     let got = output(&["compare", &against]);

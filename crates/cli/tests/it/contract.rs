@@ -78,9 +78,9 @@ fn load_run_tells_all_of_the_contract() {
     let run = json(&["load", "run", &target, "--queries", &queries, "--rate", "1K", "--duration", "1s"]);
     echo.kill().and_then(|()| echo.wait()).expect("it ends");
     assert_eq!(run["schema"], "dnsrack.load.run/1");
-    let of = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("no count {name} in {run}"));
-    assert_eq!(of("sent") + of("unsent"), 1000);
-    assert_eq!(of("sent"), of("answered") + of("lost"));
+    let value_of = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("no count {name} in {run}"));
+    assert_eq!(value_of("sent") + value_of("unsent"), 1000);
+    assert_eq!(value_of("sent"), value_of("answered") + value_of("lost"));
     has_fields(
         &run,
         &[

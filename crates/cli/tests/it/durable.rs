@@ -78,10 +78,10 @@ fn trials(measure: &str, syncs: &str) -> Vec<Value> {
 #[test]
 fn answers_of_honest_servers_follow_a_sync() {
     for event in trials("syncs", "on") {
-        let of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
-        assert!(of("traced") >= 60.0 && of("traced") == of("traced_covered"), "{event}");
-        assert!(of("disk_syncs_before") > 0.0 && of("disk_syncs_after") > 0.0);
-        assert!(of("update_accepted") > 0.0 && of("beyond_disk") == 0.0, "{event}");
+        let value_of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
+        assert!(value_of("traced") >= 60.0 && value_of("traced") == value_of("traced_covered"), "{event}");
+        assert!(value_of("disk_syncs_before") > 0.0 && value_of("disk_syncs_after") > 0.0);
+        assert!(value_of("update_accepted") > 0.0 && value_of("beyond_disk") == 0.0, "{event}");
         assert!(event["params"]["first_not_covered"].is_null(), "{event}");
     }
 }
@@ -89,8 +89,8 @@ fn answers_of_honest_servers_follow_a_sync() {
 #[test]
 fn answers_of_servers_without_syncs_are_found() {
     for event in trials("syncs", "off") {
-        let of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
-        assert!(of("traced") >= 60.0 && of("traced_covered") == 0.0, "{event}");
+        let value_of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
+        assert!(value_of("traced") >= 60.0 && value_of("traced_covered") == 0.0, "{event}");
         assert!(
             event["params"]["first_not_covered"].as_str().is_some_and(|t| t.contains(" lacked ")),
             "{event}"
@@ -101,10 +101,10 @@ fn answers_of_servers_without_syncs_are_found() {
 #[test]
 fn honest_servers_lose_nothing_in_power_cuts() {
     for event in trials("power-cut", "on") {
-        let of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
-        assert_eq!((of("cuts"), of("cuts_with_survivors")), (4.0, 2.0));
-        assert!(of("cut_acknowledged") > 0.0, "{event}");
-        assert_eq!(of("cut_half"), 0.0, "{event}");
+        let value_of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
+        assert_eq!((value_of("cuts"), value_of("cuts_with_survivors")), (4.0, 2.0));
+        assert!(value_of("cut_acknowledged") > 0.0, "{event}");
+        assert_eq!(value_of("cut_half"), 0.0, "{event}");
         // Who syncs what it acknowledges may still be unable to read its journal after a cut (docs/durability.md). Then the server
         // has no zone any more, or YADIFA the zone as it was before all updates.
         let unreadable = match event["params"]["kind"].as_str().expect("a kind") {
@@ -112,25 +112,25 @@ fn honest_servers_lose_nothing_in_power_cuts() {
             "bind" => "journal corrupt: empty transaction",
             _ => "",
         };
-        let accounted = of("cut_found") + of("cut_lost") + of("cut_gone_with_server");
-        assert_eq!(accounted, of("cut_acknowledged"), "{event}");
-        if of("cuts_not_back") > 0.0 {
+        let accounted = value_of("cut_found") + value_of("cut_lost") + value_of("cut_gone_with_server");
+        assert_eq!(accounted, value_of("cut_acknowledged"), "{event}");
+        if value_of("cuts_not_back") > 0.0 {
             let why = event["params"]["not_back"].as_str().expect("why it is not back");
             assert!(!unreadable.is_empty() && why.contains("jnl:") && why.contains(unreadable), "{why}");
         } else {
-            assert_eq!(of("cut_gone_with_server"), 0.0, "{event}");
+            assert_eq!(value_of("cut_gone_with_server"), 0.0, "{event}");
         }
-        assert!(of("cut_lost") == 0.0 || unreadable.starts_with("CIRCULAR"), "{event}");
+        assert!(value_of("cut_lost") == 0.0 || unreadable.starts_with("CIRCULAR"), "{event}");
     }
 }
 
 #[test]
 fn servers_without_syncs_lose_in_power_cuts() {
     for event in trials("power-cut", "off") {
-        let of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
-        assert!(of("cut_acknowledged") > 0.0, "{event}");
-        assert!(of("cut_lost") + of("cut_gone_with_server") > 0.0, "{event}");
-        assert!(of("cuts_with_loss") >= 1.0, "{event}");
+        let value_of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
+        assert!(value_of("cut_acknowledged") > 0.0, "{event}");
+        assert!(value_of("cut_lost") + value_of("cut_gone_with_server") > 0.0, "{event}");
+        assert!(value_of("cuts_with_loss") >= 1.0, "{event}");
     }
 }
 
@@ -142,12 +142,20 @@ fn killed_secondaries_serve_whole_zones() {
     let head = "name = \"killed\"\nmeasure = [\"kill\"]\nservers = [\"bind\", \"knot\"]\ndistribution = { primary = \"bind\", \
                 secondaries = 1, timers = \"tuned\", dump = true }\n";
     for event in run(head) {
-        let of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
-        assert_eq!((of("kills"), of("kills_back"), of("caught_up")), (4.0, 4.0, 1.0), "{event}");
-        assert!(of("pairs_asked") > 0.0 && of("zones_transferred") > 0.0, "{event}");
-        assert_eq!((of("mixed_by_query"), of("half_by_transfer")), (0.0, 0.0), "{event}");
-        assert_eq!((of("serial_back_running"), of("serial_back_restarted")), (0.0, 0.0), "{event}");
-        assert!(of("ixfr_transfers") > 0.0, "{event}");
+        let value_of = |name: &str| metric(&event, name).unwrap_or_else(|| panic!("no {name}: {event}"));
+        assert_eq!(
+            (value_of("kills"), value_of("kills_back"), value_of("caught_up")),
+            (4.0, 4.0, 1.0),
+            "{event}"
+        );
+        assert!(value_of("pairs_asked") > 0.0 && value_of("zones_transferred") > 0.0, "{event}");
+        assert_eq!((value_of("mixed_by_query"), value_of("half_by_transfer")), (0.0, 0.0), "{event}");
+        assert_eq!(
+            (value_of("serial_back_running"), value_of("serial_back_restarted")),
+            (0.0, 0.0),
+            "{event}"
+        );
+        assert!(value_of("ixfr_transfers") > 0.0, "{event}");
     }
 }
 

@@ -9,7 +9,7 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_zone_is_judged_against_rows_and_profiles() {
+fn a_zone_is_compared_with_rows_and_profiles() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
     let (zone, profile) = (path("zone"), path("fitted.toml"));
@@ -21,7 +21,7 @@ fn a_zone_is_judged_against_rows_and_profiles() {
     for part in [
         "RZAIA table 1.1, S-6-DS50, 1,000 TLDs",
         "all within their bounds",
-        "not judged",
+        "not compared",
         "in uncompressed wire",
     ] {
         assert!(text.to_lowercase().contains(&part.to_lowercase()), "no '{part}' in {text}");
@@ -50,7 +50,7 @@ fn a_zone_is_judged_against_rows_and_profiles() {
 }
 
 #[test]
-fn what_cannot_be_judged_or_fitted_is_refused() {
+fn what_cannot_be_compared_or_fitted_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let flat =
         write(&folder, "flat.zone", "flat. 60 SOA ns.flat. host.flat. 1 2 3 4 5\nns.flat. 60 A 192.0.2.1\n");

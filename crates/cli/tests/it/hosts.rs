@@ -69,11 +69,12 @@ fn two_hosts_share_a_load() {
             &["--host", "g1", "--host", "g2", "--rate", "1K", "--duration", "2s", "--warmup", "200ms"],
         );
         let result = &events.last().expect("a result")["result"];
-        let of = |name: &str| result[name].as_u64().unwrap_or_else(|| panic!("no count {name} in {result}"));
-        assert_eq!((of("offered"), of("workers")), (2000, 2), "{result}");
-        assert_eq!(of("sent") + of("unsent"), 2000);
-        assert_eq!(of("sent"), of("answered") + of("lost"));
-        assert!(of("answered") > 0 && result["rcodes"]["NXDOMAIN"].as_u64() > Some(0), "{result}");
+        let value_of =
+            |name: &str| result[name].as_u64().unwrap_or_else(|| panic!("no count {name} in {result}"));
+        assert_eq!((value_of("offered"), value_of("workers")), (2000, 2), "{result}");
+        assert_eq!(value_of("sent") + value_of("unsent"), 2000);
+        assert_eq!(value_of("sent"), value_of("answered") + value_of("lost"));
+        assert!(value_of("answered") > 0 && result["rcodes"]["NXDOMAIN"].as_u64() > Some(0), "{result}");
         assert_eq!(result["duration_s"], 2.0);
         let progress: Vec<_> = events.iter().filter(|e| e["event"] == "progress").collect();
         assert_eq!(progress.first().map(|e| &e["second"]), Some(&1.into()), "{events:?}");

@@ -96,7 +96,7 @@ impl Run {
     }
 }
 
-/// Whether other runs are at work on this machine, whose namespaces are not ours to judge.
+/// Whether other runs are at work on this machine, whose namespaces are not ours.
 fn others(folder: &Path) -> bool {
     std::fs::read_dir("/proc").expect("/proc").flatten().any(|entry| {
         std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| {

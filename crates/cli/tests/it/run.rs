@@ -140,10 +140,10 @@ fn an_own_zone_an_own_query_file_and_two_configurations_side_by_side() {
     for trial in kept.trials() {
         assert_eq!(trial.error, None, "{log}");
         // Two of three names exist; on a busy machine a query may stay unsent.
-        let of = |name: &str| trial.outcome.metric_named(name).unwrap_or_default();
-        assert_eq!(of("rcode_NOERROR") + of("rcode_NXDOMAIN"), of("answered"));
-        assert!((150.0..=200.0).contains(&of("rcode_NOERROR")), "{:?}", trial.outcome.metrics);
-        assert!((75.0..=100.0).contains(&of("rcode_NXDOMAIN")), "{:?}", trial.outcome.metrics);
+        let value_of = |name: &str| trial.outcome.metric_named(name).unwrap_or_default();
+        assert_eq!(value_of("rcode_NOERROR") + value_of("rcode_NXDOMAIN"), value_of("answered"));
+        assert!((150.0..=200.0).contains(&value_of("rcode_NOERROR")), "{:?}", trial.outcome.metrics);
+        assert!((75.0..=100.0).contains(&value_of("rcode_NXDOMAIN")), "{:?}", trial.outcome.metrics);
     }
     let other = std::fs::read_to_string(dir.join("servers/2/nsd.conf")).expect("its configuration is kept");
     assert!(other.contains("the other"));

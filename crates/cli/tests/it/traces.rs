@@ -104,7 +104,7 @@ fn a_capture_tells_what_was_sent() {
         drop((dumpcap, nsd));
 
         let info = info(path.to_str().unwrap());
-        let of = |pointer: &str| info.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        let count_at = |pointer: &str| info.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
         let all = [
             ("/transport/udp", 450),
             ("/transport/tcp", 100),
@@ -130,11 +130,19 @@ fn a_capture_tells_what_was_sent() {
             ("/clients", 1),
         ];
         for (pointer, count) in all {
-            assert_eq!(of(pointer), count, "{pointer} of {info}");
+            assert_eq!(count_at(pointer), count, "{pointer} of {info}");
         }
-        assert_eq!(of("/tcp/with_dns") + of("/tcp/no_op"), of("/tcp/connections"), "{info}");
+        assert_eq!(
+            count_at("/tcp/with_dns") + count_at("/tcp/no_op"),
+            count_at("/tcp/connections"),
+            "{info}"
+        );
         let rcodes = [&sent, &large].map(|r| r["rcodes"]["NOERROR"].as_u64().unwrap());
-        assert_eq!(of("/rcodes/NOERROR"), rcodes.iter().sum::<u64>() + 100, "the retries are answered too");
+        assert_eq!(
+            count_at("/rcodes/NOERROR"),
+            rcodes.iter().sum::<u64>() + 100,
+            "the retries are answered too"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! Query files judged by others: servers with the zone, asked by dnsperf; BIND's own list of a zone's records.
+//! Query files checked by others: servers with the zone, asked by dnsperf; BIND's own list of a zone's records.
 
 use crate::{has, output, stderr, stdout};
 use server::{Kind, ServerSpec, ZoneRef};

@@ -28,11 +28,11 @@ fn zones_and_queries_are_cut_alike() {
     let said: serde_json::Value = serde_json::from_slice(&got.stdout).expect("one JSON object");
     assert_eq!((&said["schema"], &said["origin"]), (&"dnsrack.zone.slice/1".into(), &"example.".into()));
     assert_eq!(said["queries_outside"], 1);
-    let of = |field: &str| -> Vec<u64> {
+    let counts_of = |field: &str| -> Vec<u64> {
         said["slices"].as_array().expect("a list").iter().filter_map(|s| s[field].as_u64()).collect()
     };
     assert_eq!(
-        ["records", "delegations", "copied", "queries"].map(of),
+        ["records", "delegations", "copied", "queries"].map(counts_of),
         [vec![4, 5], vec![1, 2], vec![0, 1], vec![2, 1]]
     );
     let text = std::fs::read_to_string(out.join("a-m.queries")).expect("queries");
@@ -60,9 +60,9 @@ fn signed_slices_verify_with_one_key() {
         .map(|name| {
             let file = Path::new(&out).join(name);
             if has("dnssec-verify") {
-                let judge = Command::new("dnssec-verify").args(["-o", "example."]).arg(&file).output();
-                let judge = judge.expect("it runs");
-                assert!(judge.status.success(), "{}", String::from_utf8_lossy(&judge.stderr));
+                let checker = Command::new("dnssec-verify").args(["-o", "example."]).arg(&file).output();
+                let checker = checker.expect("it runs");
+                assert!(checker.status.success(), "{}", String::from_utf8_lossy(&checker.stderr));
             }
             let text = std::fs::read_to_string(file).expect("a zone");
             text.lines().filter(|l| l.contains("DNSKEY\t257")).collect()

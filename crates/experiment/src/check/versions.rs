@@ -25,12 +25,12 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
                 Signing::Sent if !server::driver(kind).facts().can.takes_signatures => {
                     return Err(e.refuse(format!(
                         "'{label}': {kind} takes no signatures with updates: choose another distribution.primary (knot), or have the \
-                         zone signed anew by its primary with --set distribution.signing=online --set zone.sign_file=true"
+                         zone re-signed by its primary with --set distribution.signing=online --set zone.sign_file=true"
                     )));
                 }
                 Signing::Online if probe.signed && !e.zone.sign_file => {
                     return Err(e.refuse(format!(
-                        "{}: it is signed, and its primary has no keys to sign what changes: have it signed anew with --set \
+                        "{}: it is signed, and its primary has no keys to sign what changes: have it re-signed with --set \
                          zone.sign_file=true (with --set zone.sign=ALGORITHM), or send the versions' own signatures with --set \
                          distribution.signing=sent",
                         first.display()
@@ -86,15 +86,15 @@ mod tests {
             "t. 60 DNSKEY 257 3 13 AAAA\nt. 60 RRSIG SOA 13 1 60 20300101000000 20200101000000 1 t. AAAA\n",
         );
         let (one, other) = (zone("one", "t.", ""), zone("other", "u.", ""));
-        let of = |first: &str, second: &str, more: &str| {
+        let refusal = |first: &str, second: &str, more: &str| {
             with(&[&format!("zone.file={first}"), &format!("updates.series={second}"), more])
         };
-        assert_eq!(of(&one, &one, "distribution.signing=sent"), "");
-        assert!(of(&one, &other, "distribution.signing=sent").contains("is the zone u."));
-        assert_eq!(of(&signed, &one, "distribution.signing=sent"), "");
-        assert!(of(&signed, &one, "distribution.signing=online").contains("zone.sign_file=true"));
-        assert!(of(&one, &one, "distribution.primary=bind").contains("bind takes no signatures"));
-        let none = of(&one, "/no/such/file", "distribution.signing=sent");
+        assert_eq!(refusal(&one, &one, "distribution.signing=sent"), "");
+        assert!(refusal(&one, &other, "distribution.signing=sent").contains("is the zone u."));
+        assert_eq!(refusal(&signed, &one, "distribution.signing=sent"), "");
+        assert!(refusal(&signed, &one, "distribution.signing=online").contains("zone.sign_file=true"));
+        assert!(refusal(&one, &one, "distribution.primary=bind").contains("bind takes no signatures"));
+        let none = refusal(&one, "/no/such/file", "distribution.signing=sent");
         assert!(none.contains("/no/such/file"), "{none}");
     }
 }

@@ -29,7 +29,7 @@ pub struct Distribution {
     pub dump: bool,
     /// Differences (IXFR); otherwise whole zones alone.
     pub ixfr: bool,
-    /// Who signs what changes in a signed zone: `online`, the primary itself with the zone's keys; `sent`, whoever sends the updates,
+    /// Who signs what changes in a signed zone: `online`, the primary itself with the zone's keys; `sent`, the sender of the updates,
     /// with signatures and denials among them, to servers that take these. `[server.LABEL] signing` says so for one primary.
     pub signing: Signing,
     /// Largest journal in bytes; so large that nothing is cut off where absent.
@@ -115,7 +115,7 @@ pub enum Signing {
     /// The primary.
     #[default]
     Online,
-    /// Whoever sends the updates.
+    /// The sender of the updates.
     Sent,
 }
 
@@ -225,7 +225,7 @@ impl Updates {
     /// The mix.
     ///
     /// # Errors
-    /// [`update::Error`] where it is none.
+    /// [`update::Error`] where it is not a key.
     pub fn mix(&self) -> Result<update::generate::Mix, Error> {
         self.mix.parse().map_err(|m| Error::Machine(format!("updates.mix: {m}")))
     }

@@ -116,15 +116,15 @@ mod tests {
 
     #[test]
     fn syncs_go_by_a_servers_setting_or_by_the_library() {
-        let of = |kind: Kind, syncs: Syncs| {
+        let applied = |kind: Kind, syncs: Syncs| {
             let zone = ZoneRef { origin: ".".into(), file: "/z".into(), signed: false };
             let mut spec = ServerSpec { config: Some("a=1\n".into()), ..ServerSpec::new(kind, zone) };
             syncs.apply(&mut spec);
             (spec.config.unwrap(), spec.env.len())
         };
-        assert_eq!(of(Kind::Powerdns, Syncs::Off), ("a=1\ngsqlite3-pragma-synchronous=0\n".into(), 0));
-        assert_eq!(of(Kind::Powerdns, Syncs::Preload), ("a=1\n".into(), 1));
-        assert_eq!(of(Kind::Bind, Syncs::Off), ("a=1\n".into(), 1));
-        assert_eq!(of(Kind::Bind, Syncs::On), ("a=1\n".into(), 0));
+        assert_eq!(applied(Kind::Powerdns, Syncs::Off), ("a=1\ngsqlite3-pragma-synchronous=0\n".into(), 0));
+        assert_eq!(applied(Kind::Powerdns, Syncs::Preload), ("a=1\n".into(), 1));
+        assert_eq!(applied(Kind::Bind, Syncs::Off), ("a=1\n".into(), 1));
+        assert_eq!(applied(Kind::Bind, Syncs::On), ("a=1\n".into(), 0));
     }
 }

@@ -254,10 +254,10 @@ impl Default for Precision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// The label of the server that the other is judged against.
+    /// The label of the server that the other is compared with.
     #[serde(default)]
     pub base: String,
-    /// The label of the server that is judged.
+    /// The label of the server that is compared with the base.
     #[serde(default)]
     pub candidate: String,
     /// The figures that decide, by name or group, each with its threshold as a share of change.

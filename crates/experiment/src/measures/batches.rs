@@ -6,11 +6,11 @@
 //! each of 10 % and 1 % of the zone's records, deletions and additions counted alike. So are they here.
 
 use super::{Changes, Measurement, Part, Run};
-use crate::bench::{PORT, START_DELAY};
 use crate::config::{Batches, Timers};
 use crate::replication::fleet::{Fleet, Others};
 use crate::replication::{changes, paths};
-use crate::stage::{Stage, take};
+use crate::run_context::{PORT, START_DELAY};
+use crate::system_under_test::{SystemUnderTest, take};
 use crate::{Error, RunEvent, sampling};
 use load::LoadResult;
 use measure::clock::SECOND;
@@ -62,7 +62,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     run: Run::Ready(|ready, record, tell| {
         let fleet = ready.fleet.expect("it is distributed");
         let servers = (&mut ready.server, &mut ready.others);
-        ready.stage.batches(fleet, ready.trial.variant.as_deref(), servers, record, tell)
+        ready.sut.batches(fleet, ready.trial.variant.as_deref(), servers, record, tell)
     }),
 };
 
@@ -75,7 +75,7 @@ struct Stream {
     records: u64,
 }
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// Sends batch after batch to the primary while the measured secondary is asked.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let (bench, e) = (self.bench, self.bench.experiment);
+        let (context, e) = (self.context, self.context.experiment);
         let given = e.batches_of(variant);
         let stream = self.in_batches(given)?;
         let spec = self.specification(fleet, given, &stream)?;
@@ -100,9 +100,9 @@ impl Stage<'_> {
         // What sends and asks is elsewhere: all that is left is what passes between them.
         let hosts: Vec<String> = secondaries.iter().map(|at| format!("host {at}")).collect();
         let filter = format!("host {primary} and ({})", hosts.join(" or "));
-        let capture = paths::capture(bench, fleet.primary(), &filter, &file, &said)?;
+        let capture = paths::capture(context, fleet.primary(), &filter, &file, &said)?;
         let mut sampling =
-            sampling::Sampling::start(bench, server.pids(), queries.iter().map(Role::pid).collect());
+            sampling::Sampling::start(context, server.pids(), queries.iter().map(Role::pid).collect());
         let at = measure::clock::wall() + START_DELAY;
         for role in queries.iter_mut().chain([&mut role]) {
             role.start_at(at)?;
@@ -111,15 +111,15 @@ impl Stage<'_> {
             match role.next(Duration::from_millis(50))? {
                 Some(Event::Done { result }) => break changes::read(result)?,
                 Some(Event::Progress { second, values }) => {
-                    let of = |name: &str| values[name].as_f64().unwrap_or(0.0);
+                    let value_of = |name: &str| values[name].as_f64().unwrap_or(0.0);
                     let text = format!(
                         "batch {:.0} of {}, {:.0} messages accepted/s",
-                        of("batch"),
+                        value_of("batch"),
                         stream.messages.len(),
-                        of("accepted_ups")
+                        value_of("accepted_ups")
                     );
                     tell(RunEvent::Second { text });
-                    let (metric, unit, value) = ("batch".to_owned(), "1".to_owned(), of("batch"));
+                    let (metric, unit, value) = ("batch".to_owned(), "1".to_owned(), value_of("batch"));
                     record.series.push(SeriesRow { second: second as u32, metric, unit, value });
                     if e.sampling {
                         record.series.extend(sampling.rows(second as u32));
@@ -134,19 +134,19 @@ impl Stage<'_> {
             }
             server.alive()?;
             others.alive()?;
-            bench.goes_on()?;
+            context.goes_on()?;
         };
         if let Some(queries) = queries {
             asked(changes::finish(queries)?, record);
         }
-        paths::come_to_rest(bench, fleet.plan())?;
+        paths::come_to_rest(context, fleet.plan())?;
         let captured = capture.finish()?;
         record.outcome.metrics.extend(sampling.drops());
         record.outcome.metrics.extend(sampling::memory(&server.pids()));
         let found = transfers::collect(std::slice::from_ref(&file), &[PORT], 1, &mut |_| {})?;
         let accepted = result.send.transactions.accepted;
         changes::carried(&found, &captured, accepted, &mut record.outcome);
-        record.outcome.metrics.extend(paths::round_trip(bench, &file)?);
+        record.outcome.metrics.extend(paths::round_trip(context, &file)?);
         let bytes = octets_of(&file, primary, &result.batches)?;
         figures(&result, &bytes, &stream, record);
         self.keep(&result.batches, &bytes)?;
@@ -160,7 +160,7 @@ impl Stage<'_> {
 
     /// Queries for as long as batches go on.
     fn queries(&self, given: &Batches) -> Result<Option<Role>, Error> {
-        let (bench, e) = (self.bench, self.bench.experiment);
+        let (context, e) = (self.context, self.context.experiment);
         if given.rate == 0.0 {
             return Ok(None);
         }
@@ -170,7 +170,8 @@ impl Stage<'_> {
         load.spin = 0;
         load.pacing_limit = e.latency.pacing.0;
         let log = self.dir.join("generator.log");
-        let mut role = Role::start(bench.launcher, &bench.generators[0], "load", &load, &load.cpus, &log)?;
+        let mut role =
+            Role::start(context.launcher, &context.generators[0], "load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
         Ok(Some(role))
     }
@@ -181,7 +182,7 @@ impl Stage<'_> {
         given: &Batches,
         stream: &Stream,
     ) -> Result<BatchesSpec, Error> {
-        let e = self.bench.experiment;
+        let e = self.context.experiment;
         let named = |(name, address): (String, _)| Watched { name, address };
         let servers = fleet.secondaries().into_iter().map(named).collect();
         let mut watch = WatchSpec::new(servers, &self.zone.origin);
@@ -205,7 +206,7 @@ impl Stage<'_> {
             let mut out = BufWriter::new(File::create(&file).map_err(Error::io(&file))?);
             let spec = generate::Spec {
                 zone: self.zone.file.clone(),
-                mix: self.bench.experiment.updates.mix()?,
+                mix: self.context.experiment.updates.mix()?,
                 count,
                 batch: 1,
                 prerequisites: false,

@@ -14,7 +14,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     },
     seconds: |e, _, _| length(e).as_seconds() + 2.0,
     known_by: Some((metrics::LAG.p50, |precision| precision.latency)),
-    run: Run::Ready(|ready, _, _| lag::wait(ready, length(ready.stage.bench.experiment))),
+    run: Run::Ready(|ready, _, _| lag::wait(ready, length(ready.sut.context.experiment))),
 };
 
 /// How long the versions take.

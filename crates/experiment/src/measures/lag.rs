@@ -18,14 +18,14 @@ pub const MEASUREMENT: Measurement = Measurement {
 };
 
 fn run(ready: &mut Ready<'_>, _: &mut TrialRecord, _: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
-    let length = ready.stage.bench.experiment.updates.duration;
+    let length = ready.sut.context.experiment.updates.duration;
     wait(ready, length)
 }
 
 /// Waits while changes go on; in the middle of them the last secondary is stopped for as long as is asked.
 pub fn wait(ready: &mut Ready<'_>, length: Time) -> Result<(), Error> {
-    let distribution = ready.stage.bench.experiment.distribution_of(ready.trial.variant.as_deref());
+    let distribution = ready.sut.context.experiment.distribution_of(ready.trial.variant.as_deref());
     let away = distribution.away.map(Duration::from);
-    ready.absence = ready.stage.go_on(length.into(), away, &mut ready.others)?;
+    ready.absence = ready.sut.go_on(length.into(), away, &mut ready.others)?;
     Ok(())
 }

@@ -22,16 +22,16 @@ pub const MEASUREMENT: Measurement = Measurement {
 };
 
 fn run(ready: &mut Ready<'_>, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
-    let stage = &ready.stage;
-    let given = &stage.bench.experiment.latency;
+    let sut = &ready.sut;
+    let given = &sut.context.experiment.latency;
     let pace = Pace::Open(Arrivals::Fixed { rate: ready.trial.rate.unwrap_or(1.0) });
-    let mut load = stage.load(pace, given.duration.0)?;
+    let mut load = sut.load(pace, given.duration.0)?;
     // What was recorded has no beginning that may be left out.
-    if stage.traffic.trace.is_none() {
+    if sut.traffic.trace.is_none() {
         load.warmup = given.warmup.0;
     }
     load.deadline = given.deadline.0;
     load.pacing_limit = given.pacing.0;
-    let witness = stage.witness(record);
-    stage.one_load(&load, witness, &mut ready.server, record, tell)
+    let witness = sut.witness(record);
+    sut.one_load(&load, witness, &mut ready.server, record, tell)
 }

@@ -4,8 +4,8 @@
 //! seconds that it touches.
 
 use super::{Changes, Measurement, Part, Run, changed_zone};
-use crate::bench::{self, Bench, START_DELAY};
-use crate::stage::Stage;
+use crate::run_context::{self, RunContext, START_DELAY};
+use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::{self, SECOND};
 use measure::metrics::{self, Phase};
@@ -45,13 +45,13 @@ pub const MEASUREMENT: Measurement = Measurement {
     seconds: |_, _, start| 4.0 + start,
     known_by: Some((metrics::SERVER_READY, |precision| precision.rate)),
     // Loading is watched from before the start, and changes the zone.
-    run: Run::Start(|stage, record, tell| stage.loading(record, tell)),
+    run: Run::Start(|sut, record, tell| sut.loading(record, tell)),
 };
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// Start, first right answer, reload of the changed zone, right answer.
     fn loading(&self, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
-        let (bench, e) = (self.bench, self.bench.experiment);
+        let (context, e) = (self.context, self.context.experiment);
         // The zone's file is to change, and other trials have it too.
         let file = self.dir.join("served.zone");
         std::fs::hard_link(&self.zone.file, &file)
@@ -61,30 +61,31 @@ impl Stage<'_> {
             zone: ZoneRef { file: file.clone(), ..self.spec.zone.clone() },
             ..self.spec.clone()
         };
-        let patience = bench::patience(e, self.zone);
+        let patience = run_context::patience(e, self.zone);
         let pace = Pace::Open(Arrivals::Fixed { rate: e.load.rate });
         let mut load = self.load(pace, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
         load.deadline = DEADLINE;
         let log = self.dir.join("generator.log");
-        let mut role = Role::start(bench.launcher, &bench.generators[0], "load", &load, &load.cpus, &log)?;
+        let mut role =
+            Role::start(context.launcher, &context.generators[0], "load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
         let began = clock::now() + START_DELAY;
         role.start_at(clock::wall() + START_DELAY)?;
         let (finish, over) = (AtomicBool::new(false), AtomicBool::new(false));
         // What is waited for beside a generator that is gone shows nothing: all of it ends then.
-        let bench = &Bench { stop: &over, ..*bench };
-        let stage = Stage { bench, traffic: self.traffic.clone(), ..*self };
+        let context = &RunContext { stop: &over, ..*context };
+        let sut = SystemUnderTest { context, traffic: self.traffic.clone(), ..*self };
         let (watched, seconds) = std::thread::scope(|scope| {
-            let asking = scope.spawn(|| seconds_of(role, &finish, self.bench.stop, &over));
-            let watched = bench
+            let asking = scope.spawn(|| seconds_of(role, &finish, self.context.stop, &over));
+            let watched = context
                 .pause(PAUSE)
-                .and_then(|()| stage.watched(&spec, patience, record, tell))
-                .and_then(|phases| bench.pause(PAUSE).map(|()| phases));
+                .and_then(|()| sut.watched(&spec, patience, record, tell))
+                .and_then(|phases| context.pause(PAUSE).map(|()| phases));
             finish.store(true, Ordering::Relaxed);
             (watched, asking.join().expect("it returns its errors"))
         });
         let _ = std::fs::remove_file(&file);
-        self.bench.goes_on()?;
+        self.context.goes_on()?;
         // Without a generator the server was left alone: that explains the rest.
         let seconds = seconds?;
         let phases = watched?;
@@ -105,10 +106,10 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<Vec<(Phase, Span)>, Error> {
-        let (bench, e) = (self.bench, self.bench.experiment);
+        let (context, e) = (self.context, self.context.experiment);
         let dir = self.dir.join("server");
         let started = clock::now();
-        let mut server = bench.start(bench.server, spec, &dir)?;
+        let mut server = context.start(context.server, spec, &dir)?;
         record.params.push(("version".into(), server.version().into()));
         let (took, peak) = while_watching(&mut server, |server| server.ready(&self.zone.probe, patience));
         let took = took?;
@@ -117,7 +118,7 @@ impl Stage<'_> {
         let metrics = &mut record.outcome.metrics;
         metrics.push(metrics::SERVER_READY.of(took.as_secs_f64()));
         metrics.push(metrics::LOADING_PEAK_PSS.of(peak as f64));
-        bench.pause(PAUSE)?;
+        context.pause(PAUSE)?;
         phases.push((metrics::SERVED, (phases[0].1.1, clock::now())));
         metrics.extend(crate::sampling::memory(&server.pids()));
         if e.load.reload && server::driver(spec.kind).facts().can.reload {
@@ -141,9 +142,9 @@ impl Stage<'_> {
                 Err(why) => record.outcome.validity.warn(Reason::new("unable_to_reload", why.to_string())),
             }
             // Queries of the last second are to find it there.
-            bench.pause(PAUSE)?;
+            context.pause(PAUSE)?;
         }
-        record.outcome.metrics.extend(bench::end(bench, server, spec, Ok(()))?);
+        record.outcome.metrics.extend(run_context::end(context, server, spec, Ok(()))?);
         Ok(phases)
     }
 }
@@ -218,19 +219,19 @@ fn figures(phase: Phase, (from, to): Span, began: Nanos, seconds: &[(u32, Value)
             end > from && end < to + SECOND
         }
     };
-    let of = |values: &Value, key: &str| values.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+    let value_of = |values: &Value, key: &str| values.get(key).and_then(Value::as_f64).unwrap_or(0.0);
     let (mut offered, mut answered, mut failed, mut lost, mut slowest) = (0.0, 0.0, 0.0, 0.0, 0.0f64);
     let (mut silent, mut longest) = (0u32, 0u32);
     for (second, values) in seconds {
         if of_phase(second - 1) {
-            lost += of(values, "lost");
+            lost += value_of(values, "lost");
         }
         if of_phase(*second) {
-            let here = of(values, "answered_qps") - of(values, "failed");
-            failed += of(values, "failed");
-            offered += of(values, "offered_qps");
+            let here = value_of(values, "answered_qps") - value_of(values, "failed");
+            failed += value_of(values, "failed");
+            offered += value_of(values, "offered_qps");
             answered += here;
-            slowest = slowest.max(of(values, "latency_p99"));
+            slowest = slowest.max(value_of(values, "latency_p99"));
             silent = if here == 0.0 { silent + 1 } else { 0 };
             longest = longest.max(silent);
         }
@@ -267,17 +268,23 @@ mod tests {
             second(5, (100.0, 0.0), 90.0, 7),
         ];
         let times = |from: u64, to: u64| (from * SECOND / 2, to * SECOND / 2);
-        let of = |got: &[Metric], name: &str| got.iter().find(|m| m.name == name).unwrap().value;
+        let value_of = |got: &[Metric], name: &str| got.iter().find(|m| m.name == name).unwrap().value;
         // Two and a half seconds from the middle of the first on.
         let got = figures(metrics::LOADING, times(21, 25), 10 * SECOND, &seconds);
-        assert_eq!((of(&got, "loading_silent"), of(&got, "loading_latency_p99_worst")), (2.0, 900.0));
-        assert!((of(&got, "loading_answered_share") - 20.0).abs() < 1e-9, "{got:?}");
+        assert_eq!(
+            (value_of(&got, "loading_silent"), value_of(&got, "loading_latency_p99_worst")),
+            (2.0, 900.0)
+        );
+        assert!((value_of(&got, "loading_answered_share") - 20.0).abs() < 1e-9, "{got:?}");
         assert!(
-            (of(&got, "loading_failed_share") - 10.0 / 3.0).abs() < 1e-9,
+            (value_of(&got, "loading_failed_share") - 10.0 / 3.0).abs() < 1e-9,
             "SERVFAIL is no answer: {got:?}"
         );
         // From the middle of the third on, whole seconds alone.
         let got = figures(metrics::SERVED, times(25, 30), 10 * SECOND, &seconds);
-        assert_eq!((of(&got, "served_answered_share"), of(&got, "served_latency_p99_worst")), (96.5, 100.0));
+        assert_eq!(
+            (value_of(&got, "served_answered_share"), value_of(&got, "served_latency_p99_worst")),
+            (96.5, 100.0)
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Changes, Measurement, Part, Run};
 use crate::Error;
-use crate::stage::Stage;
+use crate::system_under_test::SystemUnderTest;
 use measure::Reason;
 use measure::clock::SECOND;
 use measure::metrics;
@@ -25,20 +25,20 @@ pub const MEASUREMENT: Measurement = Measurement {
     params: |_, _| Vec::new(),
     seconds: |e, _, _| e.memory.settle.as_seconds(),
     known_by: Some((metrics::SERVER_PSS, |precision| precision.rate)),
-    run: Run::Ready(|ready, record, _| ready.stage.memory(&mut ready.server, record)),
+    run: Run::Ready(|ready, record, _| ready.sut.memory(&mut ready.server, record)),
 };
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// From the first right answer on: how memory settles, and then what every map has.
     fn memory(&self, server: &mut Server<'_>, record: &mut TrialRecord) -> Result<(), Error> {
-        let e = self.bench.experiment;
+        let e = self.context.experiment;
         let (settle, patience) = (Duration::from(e.memory.settle), Duration::from(e.memory.patience));
         let began = Instant::now();
         let first = pss(server)?;
         let (mut level, mut since) = (first, began);
         let mut next = began + PERIOD;
         loop {
-            self.bench.pause(next.saturating_duration_since(Instant::now()))?;
+            self.context.pause(next.saturating_duration_since(Instant::now()))?;
             next += PERIOD;
             server.alive()?;
             let now = pss(server)?;

@@ -15,11 +15,11 @@ mod throughput;
 mod transfer;
 mod update;
 
-use crate::bench;
 use crate::config::Precision;
 use crate::replication::away::Absence;
 use crate::replication::fleet::{Fleet, Others, note_urged};
-use crate::stage::Stage;
+use crate::run_context;
+use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, Measure, RunEvent, Trial};
 use ::measure::{Definition, metrics};
 use results::TrialRecord;
@@ -37,7 +37,7 @@ pub struct Measurement {
     pub params: fn(&Experiment, &Trial) -> Vec<(&'static str, String)>,
     /// Seconds of a trial, about, when the start of all its servers takes `start` seconds, which is counted already.
     pub seconds: fn(e: &Experiment, trial: &Trial, start: f64) -> f64,
-    /// The figure by which the repeats of a cell are judged, and how well it must be known; none where repeats do not make it better
+    /// The figure by which the repeats of a cell are compared, and how well it must be known; none where repeats do not make it better
     /// known.
     pub known_by: Option<KnownBy>,
     /// How a trial is made.
@@ -92,14 +92,14 @@ pub enum Run {
 /// A figure, and how well an experiment wants it known.
 type KnownBy = (Definition, fn(&Precision) -> f64);
 type OnReadyServer = fn(&mut Ready<'_>, &mut TrialRecord, &mut dyn FnMut(RunEvent)) -> Result<(), Error>;
-type Starting = fn(&Stage<'_>, &mut TrialRecord, &mut dyn FnMut(RunEvent)) -> Result<(), Error>;
+type Starting = fn(&SystemUnderTest<'_>, &mut TrialRecord, &mut dyn FnMut(RunEvent)) -> Result<(), Error>;
 type StartingAll =
-    fn(&Stage<'_>, &Fleet<'_>, &mut TrialRecord, &mut dyn FnMut(RunEvent)) -> Result<(), Error>;
+    fn(&SystemUnderTest<'_>, &Fleet<'_>, &mut TrialRecord, &mut dyn FnMut(RunEvent)) -> Result<(), Error>;
 
 /// A server that is ready to be measured, and the others of its distribution.
 pub struct Ready<'a> {
     /// The server's zone, traffic and hosts.
-    pub stage: Stage<'a>,
+    pub sut: SystemUnderTest<'a>,
     /// The trial.
     pub trial: &'a Trial,
     /// The server.
@@ -174,35 +174,35 @@ pub fn zones_change(e: &Experiment) -> bool {
 /// # Errors
 /// The errors of the servers, of the roles and of the captures.
 pub fn run(
-    stage: Stage<'_>,
+    sut: SystemUnderTest<'_>,
     trial: &Trial,
     fleet: Option<&Fleet<'_>>,
     record: &mut TrialRecord,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
     match of(trial.measure).run {
-        Run::Start(start) => start(&stage, record, tell),
-        Run::StartAll(start) => start(&stage, fleet.expect("it is distributed"), record, tell),
-        Run::Ready(measure) => on_a_fresh_server(measure, stage, trial, fleet, record, tell),
+        Run::Start(start) => start(&sut, record, tell),
+        Run::StartAll(start) => start(&sut, fleet.expect("it is distributed"), record, tell),
+        Run::Ready(measure) => on_a_fresh_server(measure, sut, trial, fleet, record, tell),
     }
 }
 
 /// Starts the server and what is beside it, measures it, and ends all of them.
 fn on_a_fresh_server(
     measure: OnReadyServer,
-    stage: Stage<'_>,
+    sut: SystemUnderTest<'_>,
     trial: &Trial,
     fleet: Option<&Fleet<'_>>,
     record: &mut TrialRecord,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
-    let (bench, spec, zone) = (stage.bench, stage.spec, stage.zone);
+    let (context, spec, zone) = (sut.context, sut.spec, sut.zone);
     let primary = fleet.map(Fleet::start_primary).transpose()?.flatten();
     // Beside others its folder is one of several.
-    let folder = if fleet.is_some() { stage.dir.join("server") } else { stage.dir.to_owned() };
-    let mut server = bench.start(bench.server, spec, &folder)?;
+    let folder = if fleet.is_some() { sut.dir.join("server") } else { sut.dir.to_owned() };
+    let mut server = context.start(context.server, spec, &folder)?;
     record.params.push(("version".into(), server.version().into()));
-    let took = server.ready(&zone.probe, bench::patience(bench.experiment, zone))?;
+    let took = server.ready(&zone.probe, run_context::patience(context.experiment, zone))?;
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
     // What answers already was not started here.
     if spec.external.is_none() {
@@ -215,29 +215,29 @@ fn on_a_fresh_server(
         all.for_each(|server| note_urged(server, &mut record.outcome));
     }
     if trial.repeat == 1 && zone.trust_anchor.is_some() {
-        stage.validate(record)?;
+        sut.validate(record)?;
     }
     let changes = match (fleet, of(trial.measure).changes, trial.updates) {
-        (Some(fleet), Changes::Versions, _) => Some(stage.send_versions(fleet)?),
-        (Some(fleet), Changes::AtRates { alone }, Some(rate)) => Some(stage.change(fleet, rate, alone)?),
+        (Some(fleet), Changes::Versions, _) => Some(sut.send_versions(fleet)?),
+        (Some(fleet), Changes::AtRates { alone }, Some(rate)) => Some(sut.change(fleet, rate, alone)?),
         _ => None,
     };
     if spec.external.is_none() {
-        stage.receive_buffers(&server, bench.experiment.receive_buffer_of(trial.variant.as_deref()), record);
+        sut.receive_buffers(&server, context.experiment.receive_buffer_of(trial.variant.as_deref()), record);
     }
-    let mut ready = Ready { stage, trial, server, fleet, others, absence: None };
+    let mut ready = Ready { sut, trial, server, fleet, others, absence: None };
     let measured = measure(&mut ready, record, tell);
-    let Ready { stage, mut server, mut others, absence, .. } = ready;
+    let Ready { sut, mut server, mut others, absence, .. } = ready;
     // A server that died explains a role's odd end better than the role does.
     server.alive()?;
     others.alive()?;
     measured?;
     if let Some(changes) = changes {
-        changes.end(bench, absence.as_ref(), record, tell)?;
+        changes.end(context, absence.as_ref(), record, tell)?;
     }
     record.outcome.metrics.extend(others.memory());
     others.stop()?;
-    record.outcome.metrics.extend(bench::end(bench, server, stage.spec, Ok(()))?);
+    record.outcome.metrics.extend(run_context::end(context, server, sut.spec, Ok(()))?);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! One load at a server, and what it cost both sides.
 
-use crate::stage::{Driven, Stage, take};
+use crate::system_under_test::{Driven, SystemUnderTest, take};
 use crate::witness::Witness;
 use crate::{Error, RunEvent};
 use load::LoadSpec;
@@ -9,7 +9,7 @@ use measure::metrics;
 use results::TrialRecord;
 use server::Server;
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// Puts one load at the server, and records what it cost both.
     pub fn one_load(
         &self,

@@ -1,7 +1,7 @@
 //! The capacity with a window, and the knee, a search over rates (ISC 6.3.1, RFC 9971).
 
 use super::{Changes, Measurement, Part, Run};
-use crate::stage::{Driven, Stage, take};
+use crate::system_under_test::{Driven, SystemUnderTest, take};
 use crate::{Error, RunEvent};
 use load::search::{CapacityGoal, Goal, Offered, Search};
 use load::{LoadResult, LoadSpec};
@@ -27,10 +27,10 @@ pub const MEASUREMENT: Measurement = Measurement {
     },
     seconds: |e, _, _| e.peak.budget.as_seconds(),
     known_by: Some((metrics::CAPACITY_QPS, |precision| precision.rate)),
-    run: Run::Ready(|ready, record, tell| ready.stage.peak(&mut ready.server, record, tell)),
+    run: Run::Ready(|ready, record, tell| ready.sut.peak(&mut ready.server, record, tell)),
 };
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// ISC 6.3.1: the capacity with a window, and the knee by RFC 9971, a search over rates.
     fn peak(
         &self,
@@ -38,7 +38,7 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let e = self.bench.experiment;
+        let e = self.context.experiment;
         let goal = Goal {
             loss_ratio: e.peak.loss,
             final_trial: e.peak.trial.0,
@@ -98,7 +98,12 @@ impl Stage<'_> {
                     grouped(trial.rate.round() as u64),
                     grouped(result.counts.answered_qps.round() as u64),
                     trial.loss_ratio * 100.0,
-                    if trial.disturbed { ", disturbed by the machine" } else { "" }
+                    match result.validity.reasons.first() {
+                        _ if trial.disturbed => ", disturbed by the machine".to_owned(),
+                        Some(reason) if !trial.valid => format!("; it does not count: {}", reason.text),
+                        None if !trial.valid => "; it does not count: too little was sent".to_owned(),
+                        _ => String::new(),
+                    }
                 ),
             });
             let latency = &result.latency_us;

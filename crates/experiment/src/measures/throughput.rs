@@ -22,13 +22,13 @@ pub const MEASUREMENT: Measurement = Measurement {
 };
 
 fn run(ready: &mut Ready<'_>, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
-    let stage = &ready.stage;
-    let given = &stage.bench.experiment.throughput;
-    let window = given.window.saturating_mul(stage.traffic.generators);
-    let mut load = stage.load(Pace::Closed { window }, given.duration.0)?;
+    let sut = &ready.sut;
+    let given = &sut.context.experiment.throughput;
+    let window = given.window.saturating_mul(sut.traffic.generators);
+    let mut load = sut.load(Pace::Closed { window }, given.duration.0)?;
     load.warmup = given.warmup.0;
     load.deadline = given.deadline.0;
-    stage.one_load(&load, None, &mut ready.server, record, tell)?;
+    sut.one_load(&load, None, &mut ready.server, record, tell)?;
     let idle = record.outcome.metric(metrics::SERVER_IDLE);
     load::search::forgive_preemption(&mut record.outcome.validity, idle.map(|percent| percent / 100.0));
     let idle = idle.unwrap_or_default();

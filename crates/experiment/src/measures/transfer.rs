@@ -1,10 +1,10 @@
 //! A secondary's first transfer of the whole zone (RZAIA 5.1).
 
 use super::{Changes, Measurement, Part, Run};
-use crate::bench;
 use crate::replication::fleet::{Fleet, Others, note_urged};
 use crate::replication::{changes, paths};
-use crate::stage::Stage;
+use crate::run_context;
+use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics;
@@ -24,10 +24,10 @@ pub const MEASUREMENT: Measurement = Measurement {
     params: |_, _| Vec::new(),
     seconds: |_, _, start| start,
     known_by: Some((metrics::TRANSFER_SECONDS, |precision| precision.rate)),
-    run: Run::StartAll(|stage, fleet, record, tell| stage.transfer(fleet, record, tell)),
+    run: Run::StartAll(|sut, fleet, record, tell| sut.transfer(fleet, record, tell)),
 };
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// Starts the primary, captures there, starts one secondary without data, and waits until that serves the zone.
     fn transfer(
         &self,
@@ -35,11 +35,11 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let bench = self.bench;
-        let patience = bench::patience(bench.experiment, self.zone);
-        let primary_is_measured = fleet.primary().name == bench.server.name;
+        let context = self.context;
+        let patience = run_context::patience(context.experiment, self.zone);
+        let primary_is_measured = fleet.primary().name == context.server.name;
         let start = || -> Result<_, Error> {
-            let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
+            let mut server = context.start(context.server, self.spec, &self.dir.join("server"))?;
             let took = server.ready(&self.zone.probe, patience)?;
             Ok((server, took))
         };
@@ -60,9 +60,9 @@ impl Stage<'_> {
             },
         };
         let served = began.elapsed();
-        paths::come_to_rest(bench, fleet.plan())?;
+        paths::come_to_rest(context, fleet.plan())?;
         let captured = capture.finish()?;
-        let found = transfers::collect(std::slice::from_ref(&file), &[bench::PORT], 1, &mut |_| {})?;
+        let found = transfers::collect(std::slice::from_ref(&file), &[run_context::PORT], 1, &mut |_| {})?;
         let metrics = &mut record.outcome.metrics;
         metrics.push(metrics::TRANSFERS_BEGUN.of(found.transfers.len() as f64));
         let broken = found.transfers.iter().filter(|t| !t.complete).count();
@@ -74,7 +74,7 @@ impl Stage<'_> {
         metrics.push(metrics::SERVER_READY.of(ready.as_secs_f64()));
         metrics.push(metrics::TRANSFER_SERVED.of(served.as_secs_f64()));
         metrics.extend(directions(fleet, &file)?);
-        metrics.extend(paths::round_trip(bench, &file)?);
+        metrics.extend(paths::round_trip(context, &file)?);
         metrics.extend(crate::sampling::memory(&server.pids()));
         match found.transfers.iter().find(whole) {
             Some(transfer) => metrics.extend(figures(transfer, self.zone.probe.bytes)),
@@ -94,7 +94,7 @@ impl Stage<'_> {
         }
         changes::forget(&file, fleet.plan().keep_capture, record)?;
         others.stop()?;
-        record.outcome.metrics.extend(bench::end(bench, server, self.spec, Ok(()))?);
+        record.outcome.metrics.extend(run_context::end(context, server, self.spec, Ok(()))?);
         Ok(())
     }
 }
@@ -188,12 +188,13 @@ mod tests {
             ip_bytes: Some(12_345),
             on_connection: 1,
         };
-        let of = |all: Vec<ZoneTransfer>| halfway(&Transfers { transfers: all, ..Transfers::default() });
-        assert_eq!(of(vec![]), "it did not ask its primary for the zone");
-        assert_eq!(of(vec![one(true, 9)]), "its transfer of the zone had come to the end");
+        let halfway_of =
+            |all: Vec<ZoneTransfer>| halfway(&Transfers { transfers: all, ..Transfers::default() });
+        assert_eq!(halfway_of(vec![]), "it did not ask its primary for the zone");
+        assert_eq!(halfway_of(vec![one(true, 9)]), "its transfer of the zone had come to the end");
         let cut = "was cut after 12 messages with 1,200 records (12,345 octets of IP packets both ways)";
-        assert_eq!(of(vec![one(false, 12)]), format!("its transfer of the zone {cut}"));
-        let twice = of(vec![one(false, 1), one(false, 12)]);
+        assert_eq!(halfway_of(vec![one(false, 12)]), format!("its transfer of the zone {cut}"));
+        let twice = halfway_of(vec![one(false, 1), one(false, 12)]);
         assert_eq!(twice, format!("its transfer of the zone, the last of 2 attempts, {cut}"));
     }
 }

@@ -1,10 +1,10 @@
 //! How fast a primary takes updates: so many of them, each as soon as there is room in the window (ISC 6.3.2).
 
 use super::{Changes, Measurement, Part, Run};
-use crate::bench::START_DELAY;
 use crate::replication::changes::{progress, read, sent};
 use crate::replication::fleet::Fleet;
-use crate::stage::Stage;
+use crate::run_context::START_DELAY;
+use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::metrics::{self, Scope};
 use measure::{Event, Pace};
@@ -28,11 +28,11 @@ pub const MEASUREMENT: Measurement = Measurement {
     seconds: |e, _, _| e.updates.count as f64 / 500.0,
     known_by: Some((metrics::ACKNOWLEDGED_UPS.within(Scope::Updates), |precision| precision.rate)),
     run: Run::Ready(|ready, record, tell| {
-        ready.stage.updates_taken(ready.fleet.expect("it is distributed"), &mut ready.server, record, tell)
+        ready.sut.updates_taken(ready.fleet.expect("it is distributed"), &mut ready.server, record, tell)
     }),
 };
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// ISC 6.3.2: so many updates as fast as they are acknowledged.
     fn updates_taken(
         &self,
@@ -41,17 +41,17 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let given = &self.bench.experiment.updates;
+        let given = &self.context.experiment.updates;
         let spec = self.sending(fleet, given.count, Pace::Closed { window: given.window })?;
         let mut role = self.role("update", &spec)?;
-        let mut sampling = crate::sampling::Sampling::start(self.bench, server.pids(), vec![role.pid()]);
+        let mut sampling = crate::sampling::Sampling::start(self.context, server.pids(), vec![role.pid()]);
         role.start_at(measure::clock::wall() + START_DELAY)?;
         let result: SendResult = loop {
             match role.next(Duration::from_millis(100))? {
                 Some(Event::Progress { second, values }) => {
                     let second = second as u32;
                     record.series.extend(crate::sampling::rows(second, &values));
-                    if self.bench.experiment.sampling {
+                    if self.context.experiment.sampling {
                         record.series.extend(sampling.rows(second));
                     }
                     tell(RunEvent::Second { text: progress(&values) });
@@ -60,7 +60,7 @@ impl Stage<'_> {
                 Some(_) => {}
                 None => {
                     server.alive()?;
-                    self.bench.goes_on()?;
+                    self.context.goes_on()?;
                 }
             }
         };

@@ -2,7 +2,7 @@
 
 use super::fleet::Others;
 use crate::Error;
-use crate::stage::Stage;
+use crate::system_under_test::SystemUnderTest;
 use measure::clock::{SECOND, wall};
 use measure::metrics::{self, Definition};
 use measure::{Nanos, Outcome, Reason};
@@ -23,7 +23,7 @@ pub struct Absence {
     until: Nanos,
 }
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// Waits while changes go on; in the middle of them the last secondary is away for as long as is asked.
     pub fn go_on(
         &self,
@@ -31,22 +31,22 @@ impl Stage<'_> {
         away: Option<Duration>,
         others: &mut Others<'_>,
     ) -> Result<Option<Absence>, Error> {
-        let bench = self.bench;
+        let context = self.context;
         let (Some(away), Some(server)) = (away, others.secondaries.last_mut()) else {
-            return bench.pause(length).map(|()| None);
+            return context.pause(length).map(|()| None);
         };
         let before = length.saturating_sub(away) / 2;
-        bench.pause(before)?;
+        context.pause(before)?;
         server.end()?;
         let from = wall();
-        bench.pause(away)?;
+        context.pause(away)?;
         server.start_again()?;
         let until = wall();
         let address = server.targets()[0];
-        let host = bench.peers.iter().find(|h| h.v4 == address.ip());
+        let host = context.peers.iter().find(|h| h.v4 == address.ip());
         let name = host.map_or_else(String::new, |h| h.name.clone());
         let absence = Absence { name, label: server.label().to_owned(), address, from, until };
-        bench.pause(length.saturating_sub(before + away))?;
+        context.pause(length.saturating_sub(before + away))?;
         server.alive()?;
         Ok(Some(absence))
     }
@@ -72,7 +72,7 @@ impl Absence {
                 && t.start_ns >= self.until
                 && back.is_none_or(|back| t.start_ns <= back.seen_at)
         };
-        let of = |kinds: &[Kind]| {
+        let transfers_of = |kinds: &[Kind]| {
             found
                 .transfers
                 .iter()
@@ -80,8 +80,8 @@ impl Absence {
                 .filter(|t| t.kind.is_some_and(|k| kinds.contains(&k)))
                 .count()
         };
-        add(metrics::AWAY_IXFR, of(&[Kind::Ixfr]) as f64);
-        add(metrics::AWAY_AXFR, of(&[Kind::Axfr, Kind::AxfrForIxfr]) as f64);
+        add(metrics::AWAY_IXFR, transfers_of(&[Kind::Ixfr]) as f64);
+        add(metrics::AWAY_AXFR, transfers_of(&[Kind::Axfr, Kind::AxfrForIxfr]) as f64);
         let bytes: u64 = found.transfers.iter().filter(after).map(|t| t.tcp_bytes).sum();
         add(metrics::AWAY_BYTES, bytes as f64);
         match back {

@@ -5,8 +5,8 @@ use super::fleet::Fleet;
 use super::paths;
 use super::steps::Steps;
 use super::versions::Versions;
-use crate::bench::{Bench, PORT, START_DELAY};
-use crate::stage::Stage;
+use crate::run_context::{PORT, RunContext, START_DELAY};
+use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition, Scope};
@@ -52,10 +52,10 @@ pub struct Changing {
     versions: Option<Versions>,
 }
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// Makes a stream of so many updates for the zone, or those of the experiment's series of zones.
     fn stream(&self, sign: Option<generate::Signing>, count: u64) -> Result<PathBuf, Error> {
-        let (given, file) = (&self.bench.experiment.updates, self.dir.join("updates.txt"));
+        let (given, file) = (&self.context.experiment.updates, self.dir.join("updates.txt"));
         let (zone, batch) = (self.zone.file.clone(), given.batch);
         let mut out = BufWriter::new(File::create(&file).map_err(Error::io(&file))?);
         match given.series.as_slice() {
@@ -76,9 +76,9 @@ impl Stage<'_> {
 
     /// A role on the first generator, ready to begin.
     pub fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
-        let (bench, log) = (self.bench, self.dir.join(format!("{name}.log")));
+        let (context, log) = (self.context, self.dir.join(format!("{name}.log")));
         let mut role =
-            Role::start(bench.launcher, &bench.generators[0], name, spec, bench.generator_cpus, &log)?;
+            Role::start(context.launcher, &context.generators[0], name, spec, context.generator_cpus, &log)?;
         role.ready(READY)?;
         Ok(role)
     }
@@ -95,7 +95,7 @@ impl Stage<'_> {
 
     /// Begins to capture at the primary what passes between servers.
     pub fn between_servers(&self, fleet: &Fleet<'_>, file: &Path) -> Result<Capture, Error> {
-        paths::capture(self.bench, fleet.primary(), BETWEEN_SERVERS, file, &self.dir.join("tcpdump.log"))
+        paths::capture(self.context, fleet.primary(), BETWEEN_SERVERS, file, &self.dir.join("tcpdump.log"))
     }
 
     /// Begins to send updates at a rate (at 0 none), to watch all secondaries and to capture what passes between servers. Beside
@@ -104,7 +104,7 @@ impl Stage<'_> {
     /// # Errors
     /// The errors of the roles and of the capture.
     pub fn change(&self, fleet: &Fleet<'_>, rate: f64, alone: bool) -> Result<Changing, Error> {
-        let e = self.bench.experiment;
+        let e = self.context.experiment;
         let mut spec = None;
         if rate > 0.0 {
             // A load beside it may go on for longer than the updates alone would.
@@ -131,7 +131,7 @@ impl Stage<'_> {
         spec: Option<&SendSpec>,
         mut versions: Option<Versions>,
     ) -> Result<Changing, Error> {
-        let e = self.bench.experiment;
+        let e = self.context.experiment;
         let file = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &file)?;
         let named = |(name, address): (String, _)| Watched { name, address };
@@ -162,7 +162,7 @@ impl Changing {
     /// Ends the updates, waits until each secondary has shown the last of them, and adds what came of it to the record.
     pub fn end(
         mut self,
-        bench: &Bench<'_>,
+        context: &RunContext<'_>,
         absence: Option<&Absence>,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
@@ -175,7 +175,7 @@ impl Changing {
         let last = markers.filter(|m| m.acknowledged.is_some()).map(|m| m.number).max();
         let until = Instant::now() + self.patience;
         while let (Some(last), true) = (last, Instant::now() < until) {
-            bench.goes_on()?;
+            context.goes_on()?;
             if let Some(Event::Progress { values, .. }) = self.watcher.next(Duration::from_millis(200))? {
                 let newest: Vec<u64> = newest(&values);
                 let missing = newest.iter().filter(|n| **n < last).count();
@@ -204,7 +204,7 @@ impl Changing {
             let steps = Steps::of(&markers, &watched, &self.secondaries, &found);
             record.outcome.metrics.extend(steps.metrics());
             if let Some(versions) = &self.versions {
-                versions.tell(bench, &markers, &watched, &found, &mut record.outcome)?;
+                versions.tell(context, &markers, &watched, &found, &mut record.outcome)?;
             }
         }
         seen(&watched, &mut record.outcome);
@@ -241,8 +241,8 @@ pub fn read<T: DeserializeOwned>(result: Value) -> Result<T, Error> {
 
 /// A second of sending, in words.
 pub fn progress(values: &Value) -> String {
-    let of = |name: &str| values[name].as_f64().unwrap_or(0.0);
-    format!("{:.0} updates accepted/s, p99 {:.1} ms", of("accepted_ups"), of("latency_p99") / 1e3)
+    let value_of = |name: &str| values[name].as_f64().unwrap_or(0.0);
+    format!("{:.0} updates accepted/s, p99 {:.1} ms", value_of("accepted_ups"), value_of("latency_p99") / 1e3)
 }
 
 /// The newest marker of each server that is watched.
@@ -308,19 +308,19 @@ pub fn seen(watched: &WatchResult, outcome: &mut Outcome) {
 /// Records the transfers and NOTIFYs between the primary and its secondaries.
 pub fn carried(found: &Transfers, captured: &Captured, updates: u64, outcome: &mut Outcome) {
     use wire::transfer::Kind;
-    let of = |kind: Kind| found.transfers.iter().filter(move |t| t.kind == Some(kind));
-    let whole = of(Kind::Axfr).count() + of(Kind::AxfrForIxfr).count();
+    let transfers_of = |kind: Kind| found.transfers.iter().filter(move |t| t.kind == Some(kind));
+    let whole = transfers_of(Kind::Axfr).count() + transfers_of(Kind::AxfrForIxfr).count();
     let bytes: u64 = found.transfers.iter().filter_map(|t| Some(t.ip_bytes? / t.on_connection.max(1))).sum();
-    let versions: u64 = of(Kind::Ixfr).map(|t| t.deltas).sum();
+    let versions: u64 = transfers_of(Kind::Ixfr).map(|t| t.deltas).sum();
     let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
-    add(metrics::IXFR_TRANSFERS, of(Kind::Ixfr).count() as f64);
+    add(metrics::IXFR_TRANSFERS, transfers_of(Kind::Ixfr).count() as f64);
     add(metrics::AXFR_TRANSFERS, whole as f64);
-    add(metrics::AXFR_INSTEAD_OF_IXFR, of(Kind::AxfrForIxfr).count() as f64);
+    add(metrics::AXFR_INSTEAD_OF_IXFR, transfers_of(Kind::AxfrForIxfr).count() as f64);
     add(metrics::TRANSFERS_BROKEN, found.transfers.iter().filter(|t| !t.complete).count() as f64);
     add(metrics::TRANSFER_BYTES, bytes as f64);
     add(metrics::NOTIFIES, found.notifies.len() as f64);
-    if of(Kind::Ixfr).count() > 0 {
-        add(metrics::VERSIONS_PER_TRANSFER, versions as f64 / of(Kind::Ixfr).count() as f64);
+    if transfers_of(Kind::Ixfr).count() > 0 {
+        add(metrics::VERSIONS_PER_TRANSFER, versions as f64 / transfers_of(Kind::Ixfr).count() as f64);
     }
     if updates > 0 {
         add(metrics::TRANSFER_BYTES_PER_UPDATE, bytes as f64 / updates as f64);

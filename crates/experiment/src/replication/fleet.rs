@@ -1,7 +1,7 @@
 //! The servers of a distribution: a primary and its secondaries, of which one is measured.
 
-use crate::bench::{self, Bench};
 use crate::config::{Distribution as Plan, Signing};
+use crate::run_context::{self, RunContext};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, Trial};
 use measure::clock::SECOND;
@@ -33,7 +33,7 @@ pub fn peer_names(e: &Experiment) -> Vec<String> {
 
 /// Everything that all servers of one trial have in common.
 pub struct Fleet<'a> {
-    bench: &'a Bench<'a>,
+    context: &'a RunContext<'a>,
     plan: &'a Plan,
     zone: &'a Prepared,
     dir: &'a Path,
@@ -42,7 +42,7 @@ pub struct Fleet<'a> {
     patience: Duration,
     /// The primary's label.
     primary: String,
-    /// Its zone changes; else the primary has it as it is, whoever signed it.
+    /// Its zone changes; else the primary has it as it is, already signed or not.
     changes: bool,
 }
 
@@ -61,22 +61,22 @@ impl<'a> Fleet<'a> {
     /// # Errors
     /// [`Error::Update`] where no key can be made.
     pub fn new(
-        bench: &'a Bench<'a>,
+        context: &'a RunContext<'a>,
         trial: &Trial,
         zone: &'a Prepared,
         dir: &'a Path,
     ) -> Result<Self, Error> {
-        let plan = bench.experiment.distribution_of(trial.variant.as_deref());
-        let patience = bench::patience(bench.experiment, zone);
+        let plan = context.experiment.distribution_of(trial.variant.as_deref());
+        let patience = run_context::patience(context.experiment, zone);
         let key = update::TsigKey::random("rack")?;
         let primary = plan.primary.clone().unwrap_or_else(|| trial.server.clone());
         let changes = trial.measure != Measure::Transfer;
-        Ok(Self { bench, plan, zone, dir, key, patience, primary, changes })
+        Ok(Self { context, plan, zone, dir, key, patience, primary, changes })
     }
 
     /// Who signs what changes in a signed zone.
     pub fn signing(&self) -> Signing {
-        self.bench.experiment.signing_of(self.plan, &self.primary)
+        self.context.experiment.signing_of(self.plan, &self.primary)
     }
 
     /// How what changes is signed where that comes with the updates; none: the primary does, or the zone is not signed.
@@ -89,8 +89,8 @@ impl<'a> Fleet<'a> {
 
     /// The addresses of the secondaries, that of the server measured first where it is one.
     pub fn secondaries(&self) -> Vec<(String, SocketAddr)> {
-        let measured = self.plan.primary.as_ref().map(|_| self.bench.server);
-        let hosts = measured.into_iter().chain(self.bench.peers.iter().filter(|h| h.name != "primary"));
+        let measured = self.plan.primary.as_ref().map(|_| self.context.server);
+        let hosts = measured.into_iter().chain(self.context.peers.iter().filter(|h| h.name != "primary"));
         hosts.take(self.plan.secondaries as usize).map(|h| (h.name.clone(), address(h))).collect()
     }
 
@@ -108,8 +108,8 @@ impl<'a> Fleet<'a> {
     /// Where the primary is.
     pub fn primary(&self) -> &'a Host {
         match self.plan.primary {
-            Some(_) => self.bench.peers.iter().find(|h| h.name == "primary").expect("the rack has one"),
-            None => self.bench.server,
+            Some(_) => self.context.peers.iter().find(|h| h.name == "primary").expect("the rack has one"),
+            None => self.context.server,
         }
     }
 
@@ -173,10 +173,10 @@ impl<'a> Fleet<'a> {
         let labels = self.labels(measured);
         let mut servers = Vec::new();
         for (n, label) in labels.iter().enumerate().skip(first) {
-            let host = &self.bench.peers.iter().filter(|h| h.name != "primary").nth(n - first);
+            let host = &self.context.peers.iter().filter(|h| h.name != "primary").nth(n - first);
             let host = host.expect("the rack has as many hosts");
             servers.push(self.start(label, host, Some(n))?);
-            self.bench.goes_on()?;
+            self.context.goes_on()?;
         }
         for server in &mut servers {
             server.ready(&self.zone.probe, self.patience)?;
@@ -185,10 +185,10 @@ impl<'a> Fleet<'a> {
     }
 
     fn start(&self, label: &str, host: &'a Host, secondary: Option<usize>) -> Result<Server<'a>, Error> {
-        let mut spec = bench::server_spec(self.bench, label, self.zone)?;
+        let mut spec = run_context::server_spec(self.context, label, self.zone)?;
         spec.distribution = Some(self.part(spec.kind, secondary));
         let dir = self.dir.join(&host.name);
-        Ok(self.bench.start(host, &spec, &dir)?)
+        Ok(self.context.start(host, &spec, &dir)?)
     }
 }
 
@@ -234,5 +234,5 @@ pub fn note_urged(server: &Server<'_>, outcome: &mut Outcome) {
 
 /// Where a server of a distribution answers.
 fn address(host: &Host) -> SocketAddr {
-    SocketAddr::new(host.v4.into(), bench::PORT)
+    SocketAddr::new(host.v4.into(), run_context::PORT)
 }

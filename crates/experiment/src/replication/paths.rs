@@ -4,8 +4,8 @@
 //! secondaries go the short way. Where any trial of a run has a path between two hosts, all trials lead these two through the router;
 //! where nothing is said of it, the router does nothing to the packets.
 
-use crate::bench::Bench;
 use crate::config::Distribution;
+use crate::run_context::RunContext;
 use crate::{Error, Experiment, Trial, measures};
 use measure::metrics;
 use measure::{Metric, Outcome, Reason, Seed};
@@ -54,7 +54,7 @@ fn joined(e: &Experiment, peers: &[String]) -> Vec<(String, String)> {
 }
 
 /// The path of the router in a trial of this distribution, between all hosts that it joins. Where no seed is given, every
-/// repeat draws anew.
+/// repeat draws again.
 fn specified(e: &Experiment, plan: &Distribution, peers: &[String], repeat: u32) -> Vec<PathSpec> {
     let own = links(plan, peers);
     let drawn = Seed(Seed(e.seed).draw("path", repeat.into()).bits());
@@ -142,15 +142,15 @@ fn words(path: &PathSpec) -> String {
 /// # Errors
 /// The errors of the capture.
 pub fn capture(
-    bench: &Bench<'_>,
+    context: &RunContext<'_>,
     host: &rack::Host,
     filter: &str,
     file: &Path,
     said: &Path,
 ) -> Result<Capture, Error> {
-    let (launcher, cpus) = (bench.launcher, bench.server_cpus);
-    let router = bench.rack.and_then(|rack| rack.router()).filter(|_| {
-        joined(bench.experiment, &bench.peer_names()).iter().any(|(a, b)| [a, b].contains(&&host.name))
+    let (launcher, cpus) = (context.launcher, context.server_cpus);
+    let router = context.rack.and_then(|rack| rack.router()).filter(|_| {
+        joined(context.experiment, &context.peer_names()).iter().any(|(a, b)| [a, b].contains(&&host.name))
     });
     Ok(match router {
         Some(router) => Capture::start_on(launcher, router, &host.name, filter, cpus, file, said)?,
@@ -161,10 +161,10 @@ pub fn capture(
 /// Waits until what is still on its way over a distribution's paths has come: a capture that ends before lacks it.
 ///
 /// # Errors
-/// As [`Bench::pause`].
-pub fn come_to_rest(bench: &Bench<'_>, plan: &Distribution) -> Result<(), Error> {
+/// As [`RunContext::pause`].
+pub fn come_to_rest(context: &RunContext<'_>, plan: &Distribution) -> Result<(), Error> {
     let way = plan.path.0.iter().map(|path| path.delay.greatest()).max().unwrap_or(0);
-    bench.pause(Duration::from_nanos(3 * way))
+    context.pause(Duration::from_nanos(3 * way))
 }
 
 /// How long the way there and back took, in the median over the handshakes of the connections that were captured beside their
@@ -172,9 +172,9 @@ pub fn come_to_rest(bench: &Bench<'_>, plan: &Distribution) -> Result<(), Error>
 ///
 /// # Errors
 /// A capture that cannot be read.
-pub fn round_trip(bench: &Bench<'_>, capture: &Path) -> Result<Option<Metric>, Error> {
+pub fn round_trip(context: &RunContext<'_>, capture: &Path) -> Result<Option<Metric>, Error> {
     let mut all = Vec::new();
-    if bench.rack.is_some_and(|rack| rack.router().is_some()) {
+    if context.rack.is_some_and(|rack| rack.router().is_some()) {
         let mut reader = Reader::open(&[capture.to_owned()], &Options::default())?;
         while let Some(event) = reader.next_event()? {
             if let Event::Connection(connection) = event {
@@ -190,21 +190,21 @@ pub fn round_trip(bench: &Bench<'_>, capture: &Path) -> Result<Option<Metric>, E
 /// # Errors
 /// The trial's; those of the emulator.
 pub fn around(
-    bench: &Bench<'_>,
+    context: &RunContext<'_>,
     trial: &Trial,
     dir: &Path,
     record: &mut TrialRecord,
     measure: &mut dyn FnMut(&mut TrialRecord) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let e = bench.experiment;
-    let routed = bench.rack.filter(|rack| rack.router().is_some());
+    let e = context.experiment;
+    let routed = context.rack.filter(|rack| rack.router().is_some());
     let Some(rack) = routed.filter(|_| measures::is_distributed(e, trial.measure, trial.variant.as_deref()))
     else {
         return measure(record);
     };
     let plan = e.distribution_of(trial.variant.as_deref());
-    let asked = specified(e, plan, &bench.peer_names(), trial.repeat);
-    let open = Paths::start(bench.launcher, rack, &asked, &dir.join("path.log"))?;
+    let asked = specified(e, plan, &context.peer_names(), trial.repeat);
+    let open = Paths::start(context.launcher, rack, &asked, &dir.join("path.log"))?;
     let measured = measure(record);
     let report = open.finish();
     if measured.is_err() && report.is_err() {
@@ -238,7 +238,7 @@ fn tell(report: &Report, asked: &[PathSpec], outcome: &mut Outcome) {
     ] {
         outcome.metrics.push(metric.of(value));
     }
-    let of = |path: &PathSpec| -> Vec<&Counts> {
+    let counts_of = |path: &PathSpec| -> Vec<&Counts> {
         let Some([a, b]) = &path.between else { return Vec::new() };
         all.iter().filter(|c| (&c.from, &c.to) == (a, b) || (&c.from, &c.to) == (b, a)).collect()
     };
@@ -250,7 +250,7 @@ fn tell(report: &Report, asked: &[PathSpec], outcome: &mut Outcome) {
             Loss::Random(share) => (share, 1.0),
             Loss::Bursts(bursts) => (bursts.share, weight(bursts)),
         };
-        for counts in of(path) {
+        for counts in counts_of(path) {
             let n = counts.packets_in as f64;
             packets += n;
             lost += counts.lost as f64;
@@ -369,7 +369,7 @@ mod tests {
         let delays: Vec<u64> = all.iter().map(|p| p.delay.least() / 1_000_000).collect();
         assert_eq!(delays, [1, 2, 1], "in turn");
         let again = specified(&e, &e.distribution, &peers, 2);
-        assert_ne!(all[0].seed, again[0].seed, "each repeat draws anew");
+        assert_ne!(all[0].seed, again[0].seed, "each repeat draws again");
         // Where a distribution says nothing, its packets pass as they are.
         let plain = Distribution { path: Default::default(), ..e.distribution.clone() };
         let plain = specified(&e, &plain, &peers, 1);
@@ -396,9 +396,14 @@ mod tests {
             let asked = PathSpec { loss, ..PathSpec::between("a", "b") };
             let mut outcome = Outcome::default();
             tell(&report, &[asked], &mut outcome);
-            let of = |which: Definition| outcome.metric(which).unwrap();
+            let value_of = |which: Definition| outcome.metric(which).unwrap();
             let warned = outcome.validity.warnings.iter().any(|r| r.code == "path_loss_off");
-            (of(metrics::PATH_LOSS), of(metrics::PATH_LOSS_LOW), of(metrics::PATH_LOSS_HIGH), warned)
+            (
+                value_of(metrics::PATH_LOSS),
+                value_of(metrics::PATH_LOSS_LOW),
+                value_of(metrics::PATH_LOSS_HIGH),
+                warned,
+            )
         };
         let (loss, low, high, warned) = after(Loss::Random(0.1), 103);
         assert!(

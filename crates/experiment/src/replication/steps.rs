@@ -98,15 +98,15 @@ impl Steps {
             metrics.extend(steps.map(|(metric, sum)| metric.of(mean(sum))));
         }
         if self.serial_after_notify.count() > 0 {
-            let of = |q| self.serial_after_notify.quantile(q) as f64 / 1e3;
-            metrics.push(metrics::SERIAL_AFTER_NOTIFY_P50.of(of(0.5)));
-            metrics.push(metrics::SERIAL_AFTER_NOTIFY_P99.of(of(0.99)));
+            let quantile_us = |q| self.serial_after_notify.quantile(q) as f64 / 1e3;
+            metrics.push(metrics::SERIAL_AFTER_NOTIFY_P50.of(quantile_us(0.5)));
+            metrics.push(metrics::SERIAL_AFTER_NOTIFY_P99.of(quantile_us(0.99)));
         }
         metrics
     }
 }
 
-/// Whether a transfer brought a new version, unlike the answer that there is none.
+/// Whether a transfer brought a new version, in contrast to the answer that there is no newer one.
 fn brings(transfer: &ZoneTransfer) -> bool {
     matches!(transfer.kind, Some(Kind::Ixfr | Kind::Axfr | Kind::AxfrForIxfr))
 }

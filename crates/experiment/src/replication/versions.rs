@@ -6,9 +6,9 @@
 use super::changes::Changing;
 use super::fleet::Fleet;
 use crate::Error;
-use crate::bench::{Bench, PORT};
 use crate::config::Signing;
-use crate::stage::Stage;
+use crate::run_context::{PORT, RunContext};
+use crate::system_under_test::SystemUnderTest;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Arrivals, Histogram, Nanos, Outcome, Pace, Reason};
@@ -45,10 +45,10 @@ pub struct Versions {
     table: PathBuf,
 }
 
-impl Stage<'_> {
-    /// Begins to send the experiment's versions, one every so often, to watch and to capture.
+impl SystemUnderTest<'_> {
+    /// Begins to send the experiment's versions, one per interval, to watch and to capture.
     pub fn send_versions(&self, fleet: &Fleet<'_>) -> Result<Changing, Error> {
-        let e = self.bench.experiment;
+        let e = self.context.experiment;
         let given = &e.updates;
         let file = self.dir.join("updates.txt");
         let mut out = BufWriter::new(File::create(&file).map_err(Error::io(&file))?);
@@ -107,12 +107,12 @@ impl Versions {
         let mut fates = BTreeMap::new();
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
-            let of = |n: usize| fields.get(n).copied().unwrap_or_default();
+            let field = |n: usize| fields.get(n).copied().unwrap_or_default();
             let at = |us: Option<f64>| us.map(|us| self.began.saturating_add_signed((us * 1e3) as i64));
-            let us = |n: usize| of(n).parse::<f64>().ok();
-            let Ok(number) = of(0).parse::<u64>() else { continue };
+            let us = |n: usize| field(n).parse::<f64>().ok();
+            let Ok(number) = field(0).parse::<u64>() else { continue };
             let answered = us(3).zip(us(5)).map(|(sent, took)| sent + took);
-            let rcode = Some(of(6).to_owned()).filter(|code| !code.is_empty());
+            let rcode = Some(field(6).to_owned()).filter(|code| !code.is_empty());
             let marker = Marker {
                 number: 0,
                 intended: at(us(2)).unwrap_or(0),
@@ -137,7 +137,7 @@ impl Versions {
     /// `markers` are those of the versions that the primary took.
     pub fn tell(
         &self,
-        bench: &Bench<'_>,
+        context: &RunContext<'_>,
         markers: &[Marker],
         watched: &WatchResult,
         found: &Transfers,
@@ -160,7 +160,7 @@ impl Versions {
             add(metrics::IXFR_RECORDS_PER_VERSION, each(ixfr().map(|t| t.deletions + t.additions).sum()));
         }
         add(metrics::IXFR_SECONDARIES, followed);
-        if let Some(axfr) = self.axfr(bench)? {
+        if let Some(axfr) = self.axfr(context)? {
             add(metrics::AXFR_BYTES, axfr as f64);
             add(metrics::VERSION_TO_AXFR, 100.0 * reckoned as f64 / versions / axfr as f64);
         }
@@ -193,7 +193,7 @@ impl Versions {
     }
 
     /// TCP payload of a whole transfer of what the primary has now; none where it gives none.
-    fn axfr(&self, bench: &Bench<'_>) -> Result<Option<u64>, Error> {
+    fn axfr(&self, context: &RunContext<'_>) -> Result<Option<u64>, Error> {
         let spec = TransferSpec {
             key: Some(self.key.clone()),
             timeout: TRANSFER,
@@ -201,7 +201,7 @@ impl Versions {
             ..TransferSpec::new(self.primary, &self.origin)
         };
         let result =
-            bench.generators[0].run_in(|| update::transfer(&spec, None, bench.stop, &mut |_| {}))??;
+            context.generators[0].run_in(|| update::transfer(&spec, None, context.stop, &mut |_| {}))??;
         Ok(result.complete.then_some(result.tcp_bytes))
     }
 

@@ -1,7 +1,7 @@
 //! Answers checked in full against the zone that the server has (`--check-against`), by sample.
 //!
 //! While the load runs, a [`Sampler`] a worker keeps a bounded uniform sample of the answers; [`verify`] then reads the
-//! zone file once and judges each against it:
+//! zone file once and compares each with it:
 //!
 //! * what kind of answer the question gets (answer, alias, referral, NODATA, NXDOMAIN; wildcards, empty non-terminals,
 //!   DNAME), with its response code and AA (RFC 1034 section 4.3.2, RFC 4592, RFC 6672, RFC 6604);
@@ -12,14 +12,14 @@
 //! * that the SOA serial never goes back (RFC 1982).
 //!
 //! A truncated answer need not be complete; what it has must be right. The zone file has to be what the server serves:
-//! answers from a newer serial are counted, not judged, and a server that signs by itself must be asked for its zone
+//! answers from a newer serial are counted, not compared, and a server that signs by itself must be asked for its zone
 //! first. Whether a query had DO is read from the answer, where servers repeat it (RFC 3225 section 3); so
-//! [`CheckResult::dnssec`] should be near the share of DO in the queries. Times of signatures are not judged: zones may
+//! [`CheckResult::dnssec`] should be near the share of DO in the queries. Times of signatures are not checked: zones may
 //! be signed for another day.
 
+mod compare;
 mod expect;
 mod facts;
-mod judge;
 mod message;
 mod proof;
 mod sampler;
@@ -28,8 +28,8 @@ mod signatures;
 pub use sampler::{Sample, Sampler};
 
 use crate::{Error, counts};
+use compare::{Comparison, Fault, compare};
 use facts::Facts;
-use judge::{Fault, Judgement, judge};
 use measure::Seed;
 use message::Answer;
 use serde::{Deserialize, Serialize};
@@ -132,11 +132,11 @@ pub struct Serials {
 pub struct CheckResult {
     /// Answers in the sample.
     pub sampled: u64,
-    /// Answers that could be judged.
+    /// Answers that could be compared.
     pub checked: u64,
     /// Answers without a fault.
     pub right: u64,
-    /// Judged answers that were truncated: judged in part only.
+    /// Compared answers that were truncated: compared in part only.
     pub truncated: u64,
     /// Judged answers that had to have signatures and proofs: DO, and the zone is signed.
     pub dnssec: u64,
@@ -148,7 +148,7 @@ pub struct CheckResult {
     pub wrong: BTreeMap<String, u64>,
     /// Oddities in answers that harm nobody: `ds_without_do`.
     pub odd: BTreeMap<String, u64>,
-    /// Why answers could not be judged: `newer_serial`, `outside_zone`, `class`, `opcode`, `question_type`,
+    /// Why answers could not be compared: `newer_serial`, `outside_zone`, `class`, `opcode`, `question_type`,
     /// `extended_rcode`, `cut_by_receiver`, `alias_chain`, `wildcard_delegation`, and where servers rightly differ
     /// `any_truncated`, `any_below_dname`, `nsec_question`.
     pub unchecked: BTreeMap<String, u64>,
@@ -159,7 +159,7 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
-    /// True where every answer that could be judged is right.
+    /// True where every answer that could be compared is right.
     pub fn is_right(&self) -> bool {
         self.right == self.checked
     }
@@ -211,25 +211,25 @@ impl CheckResult {
         *self.unchecked.entry(why.to_owned()).or_default() += 1;
     }
 
-    fn add(&mut self, target: SocketAddr, question: &str, truncated: bool, judgement: Judgement) {
-        if let Some(why) = judgement.unchecked {
+    fn add(&mut self, target: SocketAddr, question: &str, truncated: bool, comparison: Comparison) {
+        if let Some(why) = comparison.unchecked {
             return self.unchecked(why);
         }
         self.checked += 1;
         self.truncated += u64::from(truncated);
-        self.dnssec += u64::from(judgement.dnssec);
-        if !judgement.kind.is_empty() {
-            *self.kinds.entry(judgement.kind.to_owned()).or_default() += 1;
+        self.dnssec += u64::from(comparison.dnssec);
+        if !comparison.kind.is_empty() {
+            *self.kinds.entry(comparison.kind.to_owned()).or_default() += 1;
         }
-        for odd in judgement.odd {
+        for odd in comparison.odd {
             *self.odd.entry(odd.to_owned()).or_default() += 1;
         }
-        self.right += u64::from(judgement.faults.is_empty());
-        let mut named: Vec<&str> = judgement.faults.iter().map(|f| f.name).collect();
+        self.right += u64::from(comparison.faults.is_empty());
+        let mut named: Vec<&str> = comparison.faults.iter().map(|f| f.name).collect();
         named.sort_unstable();
         named.dedup();
         named.into_iter().for_each(|name| *self.wrong.entry(name.to_owned()).or_default() += 1);
-        for Fault { name, expected, got } in judgement.faults {
+        for Fault { name, expected, got } in comparison.faults {
             self.keep(Example {
                 question: question.to_owned(),
                 target,
@@ -252,9 +252,9 @@ pub fn verify(spec: &CheckSpec, mut samples: Vec<Sample>) -> Result<CheckResult,
     let answers: Vec<Option<Result<Answer, String>>> =
         samples.iter().map(|s| whole(s).then(|| Answer::parse(&s.bytes))).collect();
     let facts = Facts::read(&spec.zone, answers.iter().flatten().flatten())?;
-    let (judgements, signatures) = judge_all(&facts, &answers);
+    let (comparisons, signatures) = compare_all(&facts, &answers);
     let mut result = CheckResult { sampled: samples.len() as u64, signatures, ..CheckResult::default() };
-    for ((sample, answer), mut judgement) in samples.iter().zip(&answers).zip(judgements) {
+    for ((sample, answer), mut comparison) in samples.iter().zip(&answers).zip(comparisons) {
         let (question, truncated) = match answer {
             None => {
                 result.unchecked("cut_by_receiver");
@@ -263,50 +263,56 @@ pub fn verify(spec: &CheckSpec, mut samples: Vec<Sample>) -> Result<CheckResult,
             Some(Ok(answer)) => (answer.question(), answer.tc),
             Some(Err(_)) => ("?".to_owned(), false),
         };
-        if let Some(serial) = judgement.serial {
-            follow(&mut result.serials, sample.target, serial, &facts, &mut judgement);
+        if let Some(serial) = comparison.serial {
+            follow(&mut result.serials, sample.target, serial, &facts, &mut comparison);
         }
-        result.add(sample.target, &question, truncated, judgement);
+        result.add(sample.target, &question, truncated, comparison);
     }
     Ok(result)
 }
 
 /// Judges on all cores; also gives the number of signatures verified.
-fn judge_all(facts: &Facts, answers: &[Option<Result<Answer, String>>]) -> (Vec<Judgement>, u64) {
+fn compare_all(facts: &Facts, answers: &[Option<Result<Answer, String>>]) -> (Vec<Comparison>, u64) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let verified = AtomicU64::new(0);
-    let work = |part: &[Option<Result<Answer, String>>]| -> Vec<Judgement> {
+    let work = |part: &[Option<Result<Answer, String>>]| -> Vec<Comparison> {
         let mut signatures = Signatures::new(facts, &verified);
         let one = |answer: &Option<Result<Answer, String>>| match answer {
-            None => Judgement::default(),
-            Some(Ok(answer)) => judge(facts, answer, &mut signatures),
+            None => Comparison::default(),
+            Some(Ok(answer)) => compare(facts, answer, &mut signatures),
             Some(Err(what)) => {
                 let expected = "a DNS message".to_owned();
                 let fault = Fault { name: "malformed", expected, got: what.clone() };
-                Judgement { faults: vec![fault], ..Judgement::default() }
+                Comparison { faults: vec![fault], ..Comparison::default() }
             }
         };
         part.iter().map(one).collect()
     };
-    let judgements = std::thread::scope(|scope| {
+    let comparisons = std::thread::scope(|scope| {
         let part = answers.len().div_ceil(threads).max(1);
         let threads: Vec<_> = answers.chunks(part).map(|part| scope.spawn(|| work(part))).collect();
-        let join = |t: std::thread::ScopedJoinHandle<'_, Vec<Judgement>>| {
+        let join = |t: std::thread::ScopedJoinHandle<'_, Vec<Comparison>>| {
             t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         threads.into_iter().flat_map(join).collect()
     });
-    (judgements, verified.into_inner())
+    (comparisons, verified.into_inner())
 }
 
 /// Takes the next serial of a target.
-fn follow(all: &mut Vec<Serials>, target: SocketAddr, serial: u32, facts: &Facts, judgement: &mut Judgement) {
+fn follow(
+    all: &mut Vec<Serials>,
+    target: SocketAddr,
+    serial: u32,
+    facts: &Facts,
+    comparison: &mut Comparison,
+) {
     let older = |than: u32| (serial.wrapping_sub(than) as i32) < 0;
     let mut fault = |name, expected: u32| {
         let (expected, got) = (format!("serial {expected} or later"), serial.to_string());
-        // A fault even where the rest cannot be judged.
-        judgement.unchecked = None;
-        judgement.faults.push(Fault { name, expected, got });
+        // A fault even where the rest cannot be compared.
+        comparison.unchecked = None;
+        comparison.faults.push(Fault { name, expected, got });
     };
     if older(facts.serial) {
         fault("old_serial", facts.serial);
@@ -325,10 +331,10 @@ fn follow(all: &mut Vec<Serials>, target: SocketAddr, serial: u32, facts: &Facts
     }
 }
 
-/// Fuzz entry point: any octets as an answer to judge against a small zone.
+/// Fuzz entry point: any octets as an answer to compare with a small zone.
 ///
 /// # Panics
-/// Where judging does: a bug.
+/// Where comparing does: a bug.
 pub fn fuzz_answer(bytes: &[u8], zone: &std::path::Path) {
     let sample =
         Sample { target: ([127, 0, 0, 1], 53).into(), at: 0, bytes: bytes.to_vec(), len: bytes.len() };

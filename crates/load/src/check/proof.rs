@@ -166,8 +166,9 @@ impl<'a> Proof<'a> {
 
     /// The types in the NSEC3 record of a name.
     fn at_hash(&self, name: &[u8]) -> Option<&[u16]> {
-        let of = |(hash, data): &&(Vec<u8>, Nsec3Data<'_>)| data.parameters.hash(name)[..] == hash[..];
-        self.nsec3.iter().find(of).map(|(_, data)| &data.types[..])
+        let is_of_name =
+            |(hash, data): &&(Vec<u8>, Nsec3Data<'_>)| data.parameters.hash(name)[..] == hash[..];
+        self.nsec3.iter().find(is_of_name).map(|(_, data)| &data.types[..])
     }
 
     /// Succeeds where an NSEC3 record has the name's hash in its gap; true where it has the opt-out flag.

@@ -1,18 +1,18 @@
 //! Signatures verified, each once.
 
+use super::compare::Fault;
 use super::facts::Facts;
-use super::judge::Fault;
 use super::message::{Kind, Set, find, show_name};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::rtype;
-use zone::sign::verify::{Rrsig, Verdict, verify};
+use zone::sign::verify::{Rrsig, Verification, verify};
 
 /// The verdicts of one thread, and how many signatures all threads verified.
 pub(super) struct Signatures<'a> {
     keys: Vec<&'a [u8]>,
     /// By a hash of owner, signature and records: chance alone makes two equal.
-    known: HashMap<(u64, u64), Verdict>,
+    known: HashMap<(u64, u64), Verification>,
     verified: &'a AtomicU64,
 }
 
@@ -29,9 +29,9 @@ impl<'a> Signatures<'a> {
             let Some(covered) = find(section, &set.owner, Kind::plain(set.kind.covered)) else { continue };
             for rdata in &set.rdatas {
                 let why = match self.verdict(facts, covered, rdata) {
-                    Verdict::Valid | Verdict::Unknown => continue,
-                    Verdict::Wrong => "it does not verify",
-                    Verdict::NoKey => "the zone has no DNSKEY of its algorithm and tag",
+                    Verification::Valid | Verification::Unknown => continue,
+                    Verification::Wrong => "it does not verify",
+                    Verification::NoKey => "the zone has no DNSKEY of its algorithm and tag",
                 };
                 let expected = format!("a signature over {} {}", show_name(&covered.owner), covered.kind);
                 faults.push(Fault { name: "signature", expected, got: why.to_owned() });
@@ -40,16 +40,16 @@ impl<'a> Signatures<'a> {
         faults
     }
 
-    fn verdict(&mut self, facts: &Facts, covered: &Set, rdata: &[u8]) -> Verdict {
+    fn verdict(&mut self, facts: &Facts, covered: &Set, rdata: &[u8]) -> Verification {
         let Some(rrsig) = Rrsig::parse(rdata).filter(|rrsig| rrsig.signer == facts.apex) else {
-            return Verdict::Wrong;
+            return Verification::Wrong;
         };
         let records: Vec<&[u8]> = covered.rdatas.iter().map(|r| &r[..]).collect();
         let hash = wire::question::hash_octets;
         let key = (hash(&[rdata, &covered.owner].concat()), hash(&records.concat()));
         *self.known.entry(key).or_insert_with(|| {
             let verdict = verify(&covered.owner, facts.class, &records, &rrsig, &self.keys);
-            self.verified.fetch_add(u64::from(verdict == Verdict::Valid), Ordering::Relaxed);
+            self.verified.fetch_add(u64::from(verdict == Verification::Valid), Ordering::Relaxed);
             verdict
         })
     }

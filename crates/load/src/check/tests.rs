@@ -451,12 +451,12 @@ fn every_bit_counts() {
         }
         let answers: Vec<_> = bytes.iter().map(|(.., bad)| Some(Answer::parse(bad))).collect();
         let facts = Facts::read(zone.file.path(), answers.iter().flatten().flatten()).unwrap();
-        let (judgements, _) = judge_all(&facts, &answers);
+        let (comparisons, _) = compare_all(&facts, &answers);
         let passed =
-            judgements.iter().zip(&bytes).filter(|(j, _)| j.unchecked.is_none() && j.faults.is_empty());
+            comparisons.iter().zip(&bytes).filter(|(j, _)| j.unchecked.is_none() && j.faults.is_empty());
         let passed: Vec<String> = passed.map(|(_, (q, bit, _))| format!("{q} octet {}", bit / 8)).collect();
         assert_eq!(passed, [""; 0], "{:?}: these do not count", zone.denial);
-        assert!(judgements.len() > 5_000);
+        assert!(comparisons.len() > 5_000);
     }
 }
 
@@ -477,7 +477,7 @@ impl Answer {
 }
 
 #[test]
-fn truncated_answers_are_judged_by_what_they_have() {
+fn truncated_answers_are_compared_in_what_they_have() {
     let zone = &zones()[1];
     // A truncated answer to ANY says nothing at all.
     for mut reply in right(zone, true).into_iter().filter(|r| !r.question.ends_with("ANY")) {
@@ -494,7 +494,7 @@ fn truncated_answers_are_judged_by_what_they_have() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_counted_by_reason() {
+fn what_cannot_be_compared_is_counted_by_reason() {
     let zone = &zones()[0];
     let good = right(zone, false)[0].clone();
     let mut answers = vec![good.bytes(); 5];
@@ -518,7 +518,7 @@ fn what_cannot_be_judged_is_counted_by_reason() {
 #[test]
 fn serials_are_followed_in_order_of_time() {
     let zone = &zones()[0];
-    let of = |serial: u32, at, target: &str| {
+    let sample = |serial: u32, at, target: &str| {
         let mut soa = zone.plain("example. SOA");
         let at_serial = soa[0].rdata.len() - 20;
         soa[0].rdata[at_serial..at_serial + 4].copy_from_slice(&serial.to_be_bytes());
@@ -535,7 +535,14 @@ fn serials_are_followed_in_order_of_time() {
     };
     let (a, b) = ("127.0.0.1:53", "127.0.0.2:53");
     // Out of order as they come: in order of time a's are 7, 8, 10, 9 and b's 7, 6.
-    let samples = [of(9, 4, a), of(7, 1, a), of(6, 9, b), of(10, 3, a), of(8, 2, a), of(7, 5, b)];
+    let samples = [
+        sample(9, 4, a),
+        sample(7, 1, a),
+        sample(6, 9, b),
+        sample(10, 3, a),
+        sample(8, 2, a),
+        sample(7, 5, b),
+    ];
     let result = verify(&CheckSpec::new(zone.file.path()), samples.to_vec()).unwrap();
     let [first, second] = &result.serials[..] else { panic!("{:?}", result.serials) };
     assert_eq!((first.first, first.last, first.answers, first.changes, first.back), (7, 9, 4, 3, 1));
@@ -573,12 +580,12 @@ fn a_zone_that_cannot_be_read_is_an_error() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn any_octets_can_be_judged(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_octets_can_be_compared(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         fuzz_answer(&bytes, zones()[2].file.path());
     }
 
     #[test]
-    fn mutated_answers_can_be_judged(which in 0usize..16, changes in prop::collection::vec((any::<u16>(), any::<u8>()), 1..6), cut: u16) {
+    fn mutated_answers_can_be_compared(which in 0usize..16, changes in prop::collection::vec((any::<u16>(), any::<u8>()), 1..6), cut: u16) {
         let zone = &zones()[2];
         let mut bytes = right(zone, true)[which].bytes();
         for (at, value) in changes {

@@ -31,7 +31,7 @@ fn send(r: &mut Recorder, flow: u32, n: u16, intended: Nanos, at: Nanos) -> (u16
     (id, q)
 }
 
-fn receive(r: &mut Recorder, flow: u32, bytes: &[u8], at: Nanos) -> Verdict {
+fn receive(r: &mut Recorder, flow: u32, bytes: &[u8], at: Nanos) -> AnswerKind {
     r.received(Received { flow, from_target: true, bytes, len: bytes.len(), at })
 }
 
@@ -39,7 +39,7 @@ fn receive(r: &mut Recorder, flow: u32, bytes: &[u8], at: Nanos) -> Verdict {
 fn an_answer_is_timed_from_both_ends() {
     let mut r = recorder(16);
     let (id, q) = send(&mut r, 0, 1, 100, 150);
-    assert_eq!(receive(&mut r, 0, &answer(&q, id), 400), Verdict::Answered);
+    assert_eq!(receive(&mut r, 0, &answer(&q, id), 400), AnswerKind::Answered);
     let ([t, ..], _) = r.finish(2000);
     assert_eq!((t.sent, t.answered, t.lost, t.rcodes[0]), (1, 1, 0, 1));
     assert_eq!((t.latency.max(), t.service_latency.max(), t.pacing_error.max()), (300, 250, 50));
@@ -69,15 +69,19 @@ fn what_is_not_the_answer_leaves_the_query_waiting() {
     refused[3] = 5;
     for bad in [&echo, &answer(&query(2), id), &cut, &empty, &vec![id.to_be_bytes()[0], id.to_be_bytes()[1]]]
     {
-        assert_eq!(receive(&mut r, 0, bad, 10), Verdict::Mismatched);
+        assert_eq!(receive(&mut r, 0, bad, 10), AnswerKind::Mismatched);
     }
     let right = answer(&q, id);
     let stranger = Received { flow: 0, from_target: false, bytes: &right, len: right.len(), at: 10 };
-    assert_eq!(r.received(stranger), Verdict::Mismatched);
-    assert_eq!(receive(&mut r, 1, &right, 10), Verdict::Unexpected, "another flow");
-    assert_eq!(receive(&mut r, 0, &answer(&q, id.wrapping_add(1)), 10), Verdict::Unexpected);
-    assert_eq!(receive(&mut r, 0, &[], 10), Verdict::Unexpected);
-    assert_eq!(receive(&mut r, 0, &refused, 10), Verdict::Answered, "a refusal may leave the question out");
+    assert_eq!(r.received(stranger), AnswerKind::Mismatched);
+    assert_eq!(receive(&mut r, 1, &right, 10), AnswerKind::Unexpected, "another flow");
+    assert_eq!(receive(&mut r, 0, &answer(&q, id.wrapping_add(1)), 10), AnswerKind::Unexpected);
+    assert_eq!(receive(&mut r, 0, &[], 10), AnswerKind::Unexpected);
+    assert_eq!(
+        receive(&mut r, 0, &refused, 10),
+        AnswerKind::Answered,
+        "a refusal may leave the question out"
+    );
     let ([t, ..], _) = r.finish(20);
     assert_eq!((t.mismatched, t.unexpected, t.answered, t.rcodes[5]), (6, 3, 1, 1));
 }
@@ -87,11 +91,11 @@ fn late_answers_are_late_and_lost() {
     let mut r = recorder(16);
     let (a, qa) = send(&mut r, 0, 1, 0, 0);
     let (b, qb) = send(&mut r, 0, 2, 0, 0);
-    assert_eq!(receive(&mut r, 0, &answer(&qa, a), DEADLINE + 1), Verdict::Late);
+    assert_eq!(receive(&mut r, 0, &answer(&qa, a), DEADLINE + 1), AnswerKind::Late);
     r.expire(DEADLINE + 2);
     assert_eq!(r.in_flight(), 0);
-    assert_eq!(receive(&mut r, 0, &answer(&qb, b), DEADLINE + 3), Verdict::Late, "given up before");
-    assert_eq!(receive(&mut r, 0, &answer(&qb, b), DEADLINE + 4), Verdict::Duplicate);
+    assert_eq!(receive(&mut r, 0, &answer(&qb, b), DEADLINE + 3), AnswerKind::Late, "given up before");
+    assert_eq!(receive(&mut r, 0, &answer(&qb, b), DEADLINE + 4), AnswerKind::Duplicate);
     let ([t, ..], _) = r.finish(DEADLINE + 5);
     assert_eq!((t.sent, t.answered, t.lost, t.late, t.duplicates), (2, 0, 2, 2, 1));
     assert_eq!(t.latency.count(), 0, "percentiles are of answers in time");
@@ -104,9 +108,9 @@ fn the_warm_up_is_not_counted() {
     let id = r.claim(0, 0, question::hash(&q).unwrap(), true, Class::Measured).unwrap();
     r.sent(0, id, 5, q.len());
     assert_eq!(r.in_flight(), 1);
-    assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), Verdict::Answered);
-    assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), Verdict::Duplicate);
-    assert_eq!(receive(&mut r, 0, &[9; 2], 10), Verdict::Unexpected);
+    assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), AnswerKind::Answered);
+    assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), AnswerKind::Duplicate);
+    assert_eq!(receive(&mut r, 0, &[9; 2], 10), AnswerKind::Unexpected);
     // The quickest answer of the warm-up stands for an idle server.
     let tallies = r.finish(10).0.map(|tally| Tally { signs: Default::default(), ..tally });
     assert_eq!(tallies, <[Tally; Class::COUNT]>::default());

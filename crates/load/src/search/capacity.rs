@@ -171,14 +171,14 @@ pub fn capacity<E>(
 impl Capacity {
     /// From the loads with a window: those of the way of sending that got the most.
     fn take_window(&mut self) {
-        let of = |xdp: bool| {
+        let counted_loads = |xdp: bool| {
             let fits =
                 |load: &&WindowLoad| load.not_counted.is_none() && load.backend.starts_with("xdp") == xdp;
             self.loads.iter().filter(fits).collect::<Vec<_>>()
         };
         let all = |loads: &[&WindowLoad]| loads.iter().flat_map(|l| l.stretches.clone()).collect::<Vec<_>>();
         let rate = |loads: &[&WindowLoad]| quantile(all(loads), SUSTAINED);
-        let (sockets, xdp) = (of(false), of(true));
+        let (sockets, xdp) = (counted_loads(false), counted_loads(true));
         let loads = if rate(&sockets) >= rate(&xdp) { sockets } else { xdp };
         (self.qps, self.median_qps) = (rate(&loads), quantile(all(&loads), 0.5));
         self.range = range(loads.iter().map(|load| load.sustained_qps));

@@ -1,4 +1,4 @@
-//! A search over real loads, whoever offers them: this process, a role on a host, several of them.
+//! A search over real loads, offered by this process, by a role on a host, or by several of them.
 
 use super::{Next, Offered, Search, SearchResult, Trial};
 use crate::{LoadResult, LoadSpec};

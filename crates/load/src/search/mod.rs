@@ -215,12 +215,18 @@ impl Search {
                 // What was offered above it shows that an unusable load was only disturbed.
                 Class::Lower => (lower, unknown) = (Some(load), None),
                 Class::Upper => return (lower, unknown.or(Some((load, UpperBound::Server)))),
-                Class::Unusable => unknown = unknown.or(Some((load, UpperBound::Generator))),
+                Class::Unusable => unknown = unknown.or(Some((load, self.unusable(load)))),
                 Class::Disturbed => unknown = unknown.or(Some((load, UpperBound::Machine))),
                 Class::Undecided => {}
             }
         }
         (lower, unknown)
+    }
+
+    /// Whose limit a load is whose trials were invalid: not the generator's where it offered as much, or more, in another trial.
+    fn unusable(&self, load: u64) -> UpperBound {
+        let offered = self.by_load.range(load..).flat_map(|(_, trials)| trials).any(|trial| trial.valid);
+        if offered { UpperBound::Machine } else { UpperBound::Generator }
     }
 
     /// The next load and duration; none where the search has ended.

@@ -1,6 +1,6 @@
 //! The result of a search, and whether it is valid.
 
-use super::{Capacity, Class, DISTURBED_TRIALS, Goal, LatencyAt, Trial};
+use super::{Capacity, Class, Goal, LatencyAt, Trial};
 use measure::metrics;
 use measure::{Metric, Reason, Validity};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub enum UpperBound {
     Server,
     /// The generator was not able to offer the load: nothing is known of the server there.
     Generator,
-    /// The machine disturbed each trial at the load: nothing is known of the server there.
+    /// The machine disturbed server or generator in most trials at the load: nothing is known of the server there.
     Machine,
 }
 
@@ -114,7 +114,7 @@ impl SearchResult {
                     format!("no knee: the generator cannot offer even {u:.0}/s; give it a core of its own")
                 }
                 (_, Some(u), Some(UpperBound::Machine)) => {
-                    format!("no knee: the machine disturbed each of {DISTURBED_TRIALS} loads at {u:.0}/s")
+                    format!("no knee: the machine disturbed server or generator in most loads at {u:.0}/s")
                 }
                 (End::MinLoad, ..) => format!(
                     "no knee: more than {} % is lost even at the smallest load allowed, {:.0}/s",
@@ -147,7 +147,7 @@ impl SearchResult {
             Some(UpperBound::Machine) => v.warn(Reason::new(
                 "limited_by_machine",
                 format!(
-                    "the machine disturbed each of {DISTURBED_TRIALS} loads at {}, so the server's knee is at least {} and may be \
+                    "the machine disturbed server or generator in most loads at {}, so the server's knee is at least {} and may be \
                      higher; run it again on a quieter machine",
                     rate(self.upper),
                     rate(self.lower)

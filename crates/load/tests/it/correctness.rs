@@ -60,12 +60,19 @@ fn messages_of_wrong_sizes_are_told_apart() {
         );
     });
     let r = run(&spec(&dir, server.addr, 1000.0, 500 * MS));
-    let of = |rest: u64| r.counts.sent / 5 + u64::from(rest < r.counts.sent % 5);
-    assert_eq!(r.unexpected, of(0) + of(1), "without an id: {}", brief(&r));
-    assert_eq!(r.mismatched, of(2), "with an id, but no header");
-    assert_eq!((r.counts.answered, r.counts.lost), (of(3) + of(4), of(0) + of(1) + of(2)));
-    let whole = r.counts.bytes.received - of(1) - 11 * of(2) - 9000 * of(3);
-    assert!(whole > 12 * of(4) && whole < 512 * of(4), "true lengths are counted: {:?}", r.counts.bytes);
+    let queries_with = |rest: u64| r.counts.sent / 5 + u64::from(rest < r.counts.sent % 5);
+    assert_eq!(r.unexpected, queries_with(0) + queries_with(1), "without an id: {}", brief(&r));
+    assert_eq!(r.mismatched, queries_with(2), "with an id, but no header");
+    assert_eq!(
+        (r.counts.answered, r.counts.lost),
+        (queries_with(3) + queries_with(4), queries_with(0) + queries_with(1) + queries_with(2))
+    );
+    let whole = r.counts.bytes.received - queries_with(1) - 11 * queries_with(2) - 9000 * queries_with(3);
+    assert!(
+        whole > 12 * queries_with(4) && whole < 512 * queries_with(4),
+        "true lengths are counted: {:?}",
+        r.counts.bytes
+    );
     only_noise_besides(&r, &[]);
 }
 
@@ -87,10 +94,10 @@ fn corrupted_questions_are_mismatched_in_every_part() {
         let _ = socket.send_to(if n % 8 == 7 { &msg[..end - 1] } else { msg }, from);
     });
     let r = run(&spec(&dir, server.addr, 1000.0, 400 * MS));
-    let of = |rest: u64| r.counts.sent / 8 + u64::from(rest < r.counts.sent % 8);
-    assert_eq!(r.counts.answered, of(5), "{}", brief(&r));
+    let queries_with = |rest: u64| r.counts.sent / 8 + u64::from(rest < r.counts.sent % 8);
+    assert_eq!(r.counts.answered, queries_with(5), "{}", brief(&r));
     assert_eq!((r.mismatched, r.unexpected), (r.counts.sent - r.counts.answered, 0));
-    assert_eq!(r.counts.rcodes["FORMERR"], of(5));
+    assert_eq!(r.counts.rcodes["FORMERR"], queries_with(5));
     only_noise_besides(&r, &[]);
 }
 
@@ -118,11 +125,11 @@ fn loss_and_delay_are_measured_as_they_are() {
         let _ = queue.send((Instant::now(), msg.to_vec(), from, socket.try_clone().unwrap()));
     });
     let r = run(&LoadSpec { deadline: 400 * MS, ..spec(&dir, server.addr, 500.0, SECOND) });
-    let of = |rest: u64| r.counts.sent / 5 + u64::from(rest < r.counts.sent % 5);
-    assert_eq!(r.counts.answered, of(2) + of(3) + of(4), "{}", brief(&r));
-    assert_eq!(r.counts.lost, of(0) + of(1));
+    let queries_with = |rest: u64| r.counts.sent / 5 + u64::from(rest < r.counts.sent % 5);
+    assert_eq!(r.counts.answered, queries_with(2) + queries_with(3) + queries_with(4), "{}", brief(&r));
+    assert_eq!(r.counts.lost, queries_with(0) + queries_with(1));
     // It stops listening 50 ms after the last deadline: the late answers of the last 150 ms are only lost.
-    assert!((of(1) / 2..=of(1)).contains(&r.counts.late), "{}", brief(&r));
+    assert!((queries_with(1) / 2..=queries_with(1)).contains(&r.counts.late), "{}", brief(&r));
     let quickest = r.histograms.service_latency.quantile(0.0);
     assert!(quickest >= 29 * MS, "an answer within {quickest} ns of a server that waits 30 ms");
     assert!(r.latency_us.max < 401_000.0, "late ones are not among the answered");

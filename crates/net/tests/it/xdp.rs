@@ -87,7 +87,7 @@ fn there_and_back_native_over_ipv6() {
 }
 
 #[test]
-fn the_far_kernel_judges_checksums() {
+fn the_far_kernel_checks_checksums() {
     let Some(pair) = Pair::new() else { return };
     for target in ["10.0.0.2:53", "[fd00::2]:53"] {
         let target = addr(target);

@@ -51,6 +51,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tree::Tree;
 
+/// Errors that mean that the disk is unmounted.
+const UNMOUNTED: [Option<rustix::io::Errno>; 2] =
+    [Some(rustix::io::Errno::CONNABORTED), Some(rustix::io::Errno::NODEV)];
+
 /// How long the last user of a disk may take to let go of it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -214,7 +218,11 @@ impl Disk {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        session.join().map_err(|e| self.failed("end its service", e))
+        match session.join() {
+            // The kernel gives one of these to a service that was reading its next request while the disk was unmounted.
+            Err(e) if UNMOUNTED.contains(&rustix::io::Errno::from_io_error(&e)) => Ok(()),
+            ended => ended.map_err(|e| self.failed("end its service", e)),
+        }
     }
 
     fn failed(&self, doing: &'static str, source: io::Error) -> Error {

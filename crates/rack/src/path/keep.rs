@@ -78,7 +78,7 @@ impl Emulator {
 /// that went, and works until it is killed. It ends if who started it does before saying that it is to stay.
 ///
 /// # Errors
-/// [`Error::Holder`] without an order; later errors go to whoever started it.
+/// [`Error::Holder`] without an order; later errors go to the process that started it.
 pub fn emulate() -> Result<(), Error> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);

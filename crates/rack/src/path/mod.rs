@@ -167,7 +167,7 @@ impl Report {
             runs_first,
             validity: Validity::default(),
         };
-        report.judge();
+        report.decide_validity();
         report
     }
 
@@ -176,7 +176,7 @@ impl Report {
         self.directions.iter().find(|d| d.from == from && d.to == to)
     }
 
-    fn judge(&mut self) {
+    fn decide_validity(&mut self) {
         let ours: u64 = self.directions.iter().map(|d| d.our_drops).sum();
         if self.oversized > 0 {
             let text = format!(
@@ -224,7 +224,7 @@ mod tests {
                 Counts { packets_in: 9, lost: 5, queue_dropped: 3, delivered: 1, ..Counts::default() };
             let mut report = Report { directions: vec![asked], ..Report::default() };
             change(&mut report);
-            report.judge();
+            report.decide_validity();
             let codes = |reasons: &[Reason]| reasons.iter().map(|r| r.code.clone()).collect::<Vec<_>>();
             (report.validity.valid, codes(&report.validity.reasons), codes(&report.validity.warnings))
         };

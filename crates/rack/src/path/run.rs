@@ -104,29 +104,9 @@ fn port_drops(device: &str) -> Result<u64, Error> {
     const FILE: &str = "/proc/thread-self/net/dev";
     let text = std::fs::read_to_string(FILE)
         .map_err(|e| Error::Sample { path: FILE.into(), message: e.to_string() })?;
-    Ok(text.lines().skip(2).map(|line| drops_of(line, device)).sum())
-}
-
-/// The drops of a line of `net/dev`; none of the bridge's own and of the loopback device's.
-fn drops_of(line: &str, device: &str) -> u64 {
-    let Some((name, numbers)) = line.split_once(':') else { return 0 };
-    if [device, "lo"].contains(&name.trim()) {
-        return 0;
-    }
-    let number = |n: usize| numbers.split_ascii_whitespace().nth(n)?.parse::<u64>().ok();
-    number(3).unwrap_or(0) + number(11).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn drops_of_ports_are_counted_in_both_directions() {
-        let line = "  primary: 1 2 3 40 5 6 7 8 9 10 11 1200 13 14 15 16";
-        assert_eq!(drops_of(line, "switch"), 1240);
-        assert_eq!(drops_of(line, "primary"), 0);
-        assert_eq!(drops_of("    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13", "switch"), 0);
-        assert!(port_drops("lo").is_ok());
-    }
+    let devices = net::counters::devices(&text)
+        .ok_or_else(|| Error::Sample { path: FILE.into(), message: "unknown shape".into() })?;
+    // None of the bridge's own and of the loopback device's.
+    let ports = devices.iter().filter(|port| ![device, "lo"].contains(&port.name));
+    Ok(ports.map(|port| port.received_dropped + port.sent_dropped).sum())
 }

@@ -239,7 +239,7 @@ impl PathSpec {
         Self { from: Some(from.into()), to: Some(to.into()), ..Self::default() }
     }
 
-    /// Whom it joins, in few words.
+    /// The hosts that it joins, in few words.
     pub fn label(&self) -> String {
         let word = |name: &Option<String>| name.clone().unwrap_or_default();
         match &self.between {
@@ -460,11 +460,11 @@ mod tests {
     #[test]
     fn names_say_more_than_stars() {
         let hosts = ["a", "b", "c"];
-        let of = |paths: &[PathSpec]| -> Vec<(usize, usize, Option<usize>)> {
+        let assigned = |paths: &[PathSpec]| -> Vec<(usize, usize, Option<usize>)> {
             let all = directions(&hosts, paths).unwrap();
             all.into_iter().map(|d| (d.from, d.to, d.path)).collect()
         };
-        let everybody = of(&[PathSpec::between("*", "*")]);
+        let everybody = assigned(&[PathSpec::between("*", "*")]);
         assert_eq!(everybody.len(), 6);
         assert!(everybody.iter().all(|d| d.2 == Some(0)));
         let paths = [PathSpec::between("a", "*"), PathSpec::one_way("b", "a"), PathSpec::one_way("b", "c")];
@@ -477,7 +477,7 @@ mod tests {
             // The way back of what is said of one direction.
             (2, 1, None),
         ];
-        assert_eq!(of(&paths), expected);
-        assert_eq!(of(&[]), []);
+        assert_eq!(assigned(&paths), expected);
+        assert_eq!(assigned(&[]), []);
     }
 }

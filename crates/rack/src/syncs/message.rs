@@ -1,4 +1,4 @@
-//! The parts of an UPDATE message (RFC 2136) and of its answer that a trace is judged by.
+//! The parts of an UPDATE message (RFC 2136) and of its answer that the analysis of a trace needs.
 
 /// Labels shorter than this are found everywhere.
 const MIN_LABEL: usize = 4;
@@ -16,7 +16,7 @@ pub(super) struct Update {
     pub marks: Vec<Vec<u8>>,
 }
 
-/// Reads a message; none: it is none, or of another opcode.
+/// Reads a message; `None` where it is not one, or has another opcode.
 pub(super) fn update(message: &[u8]) -> Option<Update> {
     let header: &[u8; 12] = message.first_chunk()?;
     let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);

@@ -1,13 +1,13 @@
 //! Whether a server's answers to updates follow a sync that covers them (RFC 2136, 3.5), by a trace of its system calls.
 //!
 //! 1. [`traced`] puts a server's command under `strace`, which must be installed. The server is the process that is started;
-//!    strace leaves a trace file and ends after it: [`settle`] waits for that. Whoever starts servers by a launcher gives it
+//!    strace leaves a trace file and ends after it: [`settle`] waits for that. A caller that starts servers by a launcher gives it
 //!    a [`crate::Substitute`]; of several starts of one program (to ask for its version first) the last one's trace stays.
-//! 2. [`judge`] (or [`Judge`], line by line) reads the trace and gives each update's [`Answer`], and a [`Report`].
+//! 2. [`analyse`] (or [`Analysis`], line by line) reads the trace and gives each update's [`Answer`], and a [`Report`].
 //! 3. [`calibrate()`] measures how many syncs a second the disk can do: one client that waits for each answer cannot be
 //!    acknowledged faster by a server that syncs ([`Calibration::beyond`]). That is how ISC-TN-2008-1 found FreeBSD 6.2.
 //!
-//! # How an answer is judged
+//! # What decides
 //!
 //! The order of events is that of strace's lines: a call that ended on an earlier line ended before. Between the receive of
 //! an UPDATE and the send of the answer with its id to its address, files below [`Scope::folders`] are written. The answer is
@@ -24,7 +24,7 @@
 //!   a server that syncs some updates and not others could pass here. Send one update at a time to be sure.
 //! * Where nothing is written, but a file is mapped shared and writable, that must have been synced.
 //!
-//! Only answers with NOERROR are judged; others acknowledge nothing.
+//! Only answers with NOERROR are analysed; others acknowledge nothing.
 //!
 //! # What it cannot see
 //!
@@ -32,19 +32,19 @@
 //! Descriptors that were opened before strace came, or with O_DSYNC and then copied (dup). Whether a disk obeys. Updates over
 //! TLS. The server is several times slower meanwhile, so measure rates without strace; syncs per answer are right. The power cut ([`crate::disk`]) sees none of this, and what was lost.
 
+mod analysis;
 mod calibrate;
 mod files;
-mod judge;
 mod line;
 mod message;
 mod report;
 mod run;
 mod verdict;
 
+pub use analysis::Analysis;
 pub use calibrate::{Calibration, calibrate};
-pub use judge::Judge;
-pub use report::{Answer, Basis, FileCount, Missing, Report, Verdict};
-pub use run::{check, judge, settle, traced};
+pub use report::{Answer, Basis, FileCount, Missing, Report, SyncVerdict};
+pub use run::{analyse, check, settle, traced};
 
 use std::path::{Path, PathBuf};
 
@@ -70,11 +70,11 @@ impl Scope {
 /// Fuzz target: any bytes as a trace.
 pub fn fuzz_trace(bytes: &[u8]) {
     let scope = Scope { folders: vec!["/".into()], except: Vec::new() };
-    let mut judge = Judge::new(scope);
+    let mut analysis = Analysis::new(scope);
     let mut answers = 0_u64;
     for line in bytes.split(|&b| b == b'\n') {
-        judge.line(line, &mut |_| answers += 1);
+        analysis.line(line, &mut |_| answers += 1);
     }
-    let report = judge.finish();
+    let report = analysis.finish();
     assert_eq!(report.covered + report.not_covered + report.nothing_written + report.refused, answers);
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Whether an answer follows a sync that covers its update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Verdict {
+pub enum SyncVerdict {
     /// All that was written for it was synced before.
     Covered,
     /// Something was not.
@@ -68,9 +68,9 @@ pub struct Answer {
     pub took: Nanos,
     /// How its writes were recognised.
     pub basis: Basis,
-    /// The judgement.
+    /// The finding of the trace.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: SyncVerdict,
 }
 
 /// Counts of the calls on one file while updates came.
@@ -99,7 +99,7 @@ pub struct Report {
     pub refused: u64,
     /// Updates without an answer.
     pub unanswered: u64,
-    /// Answers judged by [`Basis::Order`], the weakest.
+    /// Answers decided by [`Basis::Order`], the weakest.
     pub by_order: u64,
     /// The first answer that is not covered.
     pub first_not_covered: Option<Answer>,

@@ -1,6 +1,6 @@
 //! A server under strace, and its trace.
 
-use super::{Answer, Judge, Report, Scope};
+use super::{Analysis, Answer, Report, Scope};
 use crate::{Cmd, Error};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -100,22 +100,22 @@ pub fn settle(trace: &Path, patience: Duration) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Syncs`]: it cannot be read.
-pub fn judge(trace: &Path, scope: &Scope, mut each: impl FnMut(Answer)) -> Result<Report, Error> {
+pub fn analyse(trace: &Path, scope: &Scope, mut each: impl FnMut(Answer)) -> Result<Report, Error> {
     let failed = |e: std::io::Error| Error::Syncs { path: trace.into(), message: e.to_string() };
     let mut input = BufReader::with_capacity(1 << 20, File::open(trace).map_err(failed)?);
-    let mut judge = Judge::new(scope.clone());
+    let mut analysis = Analysis::new(scope.clone());
     let mut line = Vec::new();
     loop {
         line.clear();
         if input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)? == 0 {
-            return Ok(judge.finish());
+            return Ok(analysis.finish());
         }
         if line.last() == Some(&b'\n') {
             line.pop();
         } else if line.len() as u64 == MAX_LINE {
             input.skip_until(b'\n').map_err(failed)?;
         }
-        judge.line(&line, &mut each);
+        analysis.line(&line, &mut each);
     }
 }
 

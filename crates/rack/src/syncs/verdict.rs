@@ -1,7 +1,7 @@
-//! The judgement of one answer: see the module's documentation.
+//! The verdict on one answer: see the module's documentation.
 
 use super::files::{Files, Span};
-use super::report::{Basis, Missing, Verdict};
+use super::report::{Basis, Missing, SyncVerdict};
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(super) struct Pending {
 
 impl Pending {
     /// The verdict on the answer that thread `sender` began to send on line `sent`.
-    pub fn verdict(&self, files: &Files, sent: u64, sender: u32) -> (Basis, Verdict) {
+    pub fn verdict(&self, files: &Files, sent: u64, sender: u32) -> (Basis, SyncVerdict) {
         let received = self.received;
         let shared = !self.before.is_empty() || self.next.is_some_and(|next| next < sent);
         let (basis, writes): (Basis, Vec<(PathBuf, Span)>) = if !shared {
@@ -38,7 +38,7 @@ impl Pending {
         } else {
             (Basis::Order, owned(files.first_writes(received, sent)))
         };
-        let not = |file: &Path, missing| Verdict::NotCovered { file: file.into(), missing };
+        let not = |file: &Path, missing| SyncVerdict::NotCovered { file: file.into(), missing };
         if let Some((path, write)) =
             writes.iter().find(|(path, write)| !files.is_synced(path, write.end, sent))
         {
@@ -54,9 +54,9 @@ impl Pending {
             || files.any_rename(received, sent, by)
             || files.wrote_synced(received, sent);
         let verdict = match files.first_map() {
-            _ if any => Verdict::Covered,
-            None => Verdict::NothingWritten,
-            Some(_) if files.map_synced(received, sent) => Verdict::Covered,
+            _ if any => SyncVerdict::Covered,
+            None => SyncVerdict::NothingWritten,
+            Some(_) if files.map_synced(received, sent) => SyncVerdict::Covered,
             Some(path) => not(path, Missing::Map),
         };
         (basis, verdict)

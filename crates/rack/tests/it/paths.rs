@@ -92,12 +92,12 @@ fn delays_are_distributed_as_asked_and_reorder_only_where_asked() {
         jitter_reorders: true,
         ..PathSpec::between("a", "b")
     };
-    let of = |path: &PathSpec| {
+    let order_over = |path: &PathSpec| {
         let seen = run(As::Us, "udp", json!({"paths": [path], "count": 4000, "octets": 20, "gap_us": 250}));
         let (there, _) = report(&seen);
         (number(&seen["seen"]["out_of_order"]), there.reordered, seen["seen"]["took_us"].clone())
     };
-    let (out_of_order, reordered, took) = of(&path);
+    let (out_of_order, reordered, took) = order_over(&path);
     assert!(out_of_order > 500 && reordered > 500, "{out_of_order} {reordered}");
     let took: Vec<f64> = took.as_array().unwrap().iter().map(|t| t.as_f64().unwrap() / 1e3).collect();
     // Shares 1, 10, 50, 90 and 99 %: deviations from the mean, less what 4000 draws may lie below.
@@ -106,10 +106,10 @@ fn delays_are_distributed_as_asked_and_reorder_only_where_asked() {
         assert!(*got > asked - 1.0 && *got < asked + 20.0, "{asked} ms asked for: {took:?}");
     }
     assert!(took[5] - took[1] > 20.0, "99 % - 1 %: 23.3 ms asked for: {took:?}");
-    let (out_of_order, reordered, _) = of(&PathSpec { jitter_reorders: false, ..path });
+    let (out_of_order, reordered, _) = order_over(&PathSpec { jitter_reorders: false, ..path });
     assert_eq!((out_of_order, reordered), (0, 0));
     let some = PathSpec { delay: Delay::Constant(20 * MS), reorder: 0.05, ..PathSpec::between("a", "b") };
-    let (out_of_order, reordered, _) = of(&some);
+    let (out_of_order, reordered, _) = order_over(&some);
     // Those that leave in a row overtake together.
     assert!(within(reordered, 4000, 0.05, 1.0) && out_of_order <= reordered, "{out_of_order} {reordered}");
 }

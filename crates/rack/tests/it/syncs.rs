@@ -1,7 +1,7 @@
 //! Judging traces: lines as strace 6.1 writes them, with what honest and lying servers do in between.
 
 use measure::Seed;
-use rack::syncs::{Answer, Basis, Judge, Missing, Report, Scope, Verdict, fuzz_trace};
+use rack::syncs::{Analysis, Answer, Basis, Missing, Report, Scope, SyncVerdict, fuzz_trace};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -50,24 +50,24 @@ impl Trace {
         self.line(11, &format!("fsync(31</z/{file}>) = 0 <0.000681342>"))
     }
 
-    fn judged(&self) -> (Vec<Answer>, Report) {
-        let mut judge = Judge::new(Scope { folders: vec!["/z".into()], except: vec!["/z/log".into()] });
+    fn analysed(&self) -> (Vec<Answer>, Report) {
+        let mut analysis = Analysis::new(Scope { folders: vec!["/z".into()], except: vec!["/z/log".into()] });
         let mut answers = Vec::new();
         for line in self.text.lines() {
-            judge.line(line.as_bytes(), &mut |answer| answers.push(answer));
+            analysis.line(line.as_bytes(), &mut |answer| answers.push(answer));
         }
-        (answers, judge.finish())
+        (answers, analysis.finish())
     }
 
-    fn one(&self) -> Verdict {
-        let (answers, report) = self.judged();
+    fn one(&self) -> SyncVerdict {
+        let (answers, report) = self.analysed();
         assert_eq!((answers.len(), report.foreign_lines, report.unanswered), (1, 0, 0));
         answers[0].verdict.clone()
     }
 }
 
-fn lacks(file: &str, missing: Missing) -> Verdict {
-    Verdict::NotCovered { file: Path::new("/z").join(file), missing }
+fn lacks(file: &str, missing: Missing) -> SyncVerdict {
+    SyncVerdict::NotCovered { file: Path::new("/z").join(file), missing }
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn a_sync_after_the_last_write_covers() {
     let mut honest = Trace::default();
     honest.request(1, "u000001").write("log", "updating u000001").write("z.jnl", r"\7u000001\7example");
     honest.sync("z.jnl").write("z.jnl", "header").sync("z.jnl").answer(10, 1, 0);
-    assert_eq!(honest.one(), Verdict::Covered);
-    let (answers, report) = honest.judged();
+    assert_eq!(honest.one(), SyncVerdict::Covered);
+    let (answers, report) = honest.analysed();
     assert_eq!((answers[0].basis, answers[0].lines, &*answers[0].name), (Basis::All, (1, 7), "u000001"));
     assert_eq!((report.covered, report.syncs, report.sync_latency.count()), (1, 2, 2));
     assert_eq!(report.syncs_per_answer(), Some(2.0));
@@ -117,7 +117,7 @@ fn what_is_missing_is_named() {
     failed.request(1, "u000001").write("z.jnl", "u000001");
     failed.line(11, "fsync(31</z/z.jnl>) = -1 EIO (Input/output error) <0.0006>").answer(10, 1, 0);
     assert_eq!(failed.one(), lacks("z.jnl", Missing::SyncFailed));
-    assert_eq!(failed.judged().1.syncs_failed, 1);
+    assert_eq!(failed.analysed().1.syncs_failed, 1);
 
     // A dump of the zone as it was before is none of its business.
     let mut dump = Trace::default();
@@ -126,12 +126,12 @@ fn what_is_missing_is_named() {
         .write("z.jnl", "u000002")
         .sync("z.jnl")
         .answer(10, 2, 0);
-    assert_eq!(dump.one(), Verdict::Covered);
+    assert_eq!(dump.one(), SyncVerdict::Covered);
 
     let mut other = Trace::default();
     other.request(1, "u000001").write("z.jnl", "u000001").sync("a.jnl").answer(10, 1, 0);
     assert_eq!(other.one(), lacks("z.jnl", Missing::Sync));
-    assert_eq!(other.judged().1.first_not_covered.unwrap().name, "u000001");
+    assert_eq!(other.analysed().1.first_not_covered.unwrap().name, "u000001");
 
     // SQLite commits by the removal of its journal.
     let mut removed = Trace::default();
@@ -142,7 +142,7 @@ fn what_is_missing_is_named() {
     with_folder.request(1, "u000001").write("p.db", "u000001").sync("p.db");
     with_folder.line(11, r#"unlinkat(AT_FDCWD</z>, "p.db-journal", 0) = 0 <0.00005>"#);
     with_folder.line(11, "fdatasync(9</z>) = 0 <0.00005>").answer(11, 1, 0);
-    assert_eq!(with_folder.one(), Verdict::Covered);
+    assert_eq!(with_folder.one(), SyncVerdict::Covered);
 }
 
 #[test]
@@ -153,8 +153,8 @@ fn synchronous_writes_and_mappings() {
         r#"openat(AT_FDCWD</z>, "data.mdb", O_WRONLY|O_DSYNC|O_CLOEXEC) = 31</z/data.mdb> <0.00001>"#,
     );
     dsync.request(1, "u000001").write("data.mdb", "u000001").answer(10, 1, 0);
-    assert_eq!(dsync.one(), Verdict::Covered);
-    assert_eq!(dsync.judged().1.syncs, 1);
+    assert_eq!(dsync.one(), SyncVerdict::Covered);
+    assert_eq!(dsync.analysed().1.syncs, 1);
     // The same number of another opening of it.
     let mut reopened = Trace::default();
     reopened.line(11, r#"openat(AT_FDCWD</z>, "d", O_WRONLY|O_SYNC) = 31</z/d> <0.00001>"#);
@@ -177,10 +177,10 @@ fn synchronous_writes_and_mappings() {
         mapped(both, "msync(0x7fb503e00000, 8192, MS_ASYNC) = 0 <0.0001>"),
         lacks("data.mdb", Missing::Map)
     );
-    assert_eq!(mapped(both, "msync(0x7fb503e01000, 4096, MS_SYNC) = 0 <0.0001>"), Verdict::Covered);
+    assert_eq!(mapped(both, "msync(0x7fb503e01000, 4096, MS_SYNC) = 0 <0.0001>"), SyncVerdict::Covered);
     assert_eq!(
         mapped("PROT_READ", "msync(0x7fb503e01000, 4096, MS_SYNC) = 0 <0.0001>"),
-        Verdict::NothingWritten
+        SyncVerdict::NothingWritten
     );
 }
 
@@ -197,7 +197,7 @@ fn one_sync_covers_many_answers() {
     }
     // The ninth comes with the next, which is under way when the first answers go out.
     bulk.write("data.mdb", "u000008 u000009").answer(12, 9, 0).sync("data.mdb");
-    let (answers, report) = bulk.judged();
+    let (answers, report) = bulk.analysed();
     assert_eq!((report.updates, report.covered, report.not_covered, report.by_order), (9, 8, 1, 0));
     assert!(answers.iter().all(|answer| answer.basis == Basis::Names));
     assert_eq!(answers[8].verdict, lacks("data.mdb", Missing::Sync));
@@ -208,12 +208,12 @@ fn one_sync_covers_many_answers() {
 fn without_the_names_the_order_counts() {
     let mut trace = Trace::default();
     trace.request(1, "a").request(2, "b").write("x", "1").sync("x").answer(10, 1, 0).answer(10, 2, 0);
-    let (answers, report) = trace.judged();
+    let (answers, report) = trace.analysed();
     assert_eq!((report.covered, report.by_order), (2, 2));
     assert_eq!(answers[0].name, "");
     let mut lying = Trace::default();
     lying.request(1, "a").request(2, "b").write("x", "1").answer(10, 1, 0).answer(10, 2, 0);
-    assert_eq!(lying.judged().1.not_covered, 2);
+    assert_eq!(lying.analysed().1.not_covered, 2);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn refusals_repeats_and_silence_are_no_acknowledgements() {
         .request(2, "u000002")
         .request(3, "u000003");
     trace.answer(10, 2, 0).answer(10, 2, 0).line(10, "+++ killed by SIGKILL +++");
-    let (answers, report) = trace.judged();
+    let (answers, report) = trace.analysed();
     assert_eq!(answers.len(), 2);
     assert_eq!((report.updates, report.refused, report.nothing_written, report.unanswered), (4, 1, 1, 1));
 }
@@ -249,7 +249,7 @@ fn updates_over_tcp_come_in_pieces() {
         &format!(r#"writev({socket}, [{{iov_base="\0\31", iov_len=2}}, {{iov_base="\4t\250\0\0\1\0\0\0\0\0\0\7example\0\0\6\0\1", iov_len=25}}], 2) = 27 <0.0001>"#),
     );
     assert_eq!(trace.one(), lacks("z.jnl", Missing::Sync));
-    assert_eq!(trace.judged().0[0].client, "127.0.0.1:43265".parse().unwrap());
+    assert_eq!(trace.analysed().0[0].client, "127.0.0.1:43265".parse().unwrap());
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn a_ring_is_told() {
         .line(10, "io_uring_setup(256, {flags=0}) = 9<anon_inode:[io_uring]> <0.0001>")
         .request(1, "u000001")
         .answer(10, 1, 0);
-    assert_eq!(trace.judged().1.blind.len(), 1);
-    assert_eq!(trace.one(), Verdict::NothingWritten);
+    assert_eq!(trace.analysed().1.blind.len(), 1);
+    assert_eq!(trace.one(), SyncVerdict::NothingWritten);
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Exporter {
     /// Listens at `at` (port 0: any that is free) and asks `text` for each page.
     ///
     /// # Errors
-    /// `PermissionDenied` where the address is not a loopback one: whoever reaches it may read it. Those of the listening
+    /// `PermissionDenied` where the address is not a loopback one: everybody who reaches it may read it. Those of the listening
     /// socket.
     pub fn start(at: SocketAddr, text: impl Fn() -> String + Send + 'static) -> io::Result<Self> {
         if !at.ip().is_loopback() {

@@ -7,16 +7,16 @@
 mod canvas;
 mod exporter;
 mod exposition;
-mod judge;
 mod model;
 mod plot;
 mod render;
 mod screen;
 #[cfg(test)]
 mod tests;
+mod validity;
 
 pub use exporter::{Exporter, fuzz_request};
 pub use exposition::exposition;
-pub use judge::Limits;
 pub use model::{About, CoreUse, Figures, Live, Machine, Trial};
 pub use screen::Screen;
+pub use validity::Limits;

@@ -1,6 +1,6 @@
 //! The state of a load while it runs.
 
-use super::judge::{self, Limits};
+use super::validity::{self, Limits};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Event, Nanos, Outcome, Validity};
@@ -165,7 +165,7 @@ impl CoreUse {
 pub struct Machine {
     /// Core by core.
     pub cores: Vec<CoreUse>,
-    /// Packets dropped since the load began, whoever's they were, by place: `receive_backlog`.
+    /// Packets dropped since the load began, of all programs, by place: `receive_backlog`.
     pub drops: Vec<(&'static str, u64)>,
 }
 
@@ -204,7 +204,7 @@ pub struct Live {
     pub(super) last_second: u64,
     pub(super) history: VecDeque<Figures>,
     pub(super) totals: Totals,
-    pub(super) worst: judge::Worst,
+    pub(super) worst: validity::Worst,
     pub(super) machine: Machine,
     pub(super) trials: VecDeque<TrialLine>,
     pub(super) trials_told: usize,
@@ -254,7 +254,7 @@ impl Live {
 
     /// Takes in what the machine did.
     pub fn machine(&mut self, machine: Machine) {
-        if let Some(steal) = judge::steal(&machine, &self.about.generator) {
+        if let Some(steal) = validity::steal(&machine, &self.about.generator) {
             self.worst.steal(steal);
         }
         self.machine = machine;
@@ -304,7 +304,7 @@ impl Live {
             Some(verdict) => verdict.clone(),
             // Each trial of a search has a verdict of its own.
             None if self.about.search => Validity::default(),
-            None => judge::so_far(self),
+            None => validity::so_far(self),
         }
     }
 

@@ -38,10 +38,10 @@ fn truncated(run: &Run) -> Option<Question> {
         Some(100.0 * value(c, metrics::TRUNCATED)? / value(c, metrics::ANSWERED).filter(|n| *n > 0.0)?)
     };
     let rows = distinct(valid(run), |c| c.key.row());
-    let of = |row: &String| {
+    let sentence = |row: &String| {
         Some(format!("{row} {}", range(span(valid(run).filter(|c| c.key.row() == *row), share)?)))
     };
-    let all: Vec<String> = rows.iter().filter_map(of).collect();
+    let all: Vec<String> = rows.iter().filter_map(sentence).collect();
     let mut answers = Vec::new();
     if !all.is_empty() {
         answers.push(format!("Of the answers over UDP, over servers and sizes: {}.", all.join("; ")));

@@ -58,7 +58,7 @@ fn soon(run: &Run) -> Option<Question> {
     let all = each_server(run, |server| {
         let cells = valid(run, "batches", server);
         let timers = distinct(cells.iter().copied(), |c| c.key.carried.timers.clone());
-        let of = |timers: &Option<String>| {
+        let sentence = |timers: &Option<String>| {
             let mine = cells.iter().filter(|c| c.key.carried.timers == *timers);
             let times: Vec<f64> = mine.filter_map(|c| value(c, metrics::BATCH.p50)).collect();
             let (low, high) =
@@ -66,7 +66,7 @@ fn soon(run: &Run) -> Option<Question> {
             let word = timers.as_deref().unwrap_or("default");
             Some(format!("{} with {word} timers", format::latency_range(low * 1e3, high * 1e3)))
         };
-        let parts: Vec<String> = timers.iter().filter_map(of).collect();
+        let parts: Vec<String> = timers.iter().filter_map(sentence).collect();
         (!parts.is_empty()).then(|| format!("{server} {}", format::list(&parts)))
     })?;
     let answer =

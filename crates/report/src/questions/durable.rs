@@ -96,8 +96,8 @@ fn survives(run: &Run) -> Option<Question> {
 
 fn killed(run: &Run) -> Option<Question> {
     let one = |cell: &Cell| {
-        let of = |which: Definition| sum(cell, which).unwrap_or(0.0);
-        let back = match (of(metrics::SERIAL_BACK_RESTARTED), of(metrics::SERIAL_BACK_RUNNING)) {
+        let value_of = |which: Definition| sum(cell, which).unwrap_or(0.0);
+        let back = match (value_of(metrics::SERIAL_BACK_RESTARTED), value_of(metrics::SERIAL_BACK_RUNNING)) {
             (0.0, 0.0) => "no serial went back".to_owned(),
             (restarted, running) => format!(
                 "an older serial {} times after a restart and {} times while it ran",
@@ -105,11 +105,11 @@ fn killed(run: &Run) -> Option<Question> {
                 whole(running)
             ),
         };
-        let half = match of(metrics::HALF_BY_TRANSFER) {
+        let half = match value_of(metrics::HALF_BY_TRANSFER) {
             0.0 => "no half-applied change was",
             _ => "half-applied changes were",
         };
-        let mixed = match of(metrics::MIXED_BY_QUERY) {
+        let mixed = match value_of(metrics::MIXED_BY_QUERY) {
             0.0 => "no two versions were mixed".to_owned(),
             // Of single queries a server with two versions at once looks like one with half a change.
             count => format!(
@@ -121,8 +121,8 @@ fn killed(run: &Run) -> Option<Question> {
             "{} killed {} times: {back}; {half} in {} transfers, {mixed} in {} query checks",
             who(cell),
             whole(sum(cell, metrics::KILLS)?),
-            whole(of(metrics::ZONES_TRANSFERRED)),
-            whole(of(metrics::PAIRS_ASKED))
+            whole(value_of(metrics::ZONES_TRANSFERRED)),
+            whole(value_of(metrics::PAIRS_ASKED))
         ))
     };
     let all: Vec<String> = valid(run, "kill").filter_map(one).map(|text| format!("{text}.")).collect();

@@ -118,8 +118,9 @@ fn by_family(
         else {
             continue;
         };
-        let of = |family: &str| here().filter(|c| c.key.family == family).collect::<Vec<_>>();
-        let text = line(run, of(&a.key.family).into_iter(), of(&b.key.family).into_iter(), &mut changes);
+        let cells_of = |family: &str| here().filter(|c| c.key.family == family).collect::<Vec<_>>();
+        let text =
+            line(run, cells_of(&a.key.family).into_iter(), cells_of(&b.key.family).into_iter(), &mut changes);
         let size = size.map_or_else(String::new, |n| format!(", {}", units::short(n)));
         let variant = variant.map_or_else(String::new, |v| format!(", {v}"));
         lines.extend(text.map(|t| {

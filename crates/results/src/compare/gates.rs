@@ -67,7 +67,7 @@ impl Gates {
         by_name.or_else(|| self.of.get(group?.0)).copied()
     }
 
-    /// The threshold that a figure is judged by, whether it decides or not.
+    /// The threshold that a figure is compared by, whether it decides or not.
     pub(super) fn limit(&self, figure: &Figure) -> f64 {
         let of_all = || self.all.map(|t| t * figure.weight);
         self.of(figure).or_else(of_all).unwrap_or_else(|| usual(figure))

@@ -97,7 +97,7 @@ pub struct Cell {
     /// The parameters of its trials.
     pub params: BTreeMap<String, String>,
     /// The figures that both sides have, in the order of [`FIGURES`].
-    pub figures: Vec<Judged>,
+    pub figures: Vec<ComparedFigure>,
     /// The trials of both sides, by number.
     #[serde(skip)]
     pub trials: Vec<u32>,
@@ -105,7 +105,7 @@ pub struct Cell {
 
 /// One figure of a cell, compared.
 #[derive(Clone, Debug, Serialize)]
-pub struct Judged {
+pub struct ComparedFigure {
     /// A [`Figure`]'s name.
     pub name: &'static str,
     /// Its unit.
@@ -124,7 +124,7 @@ pub struct Judged {
     pub verdict: Verdict,
     /// Worse, and beyond the threshold for certain.
     pub regression: bool,
-    /// The share of change that it is judged by.
+    /// The share of change that it is compared by.
     pub threshold: f64,
     /// Whether it decides about the outcome of the comparison.
     pub gates: bool,
@@ -271,19 +271,19 @@ pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
         alone,
         environment,
     };
-    comparison.judge();
+    comparison.decide();
     comparison
 }
 
 impl Comparison {
     /// Every figure that was compared, with its cell.
-    pub fn judged(&self) -> impl Iterator<Item = (&Cell, &Judged)> {
+    pub fn figures(&self) -> impl Iterator<Item = (&Cell, &ComparedFigure)> {
         self.cells.iter().flat_map(|c| c.figures.iter().map(move |f| (c, f)))
     }
 
     /// Every figure that was compared and says something that no other of its cell says.
-    pub fn findings(&self) -> impl Iterator<Item = (&Cell, &Judged)> {
-        self.judged().filter(|(_, f)| f.same_as.is_none())
+    pub fn findings(&self) -> impl Iterator<Item = (&Cell, &ComparedFigure)> {
+        self.figures().filter(|(_, f)| f.same_as.is_none())
     }
 
     /// Figures with a verdict.
@@ -297,7 +297,7 @@ impl Comparison {
     }
 
     /// The figures that decide, with their cells.
-    pub fn gating(&self) -> impl Iterator<Item = (&Cell, &Judged)> {
+    pub fn gating(&self) -> impl Iterator<Item = (&Cell, &ComparedFigure)> {
         self.findings().filter(|(_, f)| f.gates)
     }
 
@@ -342,48 +342,48 @@ impl Comparison {
     }
 
     /// Verdicts, when all figures are known.
-    fn judge(&mut self) {
+    fn decide(&mut self) {
         let all: Vec<f64> = self.findings().filter_map(|(_, f)| Some(f.ratio?.by_chance())).collect();
         let mut adjusted = ratio::adjusted(&all).into_iter();
-        let mut judgement =
-            Judgement { level: self.level, figures: all.len().max(1), gates: self.gates.clone() };
+        let mut rules = Rules { level: self.level, figures: all.len().max(1), gates: self.gates.clone() };
         for cell in &mut self.cells {
             let has_capacity = cell.figures.iter().any(|f| f.name == metrics::CAPACITY_QPS.stem());
-            for judged in &mut cell.figures {
-                let other = has_capacity && judged.name == metrics::PEAK_QPS.stem();
-                judged.gates = judged.same_as.is_none() && !other && self.gates.of(judged.figure()).is_some();
-                judged.threshold = self.gates.limit(judged.figure());
+            for compared in &mut cell.figures {
+                let other = has_capacity && compared.name == metrics::PEAK_QPS.stem();
+                compared.gates =
+                    compared.same_as.is_none() && !other && self.gates.of(compared.figure()).is_some();
+                compared.threshold = self.gates.limit(compared.figure());
             }
-            for judged in cell.figures.iter_mut().filter(|f| f.same_as.is_none() && f.ratio.is_some()) {
-                judgement.of(judged, adjusted.next().expect("one of each"));
+            for compared in cell.figures.iter_mut().filter(|f| f.same_as.is_none() && f.ratio.is_some()) {
+                rules.apply(compared, adjusted.next().expect("one of each"));
             }
             // No finding of its own: it is shown where what it repeats is shown, and it itself would be.
             let shown: Vec<(&str, f64)> =
                 cell.figures.iter().filter_map(|f| Some((f.name, f.change?.by_chance_of_all))).collect();
-            for judged in cell.figures.iter_mut() {
-                let (Some(same), Some(ratio)) = (judged.same_as, judged.ratio) else { continue };
+            for compared in cell.figures.iter_mut() {
+                let (Some(same), Some(ratio)) = (compared.same_as, compared.ratio) else { continue };
                 let of_all = shown.iter().find(|(name, _)| *name == same).map_or(1.0, |(_, p)| *p);
-                judgement.of(judged, of_all.max(ratio.by_chance()));
+                rules.apply(compared, of_all.max(ratio.by_chance()));
             }
         }
     }
 }
 
-/// The rules that all figures are judged by.
-struct Judgement {
+/// The rules that all figures are compared by.
+struct Rules {
     level: f64,
     figures: usize,
     gates: Gates,
 }
 
-impl Judgement {
+impl Rules {
     /// Judges a figure that has a ratio.
-    fn of(&mut self, judged: &mut Judged, by_chance_of_all: f64) {
-        let (figure, Some(ratio)) = (judged.figure(), judged.ratio) else { return };
+    fn apply(&mut self, compared: &mut ComparedFigure, by_chance_of_all: f64) {
+        let (figure, Some(ratio)) = (compared.figure(), compared.ratio) else { return };
         let chance = 1.0 - self.level;
         let (low, high) = ratio.interval(self.level);
         let worse = figure.more_is_worse == (ratio.difference() > 0.0);
-        judged.verdict = match (by_chance_of_all <= chance, worse) {
+        compared.verdict = match (by_chance_of_all <= chance, worse) {
             (false, _) => Verdict::None,
             (true, true) => Verdict::Worse,
             (true, false) => Verdict::Better,
@@ -391,22 +391,22 @@ impl Judgement {
         let limit = self.gates.limit(figure);
         // The ends of the interval, on the side of the better and of the worse.
         let (best, worst) = if figure.more_is_worse { (low, high) } else { (-high, -low) };
-        judged.regression = judged.verdict == Verdict::Worse && best > limit;
-        judged.outcome = if judged.regression {
+        compared.regression = compared.verdict == Verdict::Worse && best > limit;
+        compared.outcome = if compared.regression {
             Outcome::Worse
-        } else if judged.verdict == Verdict::Better && worst < -limit {
+        } else if compared.verdict == Verdict::Better && worst < -limit {
             Outcome::Better
         } else if worst <= limit {
             Outcome::NoWorse
         } else {
             Outcome::NotKnown
         };
-        if judged.outcome == Outcome::NotKnown {
+        if compared.outcome == Outcome::NotKnown {
             let limit = if figure.more_is_worse { limit } else { -limit };
-            let repeats = judged.pairs.unwrap_or(judged.a.repeats.min(judged.b.repeats));
-            judged.repeats_needed = ratio.repeats_for(repeats, limit, self.level);
+            let repeats = compared.pairs.unwrap_or(compared.a.repeats.min(compared.b.repeats));
+            compared.repeats_needed = ratio.repeats_for(repeats, limit, self.level);
         }
-        judged.change = Some(Change {
+        compared.change = Some(Change {
             value: ratio.difference(),
             low,
             high,
@@ -417,15 +417,15 @@ impl Judgement {
     }
 }
 
-impl Judged {
-    /// Whether its interval at `level` does not hold its threshold: whoever looks several times needs a higher level than that of
+impl ComparedFigure {
+    /// Whether its interval at `level` does not hold its threshold: several looks need a higher level than that of
     /// the comparison.
     pub fn is_decided(&self, level: f64) -> bool {
         let limit = if self.figure().more_is_worse { self.threshold } else { -self.threshold };
         self.ratio.map(|ratio| ratio.interval(level)).is_some_and(|(low, high)| low > limit || high < limit)
     }
 
-    /// The figure that is judged.
+    /// The figure that is compared.
     pub fn figure(&self) -> &'static Figure {
         FIGURES.iter().find(|f| f.name == self.name).expect("made from one of them")
     }
@@ -516,7 +516,9 @@ fn cell(params: &Params, a: &Trials, b: &Trials, interleaved: bool, alone: &mut 
             (true, true) => {}
             (false, true) => lone(figure.name, "only the base has it"),
             (true, false) => lone(figure.name, "only the candidate has it"),
-            (false, false) => figures.push(judged(figure, [a.len(), b.len()], [&in_a, &in_b], interleaved)),
+            (false, false) => {
+                figures.push(compare_figure(figure, [a.len(), b.len()], [&in_a, &in_b], interleaved))
+            }
         }
     }
     // With a window the server has all that its cores give: what a query takes of them is the rate once more.
@@ -536,14 +538,14 @@ fn values<'a>(figure: &Figure, trials: &Trials<'a>) -> Vec<(&'a TrialRecord, f64
     trials.iter().filter(|t| t.is_valid()).filter_map(|t| Some((*t, figure.of(t)?))).collect()
 }
 
-fn judged(
+fn compare_figure(
     figure: &'static Figure,
     trials: [usize; 2],
     [a, b]: [&[(&TrialRecord, f64)]; 2],
     interleaved: bool,
-) -> Judged {
+) -> ComparedFigure {
     let pairs = interleaved.then(|| pairs(a, b));
-    judged_by(figure, trials, [a, b], pairs)
+    compare_trials(figure, trials, [a, b], pairs)
 }
 
 /// The repeats that both sides have.
@@ -553,12 +555,12 @@ fn pairs(a: &[(&TrialRecord, f64)], b: &[(&TrialRecord, f64)]) -> Vec<(f64, f64)
 }
 
 /// A figure of both sides, `trials` of each, by its pairs where there are enough whole ones.
-fn judged_by(
+fn compare_trials(
     figure: &'static Figure,
     trials: [usize; 2],
     [a, b]: [&[(&TrialRecord, f64)]; 2],
     pairs: Option<Vec<(f64, f64)>>,
-) -> Judged {
+) -> ComparedFigure {
     let noise = figure.noise(&a.iter().chain(b).map(|(t, _)| *t).collect::<Vec<_>>());
     let plain = |of: &[(&TrialRecord, f64)]| of.iter().map(|(_, v)| *v).collect::<Vec<_>>();
     let (in_a, in_b) = (plain(a), plain(b));
@@ -574,7 +576,7 @@ fn judged_by(
         median: stats::median(values).expect("there are values, all finite"),
         geometric_mean: stats::geometric_mean(used),
     };
-    Judged {
+    ComparedFigure {
         name: figure.name,
         unit: figure.unit,
         a: repeats(&in_a, &used_a, trials[0]),

@@ -1,7 +1,7 @@
 //! A start is a start, whatever is measured after it: the time that it takes is one figure of all cells on a zone.
 
 use super::figures::FIGURES;
-use super::{Cell, Params, Trials, judged_by, pairs, values};
+use super::{Cell, Params, Trials, compare_trials, pairs, values};
 
 const START: &str = measure::metrics::SERVER_READY.stem();
 
@@ -42,8 +42,8 @@ pub(super) fn pool(cells: &mut Vec<Cell>, a: &[(Params, Trials)], b: &[(Params, 
             of_a.extend(in_a);
             of_b.extend(in_b);
         }
-        let judged = judged_by(figure, trials, [&of_a, &of_b], interleaved.then_some(paired));
-        cells.push(Cell { params: at, figures: vec![judged], trials: numbers });
+        let compared = compare_trials(figure, trials, [&of_a, &of_b], interleaved.then_some(paired));
+        cells.push(Cell { params: at, figures: vec![compared], trials: numbers });
     }
 }
 

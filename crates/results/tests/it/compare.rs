@@ -62,7 +62,7 @@ fn cells_are_matched_by_what_was_measured() {
     b.extend(memory("bind", LATENCY, &[10.0; 3]));
     let c = two(a, b);
     let found: Vec<_> = c
-        .judged()
+        .figures()
         .map(|(cell, f)| (cell.params["family"].as_str(), f.name, f.verdict, f.regression))
         .collect();
     assert_eq!(
@@ -144,9 +144,9 @@ fn figures_are_what_their_names_say() {
     t.outcome.histograms.push(Named::new("latency", histogram));
     let row = |metric: &str, value| SeriesRow { second: 1, metric: metric.into(), unit: "1".into(), value };
     t.series = vec![row("server_cpu", 50.0), row("answered_qps", 5000.0)];
-    let of = |t: &TrialRecord, name: &str| FIGURES.iter().find(|f| f.name == name).unwrap().of(t);
+    let value_of = |t: &TrialRecord, name: &str| FIGURES.iter().find(|f| f.name == name).unwrap().of(t);
     let near = |name: &str, want: f64| {
-        let got = of(&t, name).unwrap();
+        let got = value_of(&t, name).unwrap();
         assert!((got / want - 1.0).abs() < 0.002, "{name}: {got}, not {want}");
     };
     near("latency_p50", 100.0);
@@ -156,11 +156,11 @@ fn figures_are_what_their_names_say() {
     near("answered_in_deadline_share", 98.0);
     near("server_cpu_per_query", 100.0);
     near("server_rss", 4096.0);
-    assert_eq!(of(&t, "peak_qps"), None);
+    assert_eq!(value_of(&t, "peak_qps"), None);
     // In a search, latencies are those of loads that the server chose.
     let searched: Vec<_> = t.params.iter().filter(|(k, _)| k != "measure").cloned().collect();
     t.params = searched.into_iter().chain([("measure".into(), "peak".into())]).collect();
-    assert_eq!((of(&t, "latency_p50"), of(&t, "server_rss")), (None, Some(4096.0)));
+    assert_eq!((value_of(&t, "latency_p50"), value_of(&t, "server_rss")), (None, Some(4096.0)));
 }
 
 /// A comparison of two servers of one run, with repeats in pairs.
@@ -248,7 +248,7 @@ fn starts_before_different_loads_are_one_figure_with_all_repeats() {
     };
     let c = turns([starts(WINDOW), starts(LATENCY)].concat(), &Gates::default());
     let all: Vec<_> =
-        c.judged().map(|(cell, f)| (f.name, f.pairs, f.a.trials, cell.params.get("measure"))).collect();
+        c.figures().map(|(cell, f)| (f.name, f.pairs, f.a.trials, cell.params.get("measure"))).collect();
     assert_eq!(all, [("server_ready", Some(8), 8, None)]);
     assert_eq!(c.cells.iter().map(|cell| cell.trials.len()).collect::<Vec<_>>(), [8, 8, 16]);
     assert_eq!(c.outcome(), compare::Outcome::NoWorse);

@@ -322,7 +322,7 @@ fn a_wrong_figure_is_found() {
         tables(&lines, 0)
     };
     let comment = "<!-- run: rzaia-memory-bind-10M\nrows: server\ncol: server_pss in GiB\n-->";
-    let of = |cell: &str| table(cell, comment).join("; ");
+    let unchecked = |cell: &str| table(cell, comment).join("; ");
     let lines: Vec<&str> = comment.lines().collect();
     let of_lines = |row: &str| {
         let mut all = vec!["## A"];
@@ -337,7 +337,7 @@ fn a_wrong_figure_is_found() {
     assert!(of_lines("| BIND | – |").contains("0 numbers"));
     assert!(of_lines("| NSD | 20.1 |").contains("1 numbers are printed, the run has []"));
     assert_eq!(of_lines("| NSD | – |"), "");
-    assert!(!of("| BIND | 20.3 |").is_empty(), "a comment in one string is read as well");
+    assert!(!unchecked("| BIND | 20.3 |").is_empty(), "a comment in one string is read as well");
     assert!(
         table("| BIND | 1 |", "text")
             .contains(&"line 4: a table without '<!-- run: … -->' or '<!-- no run: … -->'".into())

@@ -37,8 +37,8 @@ fn zone_counts_agree_with_each_other() {
     let t = table("rzaia-1.1");
     let sizes = [1e3, 1e4, 1e5, 1e6, 1e7];
     for family in ["U-4-DS0", "U-6-DS0", "S-6-DS10", "S-6-DS50", "S-6-DS100"] {
-        let of = |what: &str| values(t, &[family, what]);
-        let (ns, a, aaaa, ds) = (of("NS RRs"), of("A RRs"), of("AAAA RRs"), of("DS RRs"));
+        let row = |what: &str| values(t, &[family, what]);
+        let (ns, a, aaaa, ds) = (row("NS RRs"), row("A RRs"), row("AAAA RRs"), row("DS RRs"));
         for i in 0..5 {
             assert_eq!(ns[i] - a[i], 463.0, "{family} {}", sizes[i]);
             // The one cell that breaks the rule is in the seed so; a note in the table says it.
@@ -51,7 +51,7 @@ fn zone_counts_agree_with_each_other() {
                 _ => assert_eq!(ds[i], 0.0),
             }
         }
-        let size = of("File Size");
+        let size = row("File Size");
         assert!(size.windows(2).all(|w| (7.0..13.0).contains(&(w[1] / w[0]))), "{family} {size:?}");
     }
 }
@@ -227,10 +227,10 @@ fn transfer_and_text_cells_are_the_printed_ones() {
 
 #[test]
 fn transfers_grow_with_the_zone_and_with_its_records() {
-    let of = |pair: [&str; 2], family: &str| values(table("rzaia-5.1"), &[pair[0], pair[1], family]);
+    let row = |pair: [&str; 2], family: &str| values(table("rzaia-5.1"), &[pair[0], pair[1], family]);
     for pair in [["BIND", "BIND"], ["NSD", "NSD"], ["BIND", "NSD"], ["NSD", "BIND"]] {
         let families = ["U-4-DS0", "U-6-DS0", "S-6-DS10", "S-6-DS50", "S-6-DS100"];
-        let rows: Vec<Vec<f64>> = families.iter().map(|f| of(pair, f)).collect();
+        let rows: Vec<Vec<f64>> = families.iter().map(|f| row(pair, f)).collect();
         for (family, row) in families.iter().zip(&rows) {
             assert!(
                 row.windows(2).all(|w| (9.0..=12.3).contains(&(w[1] / w[0]))),
@@ -243,7 +243,7 @@ fn transfers_grow_with_the_zone_and_with_its_records() {
     }
     // The text's two examples: U-4-DS0 of 1M between BIND servers, 57 MB of 385 MB are 14.8 %.
     let share = 100.0 * values(table("rzaia-5.2"), &["BIND", "BIND", "5min", "U-4-DS0"])[3]
-        / of(["BIND", "BIND"], "U-4-DS0")[3];
+        / row(["BIND", "BIND"], "U-4-DS0")[3];
     assert_eq!((share * 10.0).round(), 148.0);
 }
 

@@ -18,11 +18,10 @@
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{
-    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
-use crate::log::Line;
-use crate::spec::quotable;
+use crate::quote::quotable;
 use rack::Cmd;
 use std::net::SocketAddr;
 
@@ -79,24 +78,24 @@ impl NameServer for Bind {
         let Some(section) = sections.find_map(|s| s.strip_prefix("Name Server Statistics ++\n")) else {
             return Counted::default();
         };
-        let of = |words: &str| {
+        let count_of = |words: &str| {
             let mut lines = section.lines().filter_map(|line| line.trim_start().split_once(' '));
             Some(lines.find(|(_, what)| *what == words).map_or(0, |(n, _)| n.parse().unwrap_or(0)))
         };
         Counted {
-            udp: of("UDP queries received"),
-            tcp: of("TCP queries received"),
-            answers: of("responses sent"),
-            truncated: of("truncated responses sent"),
+            udp: count_of("UDP queries received"),
+            tcp: count_of("TCP queries received"),
+            answers: count_of("responses sent"),
+            truncated: count_of("truncated responses sent"),
             dropped: sum([
-                of("queries dropped"),
-                of("duplicate queries received"),
-                of("responses dropped for rate limits"),
+                count_of("queries dropped"),
+                count_of("duplicate queries received"),
+                count_of("responses dropped for rate limits"),
             ]),
         }
     }
 
-    fn judge(&self, line: &str) -> Line {
+    fn classify(&self, line: &str) -> Line {
         // "all zones loaded" is logged even if one failed.
         if line.contains("not loaded due to errors") {
             Line::Refused
@@ -153,7 +152,7 @@ fn named_conf(site: &Site<'_>) -> Result<String, Error> {
     ))
 }
 
-/// Options of whom it tells and lets, and how soon.
+/// Options for notifications and transfers, and their timers.
 fn distributing(site: &Site<'_>, dir: &str) -> Result<Vec<(&'static str, String)>, Error> {
     let Some(part) = &site.spec.distribution else {
         return Ok(vec![
@@ -174,7 +173,7 @@ fn distributing(site: &Site<'_>, dir: &str) -> Result<Vec<(&'static str, String)
         ("max-journal-size", part.journal.unwrap_or(JOURNAL).to_string()),
     ];
     if part.keys.is_some() && !site.at_least(&[9, 20]) {
-        // Signatures that are valid for less than 7.5 days more are made anew in the background by default: all that a signer
+        // Signatures that are valid for less than 7.5 days more are renewed in the background by default: all that a signer
         // made for a week, while we measure. From 9.20 on a policy alone says so.
         options.push(("sig-validity-interval", "14 1".into()));
     }

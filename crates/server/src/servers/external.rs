@@ -1,9 +1,8 @@
 //! A server that somebody else runs: an address that already answers. Nothing is started, controlled or stopped.
 
-use crate::driver::{Capabilities, Control, Facts, NameServer, Prepared, Site};
+use crate::driver::{Capabilities, Control, Facts, Line, NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
-use crate::log::Line;
-use crate::servers::Kind;
+use crate::kind::Kind;
 use rack::Cmd;
 
 pub(crate) struct External;
@@ -43,7 +42,7 @@ impl NameServer for External {
         Ok(None)
     }
 
-    fn judge(&self, _line: &str) -> Line {
+    fn classify(&self, _line: &str) -> Line {
         Line::Other
     }
 }

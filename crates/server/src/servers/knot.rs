@@ -16,11 +16,10 @@
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL, private_keys};
 use crate::driver::{
-    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
-use crate::log::Line;
-use crate::spec::quotable;
+use crate::quote::quotable;
 use rack::Cmd;
 use std::net::SocketAddr;
 use update::TsigKey;
@@ -75,22 +74,22 @@ impl NameServer for Knot {
     /// `name[of] = value` lines, which are there with the module `mod-stats` alone: by itself it counts zones. The
     /// module is not loaded for it, as it costs time with each query; extra configuration may have it.
     fn counted(&self, text: &str) -> Counted {
-        let of = |lead: &str| {
+        let sum_of = |lead: &str| {
             sum(text
                 .lines()
                 .filter_map(|line| line.strip_prefix(lead)?.split_once(" = "))
                 .map(|(_, n)| n.parse().ok()))
         };
         Counted {
-            udp: of("mod-stats.request-protocol[udp"),
-            tcp: of("mod-stats.request-protocol[tcp"),
-            answers: of("mod-stats.response-code["),
+            udp: sum_of("mod-stats.request-protocol[udp"),
+            tcp: sum_of("mod-stats.request-protocol[tcp"),
+            answers: sum_of("mod-stats.response-code["),
             truncated: None,
             dropped: None,
         }
     }
 
-    fn judge(&self, line: &str) -> Line {
+    fn classify(&self, line: &str) -> Line {
         if line.contains(" zone event 'load' failed") {
             Line::Refused
         } else if line.contains(" error: ") || line.contains(" critical: ") {
@@ -169,7 +168,7 @@ fn peers(part: &Distribution) -> String {
         list.iter().enumerate().map(one).collect()
     };
     let policy = match &part.keys {
-        // The keys are those of the folder; none is made or rolled. Signatures must be made anew earlier before their end than the
+        // The keys are those of the folder; none is made or rolled. Signatures must be renewed earlier before their end than the
         // longest TTL lasts, or the zone is refused; a root zone's is six days.
         Some(_) => "policy:\n  - id: rack\n    manual: on\n    rrsig-lifetime: 30d\n    rrsig-refresh: 14d\n",
         None => "",

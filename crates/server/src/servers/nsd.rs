@@ -2,7 +2,7 @@
 //!
 //! `nsd -d` stays in the foreground as a small tree of processes: the one started (transfers and control), a main
 //! process that holds the zone and makes children, and `server-count` children that answer. A reload replaces all
-//! but the first, so process ids are looked up anew each time.
+//! but the first, so process ids are looked up each time.
 //!
 //! Also a transfer is such a reload: children with the new zone are started before those with the old one are told to end
 //! (`server_reload` in its server.c), and both answer from the same sockets until they have. So for some milliseconds after each
@@ -16,11 +16,10 @@
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{
-    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
-use crate::log::Line;
-use crate::spec::quotable;
+use crate::quote::quotable;
 use rack::Cmd;
 use std::net::SocketAddr;
 use update::TsigKey;
@@ -73,20 +72,20 @@ impl NameServer for Nsd {
 
     /// `name=value` lines. It does not count answers; connections over TLS are none here.
     fn counted(&self, text: &str) -> Counted {
-        let of = |name: &str| {
+        let value_of = |name: &str| {
             let mut pairs = text.lines().filter_map(|line| line.split_once('='));
             pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok())
         };
         Counted {
-            udp: sum([of("num.udp"), of("num.udp6")]),
-            tcp: sum([of("num.tcp"), of("num.tcp6")]),
+            udp: sum([value_of("num.udp"), value_of("num.udp6")]),
+            tcp: sum([value_of("num.tcp"), value_of("num.tcp6")]),
             answers: None,
-            truncated: of("num.truncated"),
-            dropped: of("num.dropped"),
+            truncated: value_of("num.truncated"),
+            dropped: value_of("num.dropped"),
         }
     }
 
-    fn judge(&self, line: &str) -> Line {
+    fn classify(&self, line: &str) -> Line {
         if (line.contains("error: zone ") && line.contains(" errors"))
             || (line.contains("error: zonefile ") && line.contains("does not exist"))
         {

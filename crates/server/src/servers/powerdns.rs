@@ -21,11 +21,10 @@ mod database;
 use crate::counted::{Counted, sum};
 use crate::distribution::Distribution;
 use crate::driver::{
-    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::{Error, Problem};
-use crate::log::Line;
-use crate::spec::quotable;
+use crate::quote::quotable;
 use rack::{Cmd, Output};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -128,20 +127,24 @@ impl NameServer for Powerdns {
 
     /// `name=value` pairs with commas between them. It does not count truncated answers.
     fn counted(&self, text: &str) -> Counted {
-        let of = |name: &str| {
+        let value_of = |name: &str| {
             let mut pairs = text.trim().split(',').filter_map(|pair| pair.split_once('='));
             pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse().ok())
         };
         Counted {
-            udp: of("udp-queries"),
-            tcp: of("tcp-queries"),
-            answers: sum([of("udp-answers"), of("tcp-answers")]),
+            udp: value_of("udp-queries"),
+            tcp: value_of("tcp-queries"),
+            answers: sum([value_of("udp-answers"), value_of("tcp-answers")]),
             truncated: None,
-            dropped: sum([of("overload-drops"), of("timedout-packets"), of("corrupt-packets")]),
+            dropped: sum([
+                value_of("overload-drops"),
+                value_of("timedout-packets"),
+                value_of("corrupt-packets"),
+            ]),
         }
     }
 
-    fn judge(&self, line: &str) -> Line {
+    fn classify(&self, line: &str) -> Line {
         // At the start, and at a reload. A secondary has no file before its first transfer.
         let missing = line.contains("Has not been AXFR'd yet");
         if !missing && (line.contains("[bindbackend] error at ") || line.contains(" Error parsing '")) {
@@ -321,20 +324,20 @@ mod tests {
 
     #[test]
     fn nsec3_parameters_and_opt_out_come_from_the_zone_file() {
-        let of = |text: &str| {
+        let nsec3_in = |text: &str| {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), text).unwrap();
             nsec3(file.path()).unwrap()
         };
         let soa = ". 86400 IN SOA a. b. 1 2 3 4 5\n";
-        assert_eq!(of(soa), None);
+        assert_eq!(nsec3_in(soa), None);
         assert_eq!(
-            of(&format!("{soa}. 86400 IN NSEC a. NS SOA RRSIG NSEC DNSKEY\n; 0 NSEC3PARAM 1 0 0 -\n")),
+            nsec3_in(&format!("{soa}. 86400 IN NSEC a. NS SOA RRSIG NSEC DNSKEY\n; 0 NSEC3PARAM 1 0 0 -\n")),
             None
         );
         let param = "\t\t\t0\tNSEC3PARAM 1 0 5 AABB\n\t\t0\tRRSIG\tNSEC3PARAM 13 0 0 (\n";
-        assert_eq!(of(&format!("{soa}{param}")).unwrap(), "1 0 5 AABB");
+        assert_eq!(nsec3_in(&format!("{soa}{param}")).unwrap(), "1 0 5 AABB");
         let chain = "0P9M.  86400 IN NSEC3 1 1 5 AABB ( 1P NS SOA NSEC3PARAM )\n";
-        assert_eq!(of(&format!("{soa}{param}{chain}")).unwrap(), "1 1 5 AABB");
+        assert_eq!(nsec3_in(&format!("{soa}{param}{chain}")).unwrap(), "1 1 5 AABB");
     }
 }

@@ -36,11 +36,10 @@
 use crate::counted::{Counted, sum};
 use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{
-    Capabilities, Control, Facts, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
-use crate::log::Line;
-use crate::spec::quotable;
+use crate::quote::quotable;
 use rack::{Cmd, Output};
 use std::net::SocketAddr;
 
@@ -121,20 +120,20 @@ impl NameServer for Yadifa {
             let pairs = rest.split(')').next()?.split_whitespace().filter_map(|pair| pair.split_once('='));
             Some(pairs.filter_map(|(k, v)| Some((k, v.parse().ok()?))).collect::<Vec<(&str, u64)>>())
         };
-        let of = |name: &str, wanted: &dyn Fn(&str) -> bool| {
+        let sum_of = |name: &str, wanted: &dyn Fn(&str) -> bool| {
             sum(group(name)?.into_iter().map(|(key, value)| wanted(key).then_some(value)))
         };
-        let answers = |wanted: &dyn Fn(&str) -> bool| sum([of("udpa", wanted), of("tcpa", wanted)]);
+        let answers = |wanted: &dyn Fn(&str) -> bool| sum([sum_of("udpa", wanted), sum_of("tcpa", wanted)]);
         Counted {
-            udp: of("udp", &|key| key == "in"),
-            tcp: of("tcp", &|key| key == "in"),
+            udp: sum_of("udp", &|key| key == "in"),
+            tcp: sum_of("tcp", &|key| key == "in"),
             answers: answers(&|key| key != "TR"),
             truncated: answers(&|key| key == "TR"),
-            dropped: sum([of("udp", &|key| key == "dr"), of("tcp", &|key| key == "dr")]),
+            dropped: sum([sum_of("udp", &|key| key == "dr"), sum_of("tcp", &|key| key == "dr")]),
         }
     }
 
-    fn judge(&self, line: &str) -> Line {
+    fn classify(&self, line: &str) -> Line {
         // Time, process, thread, origin, level, text.
         let level = line.split('|').nth(4).map_or("", str::trim);
         if line.contains("failed to load the zone") {

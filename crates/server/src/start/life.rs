@@ -31,7 +31,7 @@ impl Server<'_> {
     /// Waits until every address serves the probe's serial and answers its question rightly, and returns the
     /// time from the start (or the last [`Server::reload`]) to the first right answer.
     ///
-    /// The time is known to 10 ms, or 1 % of itself up to 100 ms: so often is asked.
+    /// The time is known to 10 ms, or to 1 % of itself up to 100 ms, as that is the interval of the questions.
     ///
     /// Threads that tied themselves to CPUs (YADIFA's, from CPU 0 on) are led back then to those of
     /// [`ServerSpec::cpus`], all of them to each, where some are named.

@@ -1,4 +1,4 @@
-//! What every server answers about zones of many kinds is right, as `load::check` judges it: the check has no false
+//! What every server answers about zones of many kinds is right, as `load::check` compares it: the check has no false
 //! alarms, and what a server does wrong is known by name.
 
 use crate::lab::{Lab, TIMEOUT, free_port};

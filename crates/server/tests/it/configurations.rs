@@ -55,6 +55,7 @@ fn text(spec: &ServerSpec, zone_file: &Path) -> String {
         version: "4.7.0",
         control: ([127, 0, 0, 1], 953).into(),
         secret: "c2VjcmV0",
+        package: server::package(spec.kind),
     };
     let prepared = driver(spec.kind).prepare(&site).unwrap();
     let line = |cmd: &Cmd| {

@@ -175,7 +175,7 @@ fn what_a_server_cannot_is_refused_before_it_starts() {
     let lab = Lab::new();
     let why = |kind: Kind, part: Distribution| {
         let spec = ServerSpec { port: free_port(), ..spec(&lab, kind, "one", part) };
-        match *spec.check().unwrap_err().problem {
+        match *server::check(&spec).unwrap_err().problem {
             Problem::Spec { field: "distribution", why } => why,
             other => panic!("{other:?}"),
         }

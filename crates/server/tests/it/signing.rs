@@ -33,7 +33,7 @@ fn signed(lab: &Lab) -> Signed {
         validity: VALIDITY,
         ..Options::new(Algorithm::EcdsaP256Sha256, inception)
     };
-    let mut source = zone::sort::canonical(&lab.zone(7), &mut |_| {}).unwrap();
+    let mut source = zone::order::canonical(&lab.zone(7), &mut |_| {}).unwrap();
     let mut text = Vec::new();
     zone::sign(&mut source, &options, &mut text, &mut |_| {}).unwrap();
     std::fs::write(&zone, text).unwrap();
@@ -78,7 +78,7 @@ fn changed(zone: &BTreeSet<String>) {
     assert!((0..50).any(|n| !here(&format!("tld{n:03}. "))), "no delegation was deleted");
 }
 
-/// BIND's and NLnet Labs' judges of a whole zone, where they are installed.
+/// BIND's and NLnet Labs' checkers of a whole zone, where they are installed.
 fn verified(lab: &Lab, zone: &BTreeSet<String>) {
     let file = lab.dir.path().join("transferred");
     std::fs::write(&file, zone.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
@@ -179,7 +179,7 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
 fn refused(lab: &Lab, kind: Kind, keys: Option<PathBuf>) -> String {
     let key = TsigKey::sha256("rack", "AAAA");
     let part = Distribution { updates: true, keys, ..Distribution::new(key) };
-    match *spec(lab, kind, "one", &lab.zone(7), part).check().unwrap_err().problem {
+    match *server::check(&spec(lab, kind, "one", &lab.zone(7), part)).unwrap_err().problem {
         Problem::Spec { field: "distribution", why } => why,
         other => panic!("{other:?}"),
     }

@@ -69,9 +69,9 @@ fn validated(lab: &Lab, kind: Kind, options: &Options, opt_out: bool) {
     std::fs::write(&zone, text).unwrap();
     let server = lab.serve(&lab.spec(kind, &zone));
     let at = server.targets()[0];
-    for judge in judges(lab.dir.path(), at, &signed) {
+    for validator in validators(lab.dir.path(), at, &signed) {
         for (name, rtype, always) in QUESTIONS {
-            let said = judge.ask(name, rtype);
+            let said = validator.ask(name, rtype);
             let insecure = said.contains("unsigned answer") || said.contains("(insecure)");
             assert!(is_secure(&said) || opt_out && !always && insecure, "{name} {rtype}: {said}");
         }
@@ -88,8 +88,8 @@ fn a_wrong_trust_anchor_validates_nothing() {
         std::fs::write(&zone, text).unwrap();
         let server = lab.serve(&lab.spec(kind, &zone));
         let (_, other) = sign(&options(Algorithm::Ed25519));
-        for judge in judges(lab.dir.path(), server.targets()[0], &other) {
-            let said = judge.ask("big.", "TXT");
+        for validator in validators(lab.dir.path(), server.targets()[0], &other) {
+            let said = validator.ask("big.", "TXT");
             assert!(!is_secure(&said), "{said}");
         }
         server.stop().unwrap();
@@ -105,7 +105,7 @@ fn sign(options: &Options) -> (Vec<u8>, Summary) {
 }
 
 /// A validator with its arguments but the question.
-struct Judge {
+struct Validator {
     program: &'static str,
     args: Vec<String>,
     /// What comes between type and name.
@@ -113,7 +113,7 @@ struct Judge {
 }
 
 /// Those that are installed; says loudly which is not.
-fn judges(folder: &Path, at: SocketAddr, signed: &Summary) -> Vec<Judge> {
+fn validators(folder: &Path, at: SocketAddr, signed: &Summary) -> Vec<Validator> {
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     std::fs::write(path("anchor"), &signed.trust_anchor).unwrap();
     let configuration = format!(
@@ -128,17 +128,17 @@ fn judges(folder: &Path, at: SocketAddr, signed: &Summary) -> Vec<Judge> {
     let delv = [&at[..], &["-a".into(), path("anchor"), "+root=.".into()]].concat();
     let unbound = vec!["-v".into(), "-C".into(), path("unbound.conf"), "-t".into()];
     [
-        ("delv", "bind9-dnsutils", "-v", Judge { program: "delv", args: delv, unbound: false }),
+        ("delv", "bind9-dnsutils", "-v", Validator { program: "delv", args: delv, unbound: false }),
         (
             "unbound-host",
             "unbound-host",
             "-h",
-            Judge { program: "unbound-host", args: unbound, unbound: true },
+            Validator { program: "unbound-host", args: unbound, unbound: true },
         ),
     ]
     .into_iter()
-    .filter_map(|(program, package, flag, judge)| match Command::new(program).arg(flag).output() {
-        Ok(_) => Some(judge),
+    .filter_map(|(program, package, flag, validator)| match Command::new(program).arg(flag).output() {
+        Ok(_) => Some(validator),
         Err(e) => {
             eprintln!("SKIPPED: {program} cannot be run ({e}); apt-get install {package}");
             None
@@ -147,7 +147,7 @@ fn judges(folder: &Path, at: SocketAddr, signed: &Summary) -> Vec<Judge> {
     .collect()
 }
 
-impl Judge {
+impl Validator {
     fn ask(&self, name: &str, rtype: &str) -> String {
         let question = if self.unbound { [rtype, name] } else { [name, rtype] };
         // A validator that finds nothing right may ask for long.

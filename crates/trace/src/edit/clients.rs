@@ -16,8 +16,8 @@ pub(super) struct Clients {
 impl Clients {
     /// With a block of each family; where there are several of one, the first.
     pub fn new(nets: &[Net]) -> Self {
-        let of = |v4| nets.iter().copied().find(|net| net.is_ipv4() == v4);
-        Self { v4: of(true), v6: of(false), known_v4: HashMap::new(), known_v6: HashMap::new() }
+        let net = |v4| nets.iter().copied().find(|net| net.is_ipv4() == v4);
+        Self { v4: net(true), v6: net(false), known_v4: HashMap::new(), known_v6: HashMap::new() }
     }
 
     /// No client's address is to change.

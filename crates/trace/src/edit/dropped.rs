@@ -37,7 +37,7 @@ pub const DROPPED: [&str; 21] = [
     "responses",
     "messages without a question that can be read",
     "for other names",
-    "messages cut short by the capture, which cannot be judged",
+    "messages cut short by the capture, which cannot be checked",
     "queries of another EDNS size or none",
     "queries without DO",
     "queries between every n-th",

@@ -2,7 +2,7 @@
 
 use super::dropped::Drop;
 use super::ends::{Direction, Ends};
-use super::judge::Judge;
+use super::filter::Filter;
 use super::rebuilt::Rebuilt;
 use super::rewrite::{Parsed, Rewriter};
 use super::sink::Sink;
@@ -30,9 +30,9 @@ pub(super) fn run(
     let mut summary = Summary { by_message: true, ..Summary::default() };
     let mut path = Messages {
         kind: edit.kind,
-        judge: Judge::new(edit),
+        filter: Filter::new(edit),
         rewriter: Rewriter::new(edit),
-        anew: Rebuilt::default(),
+        rebuilt: Rebuilt::default(),
         made: 0,
         scratch: Vec::new(),
     };
@@ -48,7 +48,7 @@ pub(super) fn run(
         let result = match reader.show(found) {
             Event::Message(message) => {
                 summary.messages += 1;
-                let result = match path.judge.message(&message, first) {
+                let result = match path.filter.message(&message, first) {
                     Ok(()) => path.write(&message, link, &mut sink)?,
                     Err(reason) => Err(reason),
                 };
@@ -57,7 +57,7 @@ pub(super) fn run(
             }
             Event::Quote(_) => Err(Drop::Quote),
             Event::Connection(connection) if edit.kind != Kind::Queries => {
-                path.anew.end(&connection, &mut path.rewriter, &mut sink)?
+                path.rebuilt.end(&connection, &mut path.rewriter, &mut sink)?
             }
             Event::Connection(_) => Ok(()),
         };
@@ -74,9 +74,9 @@ pub(super) fn run(
 
 struct Messages<'e> {
     kind: Kind,
-    judge: Judge<'e>,
+    filter: Filter<'e>,
     rewriter: Rewriter,
-    anew: Rebuilt,
+    rebuilt: Rebuilt,
     /// Packets made of fragments.
     made: u16,
     scratch: Vec<u8>,
@@ -112,7 +112,7 @@ impl Messages<'_> {
         self.scratch.extend_from_slice(message.bytes);
         self.rewriter.message(&mut self.scratch);
         if message.tcp.is_some() {
-            return self.anew.message(message, &self.scratch, (link, way), &mut self.rewriter, sink);
+            return self.rebuilt.message(message, &self.scratch, (link, way), &mut self.rewriter, sink);
         }
         self.made = self.made.wrapping_add(1);
         let fields = IpFields { id: self.made, df: message.df, ttl: message.ttl };

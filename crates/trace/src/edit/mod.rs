@@ -3,7 +3,7 @@
 //! Two ways, chosen by what is asked for. Where only times, clients, addresses and anonymising are asked for, every packet
 //! is taken as it is and rewritten in place: TCP handshakes, ICMP, fragments, packets that are not DNS. Where it is
 //! about DNS messages (names, EDNS, every n-th query), the trace is read as messages: a UDP message that came in one
-//! packet keeps that packet, one that came in fragments goes out in one packet, and TCP connections are made anew
+//! packet keeps that packet, one that came in fragments goes out in one packet, and TCP connections are rebuilt
 //! around the messages that are kept. What is not kept is counted by reason ([`Dropped`]).
 //!
 //! The client of a packet is the end whose port is not a server's; of an ICMP error, that of the packet it quotes. Of
@@ -15,7 +15,7 @@
 mod clients;
 mod dropped;
 mod ends;
-mod judge;
+mod filter;
 mod messages;
 mod net;
 mod packets;

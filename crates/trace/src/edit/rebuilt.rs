@@ -1,4 +1,4 @@
-//! TCP connections made anew around the messages that are kept: SYN, SYN and ACK, ACK, then segments with the right
+//! TCP connections rebuilt around the messages that are kept: SYN, SYN and ACK, ACK, then segments with the right
 //! numbers, and FIN of both ends where the connection was seen to end.
 
 use super::Error;

@@ -103,7 +103,7 @@ impl<'a> Sink<'a> {
         Ok(part.layout.add(at, Frame { link, bytes, len }, out)?)
     }
 
-    /// Adds a query as a line; false where it is none: of another opcode or class, without a question.
+    /// Adds a query as a line; false where it is not a query to be written: of another opcode or class, without a question.
     pub fn query(&mut self, at: Nanos, message: &[u8]) -> Result<bool, Error> {
         let header = Header::new(message);
         let question = question::parse(message);

@@ -278,21 +278,21 @@ mod tests {
     #[test]
     fn few_sources_are_exact_and_many_estimated_however_they_are_shared_out() {
         let total = SOURCES_MAX as u128 + 1000;
-        let of = |range: std::ops::Range<u128>| {
+        let sources_in = |range: std::ops::Range<u128>| {
             let mut sources = Sources::default();
             range.chain(0..100).for_each(|n| sources.add(n << 64 | n));
             sources
         };
-        let mut few = of(0..1000);
-        few.merge(of(500..2000));
+        let mut few = sources_in(0..1000);
+        few.merge(sources_in(500..2000));
         assert_eq!((few.count(), few.all.is_some()), (2000, false));
-        let one = of(0..total);
+        let one = sources_in(0..total);
         assert!(one.all.is_some() && one.known.is_empty());
         let off = one.count().abs_diff(total as u64) as f64;
         assert!(off <= 4.0 * Distinct::ERROR * total as f64, "{}", one.count());
         for cut in [10, 700_000, total - 10] {
-            let mut parts = of(0..cut);
-            parts.merge(of(cut..total));
+            let mut parts = sources_in(0..cut);
+            parts.merge(sources_in(cut..total));
             assert_eq!((parts.count(), parts.all.is_some()), (one.count(), true));
         }
     }

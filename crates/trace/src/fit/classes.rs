@@ -4,7 +4,7 @@ use super::clients::{Group, Kind, Manner};
 use super::crowd::law;
 use std::collections::BTreeMap;
 use traffic::Class;
-use traffic::clients::{CLIENTS_MAX, Port};
+use traffic::{CLIENTS_MAX, Port};
 
 /// The most classes, of which two are for those of each family that are of no other.
 pub(super) const CLASSES: usize = 12;
@@ -19,12 +19,12 @@ pub(super) fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().expect("a number")
 }
 
-/// The share of `part` in `of`; `otherwise` where that is none.
+/// The share of `part` in `of`; `otherwise` where `of` is zero.
 fn share(part: u64, of: u64, otherwise: f64) -> f64 {
     if of == 0 { otherwise } else { rounded(part as f64 / of as f64) }
 }
 
-/// The classes, the greatest first. Where no query of a class was judged, `misses` is its share of misses.
+/// The classes, the greatest first. Where no query of a class was known, `misses` is its share of misses.
 pub(super) fn classes(groups: BTreeMap<Kind, Group>, misses: f64) -> Vec<Class> {
     let total: u64 = groups.values().map(|group| group.seen.queries).sum();
     let mut sorted: Vec<(Kind, Group)> = groups.into_iter().collect();
@@ -65,10 +65,10 @@ fn class(v6: bool, group: &Group, total: u64, misses: f64, most: u32) -> Class {
         group.manners.iter().filter(|(manner, _)| which(**manner)).map(|(_, count)| count).sum::<u64>()
     };
     let sizes = |with_do: bool| {
-        let of = |(manner, &count): (&Manner, &u64)| {
+        let size_and_count = |(manner, &count): (&Manner, &u64)| {
             manner.filter(|&(_, do_bit)| do_bit == with_do).map(|(size, _)| (size, count as f64))
         };
-        group.manners.iter().filter_map(of).collect::<BTreeMap<u16, f64>>()
+        group.manners.iter().filter_map(size_and_count).collect::<BTreeMap<u16, f64>>()
     };
     let mut class = Class {
         share: rounded(queries as f64 / total as f64),
@@ -80,7 +80,7 @@ fn class(v6: bool, group: &Group, total: u64, misses: f64, most: u32) -> Class {
         do_bit: share(sum(&|manner| manner.is_some_and(|m| m.1)), queries, 0.0),
         edns_sizes: sizes(false),
         edns_sizes_do: sizes(true),
-        nonexistent: share(group.misses, group.judged, misses),
+        nonexistent: share(group.misses, group.known, misses),
         rd: share(group.rd, queries, 0.0),
         df: if v6 { 0.0 } else { share(group.df, queries - group.tcp, 0.0) },
         tcp: share(group.tcp, queries, 0.0),

@@ -12,8 +12,8 @@ pub(super) const CLIENTS_MAX: usize = 1 << 20;
 /// Ways of using EDNS that are distinguished of one client; further ones count as the nearest.
 const MANNERS_MAX: usize = 16;
 
-/// A client's misses are distinguished from those of its like from so many judged queries on, ...
-const JUDGED_MIN: u64 = 30;
+/// A client's misses are distinguished from those of its like from so many known queries on, ...
+const KNOWN_MIN: u64 = 30;
 /// ... so many standard deviations and ...
 const DEVIATIONS: f64 = 6.0;
 /// ... such a share away.
@@ -28,7 +28,7 @@ struct Client {
     manners: Vec<(Manner, u64)>,
     queries: u64,
     /// Of them, with a verdict about their names; of those, for names that do not exist.
-    judged: u64,
+    known: u64,
     misses: u64,
     rd: u64,
     df: u64,
@@ -61,7 +61,7 @@ pub(super) enum Misses {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub seen: Seen,
-    pub judged: u64,
+    pub known: u64,
     pub misses: u64,
     pub rd: u64,
     pub df: u64,
@@ -123,7 +123,7 @@ impl Group {
         self.seen.queries += client.queries;
         self.seen.clients += 1;
         self.seen.pairs += client.queries as f64 * (client.queries as f64 - 1.0);
-        self.judged += client.judged;
+        self.known += client.known;
         self.misses += client.misses;
         self.rd += client.rd;
         self.df += client.df;
@@ -137,7 +137,7 @@ impl Group {
         self.seen.queries += other.seen.queries;
         self.seen.clients += other.seen.clients;
         self.seen.pairs += other.seen.pairs;
-        self.judged += other.judged;
+        self.known += other.known;
         self.misses += other.misses;
         self.rd += other.rd;
         self.df += other.df;
@@ -184,10 +184,10 @@ impl Crowd {
     }
 
     /// The verdict about the name of one of its queries.
-    pub fn judged(&mut self, key: u128, miss: bool) {
-        // Whoever was given up in between is judged as if by a query of its own.
+    pub fn learned(&mut self, key: u128, miss: bool) {
+        // Whoever was given up in between is known as if by a query of its own.
         if let Some(client) = self.clients.get_mut(&key) {
-            client.judged += 1;
+            client.known += 1;
             client.misses += u64::from(miss);
         }
     }
@@ -229,14 +229,14 @@ impl Crowd {
         let Self { clients, mut pools, mut ports, .. } = self;
         let mut usual: BTreeMap<(bool, Manner), (u64, u64)> = BTreeMap::new();
         for (&key, client) in &clients {
-            let (judged, misses) = usual.entry((is_v6(key), client.manner())).or_default();
-            *judged += client.judged;
+            let (known, misses) = usual.entry((is_v6(key), client.manner())).or_default();
+            *known += client.known;
             *misses += client.misses;
         }
         for (key, client) in &clients {
             let (v6, manner) = (is_v6(*key), client.manner());
-            let (judged, misses) = usual[&(v6, manner)];
-            let off = client.misses(misses as f64 / judged.max(1) as f64);
+            let (known, misses) = usual[&(v6, manner)];
+            let off = client.misses(misses as f64 / known.max(1) as f64);
             pools.entry((v6, manner, off, client.is_tcp())).or_default().add(client);
             ports.add(client);
         }
@@ -245,12 +245,12 @@ impl Crowd {
 }
 
 impl Client {
-    /// Its misses against those of its like, of whose judged queries this share are misses.
+    /// Its misses against those of its like, of whose known queries this share are misses.
     fn misses(&self, usual: f64) -> Misses {
-        let n = self.judged as f64;
+        let n = self.known as f64;
         let off = self.misses as f64 / n - usual;
         let deviation = (usual * (1.0 - usual) / n).sqrt();
-        if self.judged < JUDGED_MIN || off.abs() < APART || off.abs() < DEVIATIONS * deviation {
+        if self.known < KNOWN_MIN || off.abs() < APART || off.abs() < DEVIATIONS * deviation {
             Misses::Usual
         } else if off < 0.0 {
             Misses::Few

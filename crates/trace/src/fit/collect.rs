@@ -3,8 +3,8 @@
 use super::classes::{classes, ports, rounded};
 use super::clients::{Crowd, How, Manner};
 use super::counts::NameCounts;
+use super::existence::{Existence, Place, of_answer, of_zone};
 use super::intervals::Intervals;
-use super::judge::{Place, Verdict, of_answer, of_zone};
 use super::{Fitted, LeftOut, POPULAR, SHAPES, Sample, warnings};
 use crate::facts::{Retries, key};
 use crate::pair::Pairs;
@@ -40,7 +40,7 @@ pub(super) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Names are judged by a zone, or by the answers.
+    /// Names are known by a zone, or by the answers.
     pub fn new(zone: Option<&'a Names>) -> Self {
         Self {
             zone,
@@ -126,8 +126,8 @@ impl<'a> Collector<'a> {
         self.crowd.asked(client, how, manner, message.header().rd());
         match self.zone {
             Some(zone) => {
-                let verdict = of_zone(zone, &self.qname);
-                self.judged(client, qtype, verdict);
+                let existence = of_zone(zone, &self.qname);
+                self.learned(client, qtype, existence);
             }
             None => {
                 *self.types[2].entry(qtype).or_default() += 1;
@@ -150,28 +150,28 @@ impl<'a> Collector<'a> {
         let Some((client, _)) = self.pairs.answer(message) else { return };
         self.sample.answered += 1;
         // An answer without a question is a complaint.
-        let verdict = match self.question(message) {
+        let existence = match self.question(message) {
             Some((_, qtype)) => {
-                let verdict = of_answer(message.bytes, &self.qname, qtype, &mut self.owner);
-                self.judged(client, qtype, verdict);
+                let existence = of_answer(message.bytes, &self.qname, qtype, &mut self.owner);
+                self.learned(client, qtype, existence);
                 return;
             }
-            None => Verdict::Neither,
+            None => Existence::Neither,
         };
-        self.judged(client, 0, verdict);
+        self.learned(client, 0, existence);
     }
 
-    fn judged(&mut self, client: u128, qtype: u16, verdict: Verdict) {
-        let (miss, place) = match verdict {
-            Verdict::Hit(place) => (false, place),
-            Verdict::Miss(place) => (true, place),
-            Verdict::Neither => {
+    fn learned(&mut self, client: u128, qtype: u16, existence: Existence) {
+        let (miss, place) = match existence {
+            Existence::Hit(place) => (false, place),
+            Existence::Miss(place) => (true, place),
+            Existence::Neither => {
                 self.sample.neither += 1;
                 return;
             }
         };
         *(if miss { &mut self.sample.misses } else { &mut self.sample.hits }) += 1;
-        self.crowd.judged(client, miss);
+        self.crowd.learned(client, miss);
         let which = usize::from(miss);
         let itself = !miss && place.is_some_and(|Place { octets, cut }| !cut || octets == self.qname.len());
         *self.types[if itself { 3 } else { which }].entry(qtype).or_default() += 1;
@@ -200,7 +200,7 @@ impl<'a> Collector<'a> {
         let Sample { queries, hits, misses, truncated, left_out, .. } = &self.sample;
         let (queries, hits, misses, truncated) = (*queries, *hits, *misses, *truncated);
         let retries = left_out.retries;
-        let judged = hits + misses;
+        let answered = hits + misses;
         let warnings = warnings::of(&self, &self.crowd, reader);
         self.sample.rate = rate.map(rounded);
         self.sample.span_s = reader.span().map_or(0.0, |(from, to)| (to - from) as f64 / 1e9);
@@ -212,7 +212,7 @@ impl<'a> Collector<'a> {
             [ChecksumState::Right, ChecksumState::Absent, ChecksumState::Bad].map(right);
         let believed = if warnings::doubts_checksums(&self.checksums) { 0 } else { bad };
         let known = (rights + absent + bad).max(1) as f64;
-        let nowhere = judged == 0;
+        let nowhere = answered == 0;
         let [of_hits, of_misses, of_all, of_itself] = &self.types;
         // The first of which there is anything.
         let types = [of_hits, of_itself, of_all, of_misses].into_iter().find(|types| !types.is_empty());
@@ -220,7 +220,7 @@ impl<'a> Collector<'a> {
         let weights = |counts: &BTreeMap<u16, u64>| counts.iter().map(|(&t, &n)| (t, n as f64)).collect();
         let [exist, absent_names] = &self.names;
         let (groups, fixed) = self.crowd.groups();
-        let classes = classes(groups, if nowhere { 0.0 } else { misses as f64 / judged as f64 });
+        let classes = classes(groups, if nowhere { 0.0 } else { misses as f64 / answered as f64 });
         self.sample.classes = classes.len();
         let rate = rate.map_or_else(String::new, |rate| format!(", {rate:.1} a second"));
         let profile = Profile {

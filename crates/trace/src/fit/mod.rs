@@ -7,15 +7,15 @@
 //! those that are asked for least, are not known one by one; [`Sample`] and the warnings say so.
 //!
 //! A profile has queries of opcode 0 and class IN; what else there was is counted. A query over TCP that follows a truncated
-//! answer is none of its clients' choice: it is counted in [`Profile::retry`], and in nothing else.
+//! answer is not its client's choice: it is counted in [`Profile::retry`], and in nothing else.
 
 mod classes;
 mod clients;
 mod collect;
 mod counts;
 mod crowd;
+mod existence;
 mod intervals;
-mod judge;
 mod warnings;
 
 use crate::read::{self, Options, Reader};
@@ -118,7 +118,7 @@ pub struct LeftOut {
     pub damaged: u64,
 }
 
-/// Fits a profile to captures, read as one trace. Names are judged by `zone` where there is one, of which all names must
+/// Fits a profile to captures, read as one trace. Whether names exist is read from `zone` where there is one, of which all names must
 /// be known ([`Names::is_complete`]), otherwise by the answers. `about` says in the profile what it was fitted from;
 /// `progress` hears the packets read so far.
 ///

@@ -29,8 +29,8 @@ pub(super) fn of(collector: &Collector<'_>, crowd: &Crowd, reader: &Reader) -> V
     let sample = &collector.sample;
     let Sample { queries, hits, misses, answered, .. } = *sample;
     let percent = |part: u64, of: u64| format!("{:.1} %", part as f64 * 100.0 / of.max(1) as f64);
-    let judged = hits + misses;
-    if judged == 0 {
+    let known = hits + misses;
+    if known == 0 {
         let why = if collector.zone().is_some() {
             "none of the names is of the zone"
         } else if sample.responses == 0 {
@@ -42,7 +42,7 @@ pub(super) fn of(collector: &Collector<'_>, crowd: &Crowd, reader: &Reader) -> V
             "hits_unknown",
             format!(
                 "{why}: whether names exist is not known, and every name counts as one that does; types are of all \
-                 queries, popular names are not known. Capture the answers too, or judge by the zone (--zone)"
+                 queries, popular names are not known. Capture the answers too, or use the zone (--zone)"
             ),
         );
     } else if collector.zone().is_none() && answered * 10 < queries * 9 {
@@ -54,7 +54,7 @@ pub(super) fn of(collector: &Collector<'_>, crowd: &Crowd, reader: &Reader) -> V
             ),
         );
     }
-    if judged > 0 && sample.neither * 100 > queries {
+    if known > 0 && sample.neither * 100 > queries {
         warn(
             "names_unknown",
             format!(
@@ -150,7 +150,7 @@ pub(super) fn of(collector: &Collector<'_>, crowd: &Crowd, reader: &Reader) -> V
             ),
         );
     }
-    let fewest = if judged == 0 { queries } else { judged.min(queries) };
+    let fewest = if known == 0 { queries } else { known.min(queries) };
     if fewest < 10_000 {
         warn(
             "few_queries",

@@ -66,7 +66,7 @@ pub struct Quote<'a> {
     pub at: Nanos,
     /// The sender of the error.
     pub from: IpAddr,
-    /// To whom.
+    /// Its destination.
     pub to: IpAddr,
     /// ICMP's type (RFC 792), or ICMPv6's (RFC 4443) where `from` is of IPv6.
     pub kind: u8,
@@ -74,7 +74,7 @@ pub struct Quote<'a> {
     pub code: u8,
     /// The sender of the packet that is quoted.
     pub quoted_from: SocketAddr,
-    /// To whom.
+    /// Its destination.
     pub quoted_to: SocketAddr,
     /// The packet was of TCP.
     pub tcp: bool,

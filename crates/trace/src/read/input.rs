@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// Octets read at once: small, so that whoever reads on the way is not kept for long.
+/// Octets read at once: small, so that a reader of a live pipe does not wait for long.
 const CHUNK: usize = 32 << 10;
 /// The most memory that xz may take: enough for `xz -9e`, which needs 65 MiB.
 const XZ_MEMORY: u64 = 256 << 20;

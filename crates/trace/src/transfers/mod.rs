@@ -78,7 +78,7 @@ pub struct Exchange {
     pub at_ns: Nanos,
     /// The sender.
     pub from: SocketAddr,
-    /// To whom.
+    /// Its destination.
     pub to: SocketAddr,
     /// The zone.
     pub zone: String,

@@ -65,7 +65,7 @@ pub enum Error {
     },
 }
 
-/// Between whom a query travels.
+/// The sender and the receiver of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The client.

@@ -457,9 +457,10 @@ fn filters_keep_responses_with_their_queries() {
         if_query: true,
         ..base()
     };
-    let of = |which: &[u16]| all.iter().copied().filter(|id| which.contains(&(id % 4))).collect::<Vec<_>>();
-    assert_eq!(kept(named(&["g-n"])), (of(&[1, 3]), vec![]));
-    assert_eq!(kept(named(&["a", "z"])), (of(&[0, 2]), vec![]));
+    let ids_of =
+        |which: &[u16]| all.iter().copied().filter(|id| which.contains(&(id % 4))).collect::<Vec<_>>();
+    assert_eq!(kept(named(&["g-n"])), (ids_of(&[1, 3]), vec![]));
+    assert_eq!(kept(named(&["a", "z"])), (ids_of(&[0, 2]), vec![]));
     assert_eq!(kept(named(&[])), (all.clone(), vec![]));
     let blocks = |net: &str| vec![net.parse().unwrap()];
     assert_eq!(kept(Edit { if_clients: blocks("192.0.2.0/30"), if_query: true, ..base() }).0, all);

@@ -14,7 +14,8 @@ use std::process::Command;
 use std::sync::Arc;
 use trace::fit::{Error, Fitted, fit};
 use trace::write::{Route, SERVER_V4, SERVER_V6, Writer};
-use traffic::clients::{Clients, Port};
+use traffic::Port;
+use traffic::clients::Clients;
 use traffic::{Found, Law, Lists, NameList, Names, Profile, Query, QuerySource, Synthesis, Want};
 use wire::{header, name::Name, question, rtype};
 
@@ -119,8 +120,8 @@ fn assert_shares<K: Ord + std::fmt::Debug>(
     more: f64,
 ) {
     for key in expected.keys().chain(found.keys()) {
-        let of = |shares: &BTreeMap<K, f64>| shares.get(key).copied().unwrap_or(0.0);
-        let (e, f) = (of(expected), of(found));
+        let share_in = |shares: &BTreeMap<K, f64>| shares.get(key).copied().unwrap_or(0.0);
+        let (e, f) = (share_in(expected), share_in(found));
         let bound = 6.0 * (e * (1.0 - e) / n).sqrt() + 1.0 / n + 2e-5 + more;
         assert!((e - f).abs() <= bound, "{what} {key:?}: {f}, expected {e} ± {bound} (of {n})");
     }

@@ -251,11 +251,11 @@ fn expected(query: &Frame, answer: Option<&Frame>) -> Row {
         query["dns.opt.code"].split('|').filter(|c| !c.is_empty() && !known.contains(c)).collect();
     put("edns_other", if other.is_empty() { "NULL".into() } else { other.join(",") });
 
-    let of = |get: &dyn Fn(&Frame) -> String| answer.map_or_else(|| "NULL".into(), get);
+    let from_answer = |get: &dyn Fn(&Frame) -> String| answer.map_or_else(|| "NULL".into(), get);
     for (name, field) in
         [("aa", "authoritative"), ("tc", "truncated"), ("ra", "recavail"), ("ad", "authenticated")]
     {
-        put(name, of(&|a| flag(&a[format!("dns.flags.{field}").as_str()])));
+        put(name, from_answer(&|a| flag(&a[format!("dns.flags.{field}").as_str()])));
     }
     let numbers = [
         ("arcount", "dns.count.add_rr"),
@@ -263,17 +263,17 @@ fn expected(query: &Frame, answer: Option<&Frame>) -> Row {
         ("res_edns_udp", "dns.rr.udp_payload_size"),
         ("resp_frag", "ip.fragment.count"),
     ];
-    numbers.into_iter().for_each(|(name, field)| put(name, of(&|a| number(&a[field]))));
-    put("ancount", of(&|a| either(a, ["dns.count.answers", "dns.count.prerequisites"])));
-    put("nscount", of(&|a| either(a, ["dns.count.auth_rr", "dns.count.updates"])));
-    put("res_edns_do", of(&|a| flag(&a["dns.resp.z.do"])));
-    put("res_len", of(&length));
-    put("res_ttl", of(&ttl));
-    put("res_ip_df", of(&df));
+    numbers.into_iter().for_each(|(name, field)| put(name, from_answer(&|a| number(&a[field]))));
+    put("ancount", from_answer(&|a| either(a, ["dns.count.answers", "dns.count.prerequisites"])));
+    put("nscount", from_answer(&|a| either(a, ["dns.count.auth_rr", "dns.count.updates"])));
+    put("res_edns_do", from_answer(&|a| flag(&a["dns.resp.z.do"])));
+    put("res_len", from_answer(&length));
+    put("res_ttl", from_answer(&ttl));
+    put("res_ip_df", from_answer(&df));
     let at = |f: &Frame| nanos(&f["frame.time_epoch"]);
-    put("res_time_ns", of(&|a| at(a).to_string()));
-    put("proc_time_ns", of(&|a| (at(a) - at(query)).to_string()));
-    put("proc_time", of(&|a| ((at(a) - at(query)) / 1_000_000).to_string()));
+    put("res_time_ns", from_answer(&|a| at(a).to_string()));
+    put("proc_time_ns", from_answer(&|a| (at(a) - at(query)).to_string()));
+    put("proc_time", from_answer(&|a| ((at(a) - at(query)) / 1_000_000).to_string()));
     row
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{capture, fields};
 use std::collections::{BTreeMap, BTreeSet};
-use traffic::clients::Port;
+use traffic::Port;
 use traffic::{Profile, Under};
 
 /// Within six standard deviations of a share of `all`, and a rounding.

@@ -140,7 +140,7 @@ impl Header {
 /// Fuzz entry point: any octets as the first line and as a later line of a file of names.
 ///
 /// # Panics
-/// Where a name is read that is none, or a fault lies outside the line: a bug.
+/// Where something is read that is not a name, or a fault lies outside the line: a bug.
 pub fn fuzz_names(text: &[u8]) {
     if let Ok(Header { origin: Some(origin), .. }) = Header::parse(text) {
         assert_eq!(name::wire_len(&origin), Some(origin.len()));

@@ -2,8 +2,8 @@
 
 use super::parts::{ClassPart, Place, classes};
 use super::values::{self, Fault, Weighted, first, labels, number, share, types, weights};
+use super::{Background, Under};
 use super::{Law, Order, POPULAR_MAX, Profile, SHAPES_MAX, Shape};
-use crate::background::{Background, Under};
 use crate::{Error, NameList};
 use measure::{Seed, line_column};
 use serde::Deserialize;
@@ -161,7 +161,7 @@ impl Profile {
     ///
     /// # Errors
     /// The first fault with line and column: syntax, an unknown key, a share outside 0 to 1, a type
-    /// that is none, weights without a sum. No list of names or addresses is opened.
+    /// that is not one, weights without a sum. No list of names or addresses is opened.
     pub fn parse(text: &str, file: &str) -> Result<Self, Error> {
         let fault = |at: usize, what: String| {
             let (line, column) = line_column(text, at);

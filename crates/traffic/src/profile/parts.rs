@@ -2,7 +2,7 @@
 
 use super::values::{Fault, Weighted, check_weight, first, number, share, weights};
 use super::{AddressFile, CLASSES_MAX, Class};
-use crate::clients::{CLIENTS_MAX, ZIPF_MAX};
+use super::{CLIENTS_MAX, ZIPF_MAX};
 use measure::line_column;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Profiles written down, for people to read and change.
 
+use super::Background;
 use super::{Class, Law, Order, Profile};
-use crate::background::Background;
 use std::fmt::{Display, Write};
 use std::path::Path;
 use wire::rtype;

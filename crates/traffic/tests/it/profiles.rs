@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use traffic::clients::Port;
+use traffic::Port;
 use traffic::{AddressFile, BUILT_IN, Background, Class, Law, NameList, Order, Profile, Shape};
 use wire::name::Name;
 

@@ -38,7 +38,7 @@ pub(super) struct Delegation {
     pub ds_ttl: u32,
     pub ds: Vec<Vec<u8>>,
     pub glue: Vec<Glue>,
-    /// Others have servers inside it: whoever deletes it breaks them.
+    /// Others have servers inside it, so deleting it breaks them.
     pub depended: bool,
     /// More is below it than is kept.
     pub crowded: bool,

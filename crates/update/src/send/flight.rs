@@ -1,25 +1,10 @@
 //! The outcome of each message, decided without a clock or a socket: who calls says what happened and when.
-//!
-//! Each client has ids that go up by one from where it begins; the place of a message is its id's distance from there modulo the
-//! window, so nothing is searched. An id is free again when all older ones are answered or given up.
 
 use super::tally::{Second, Tally};
 use crate::tsig::Mac;
+use engine::in_flight::{Entry, State, Window};
 use measure::Nanos;
 use std::collections::HashMap;
-
-/// The state of a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum State {
-    /// None was sent here yet.
-    #[default]
-    Free,
-    Flight,
-    Answered,
-    Lost,
-    Late,
-    Refused,
-}
 
 /// A message that was sent, or is in the batch.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +14,7 @@ pub(super) struct Slot {
     /// The message's number, from 0, in the order of sending.
     pub number: u64,
     pub intended: Nanos,
-    /// When it was first sent.
+    /// When it was first sent; until then, never.
     pub sent: Nanos,
     pub transactions: u32,
     pub records: u32,
@@ -42,40 +27,28 @@ pub(super) struct Slot {
     pub names: Vec<u64>,
 }
 
-/// The ids of a client.
-#[derive(Debug)]
-struct Window {
-    slots: Box<[Slot]>,
-    start: u16,
-    head: u64,
-    tail: u64,
-}
-
-impl Window {
-    fn new(slots: usize, start: u16) -> Self {
-        Self { slots: vec![Slot::default(); slots].into(), start, head: 0, tail: 0 }
+impl Entry for Slot {
+    fn id(&self) -> u16 {
+        self.id
     }
 
-    fn place(&self, n: u64) -> usize {
-        (n & (self.slots.len() as u64 - 1)) as usize
+    fn state(&self) -> State {
+        self.state
     }
 
-    fn get(&mut self, id: u16) -> Option<&mut Slot> {
-        let place = self.place(u64::from(id.wrapping_sub(self.start)));
-        Some(&mut self.slots[place]).filter(|s| s.id == id && s.state != State::Free)
+    fn sent(&self) -> Nanos {
+        self.sent
     }
 
-    /// Takes the next id.
-    fn take(&mut self) -> Option<u16> {
-        if self.head - self.tail == self.slots.len() as u64 {
-            return None;
-        }
-        let id = self.start.wrapping_add(self.head as u16);
-        let place = self.place(self.head);
-        let slot = &mut self.slots[place];
-        (slot.id, slot.state) = (id, State::Flight);
-        self.head += 1;
-        Some(id)
+    fn begin(&mut self, id: u16) {
+        (self.id, self.state) = (id, State::Flight);
+        (self.sent, self.sends, self.marker) = (Nanos::MAX, 0, None);
+        self.names.clear();
+        self.bytes.clear();
+    }
+
+    fn lose(&mut self) {
+        self.state = State::Lost;
     }
 }
 
@@ -107,7 +80,7 @@ pub(super) struct Again<'a> {
 /// All messages in flight.
 #[derive(Debug)]
 pub(super) struct Flight {
-    windows: Vec<Window>,
+    windows: Vec<Window<Slot>>,
     deadline: Nanos,
     /// Time between two sends of a message; none: it is sent once.
     repeat: Option<Nanos>,
@@ -148,7 +121,10 @@ impl Flight {
     /// is that of its sending.
     pub fn new(windows: &[(usize, u16)], deadline: Nanos, retries: u32, paced: bool) -> Self {
         Self {
-            windows: windows.iter().map(|&(slots, start)| Window::new(slots, start)).collect(),
+            windows: windows
+                .iter()
+                .map(|&(slots, start)| Window::new(slots, start, Slot::default()))
+                .collect(),
             deadline,
             repeat: (retries > 0).then(|| (deadline / u64::from(retries + 1)).max(1)),
             retries,
@@ -169,24 +145,19 @@ impl Flight {
 
     /// Memory of the windows in bytes; what retries keep comes on top.
     pub fn table_bytes(&self) -> usize {
-        self.windows.iter().map(|w| size_of_val(&*w.slots)).sum()
+        self.windows.iter().map(Window::bytes).sum()
     }
 
     /// Takes an id of a client for a message, whose slot is to be filled; `None` where all are in use. After it comes
     /// [`Self::sent`] or [`Self::refused`].
     pub fn claim(&mut self, client: u32, intended: Nanos, each: &mut dyn FnMut(&Fate)) -> Option<&mut Slot> {
-        let mut id = self.windows[client as usize].take();
-        if id.is_none() {
+        if self.windows[client as usize].is_full() {
             // What the answered ones leave is collected only when it is needed.
             self.collect(client, None, each);
-            id = self.windows[client as usize].take();
         }
-        let number = self.next;
-        let slot = self.windows[client as usize].get(id?)?;
+        let slot = self.windows[client as usize].take()?;
+        (slot.number, slot.intended) = (self.next, intended);
         self.next += 1;
-        (slot.number, slot.intended, slot.sends, slot.marker) = (number, intended, 0, None);
-        slot.names.clear();
-        slot.bytes.clear();
         Some(slot)
     }
 
@@ -312,27 +283,11 @@ impl Flight {
 
     /// Frees a client's oldest ids up to the first that still waits; those sent at `expired` or before are given up.
     fn collect(&mut self, client: u32, expired: Option<Nanos>, each: &mut dyn FnMut(&Fate)) {
-        loop {
-            let window = &mut self.windows[client as usize];
-            if window.tail == window.head {
-                return;
-            }
-            let place = window.place(window.tail);
-            let slot = &mut window.slots[place];
-            let mut lost = None;
-            if slot.state == State::Flight {
-                // In the batch and not yet sent: sends is zero.
-                if slot.sends == 0 || expired.is_none_or(|t| slot.sent > t) {
-                    return;
-                }
-                slot.state = State::Lost;
-                lost = Some((Fate::of(slot, client, None), std::mem::take(&mut slot.names)));
-            }
-            window.tail += 1;
-            if let Some((fate, names)) = lost {
-                self.give_up(&fate, &names, each);
-            }
-        }
+        let mut lost = Vec::new();
+        self.windows[client as usize].advance(expired, &mut |slot| {
+            lost.push((Fate::of(slot, client, None), std::mem::take(&mut slot.names)));
+        });
+        lost.iter().for_each(|(fate, names)| self.give_up(fate, names, each));
     }
 
     /// Gives up what was sent more than the deadline before `now`.
@@ -373,8 +328,8 @@ impl Flight {
     /// Ends: what waits within its deadline at `now` is in flight, the rest lost.
     pub fn finish(&mut self, now: Nanos, each: &mut dyn FnMut(&Fate)) {
         self.expire(now, each);
-        let waiting = self.windows.iter().flat_map(|w| w.slots.iter());
-        let waiting = waiting.filter(|s| s.state == State::Flight && s.sends > 0 && s.marker.is_none());
+        let waiting = self.windows.iter().flat_map(Window::in_flight);
+        let waiting = waiting.filter(|slot| slot.sends > 0 && slot.marker.is_none());
         self.tally.in_flight = waiting.count() as u64;
     }
 }

@@ -49,7 +49,7 @@ mod sender;
 mod spec;
 mod stream;
 mod tally;
-mod verdict;
+mod validity;
 
 pub(crate) use gate::{Gate, MISSES_MAX, SentBatch};
 pub use markers::Marker;

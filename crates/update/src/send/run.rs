@@ -8,7 +8,7 @@ use super::result::SendResult;
 use super::sender::Sender;
 use super::spec::{Plan, SendSpec, Transport as SendTransport};
 use super::stream::{Shape, compile};
-use super::verdict::{self, Evidence};
+use super::validity::{self, Evidence};
 use crate::Error;
 use crate::tsig::Signer;
 use measure::clock::{SECOND, Wall};
@@ -107,7 +107,7 @@ pub(crate) fn run_gated(
     }
     let troubles = sent.transport.troubles();
     let tally = std::mem::take(&mut sent.flight.tally);
-    let validity = verdict::judge(&Evidence {
+    let validity = validity::decide(&Evidence {
         spec,
         tally: &tally,
         did: &sent.did,

@@ -340,7 +340,7 @@ impl Exchange for Sender<'_> {
             };
             *heard = (*heard).max(at);
             flight.tally.bytes_received += m.len as u64;
-            match judge(
+            match identify(
                 m,
                 flight,
                 signer,
@@ -348,12 +348,12 @@ impl Exchange for Sender<'_> {
                 m.from.ip() == target.ip() && m.from.port() == target.port(),
                 did,
             ) {
-                Judged::Answer(id, code) => {
+                Identified::Answer(id, code) => {
                     flight.answered(m.flow, id, at, code, &mut |fate| note(fate, fates, markers, *wall));
                 }
-                Judged::Mismatched => flight.tally.mismatched += 1,
-                Judged::Unexpected => flight.tally.unexpected += 1,
-                Judged::Unsigned => flight.tally.bad_tsig += 1,
+                Identified::Mismatched => flight.tally.mismatched += 1,
+                Identified::Unexpected => flight.tally.unexpected += 1,
+                Identified::Unsigned => flight.tally.bad_tsig += 1,
             }
         });
         received.map(drop).map_err(broken)
@@ -415,7 +415,7 @@ impl Exchange for Sender<'_> {
 }
 
 /// The verdict on a message that arrived.
-enum Judged {
+enum Identified {
     /// An answer to the message with this id, with this code.
     Answer(u16, u16),
     Mismatched,
@@ -426,25 +426,25 @@ enum Judged {
 
 /// Says what a datagram is. What should be signed and is not is no answer (RFC 8945, section 5.3), unless it has an error code:
 /// then whoever runs this must see it, and it is counted among the badly signed ones too.
-fn judge(
+fn identify(
     m: &Incoming<'_>,
     flight: &mut Flight,
     signer: &mut Option<Signer>,
     time: u64,
     from_target: bool,
     did: &mut SenderReport,
-) -> Judged {
-    let Some(header) = Header::new(m.bytes) else { return Judged::Unexpected };
-    let Some(slot) = flight.slot(m.flow, header.id()) else { return Judged::Unexpected };
+) -> Identified {
+    let Some(header) = Header::new(m.bytes) else { return Identified::Unexpected };
+    let Some(slot) = flight.slot(m.flow, header.id()) else { return Identified::Unexpected };
     let zone = header.qdcount() == 0 || question::parse(m.bytes).is_some_and(|q| q.qtype == wire::rtype::SOA);
     if !from_target || !header.qr() || !crate::message::is_update(m.bytes) || !zone {
-        return Judged::Mismatched;
+        return Identified::Mismatched;
     }
     let code = u16::from(header.rcode());
-    let Some(signer) = signer else { return Judged::Answer(header.id(), code) };
+    let Some(signer) = signer else { return Identified::Answer(header.id(), code) };
     let mac = slot.mac;
     match signer.check(m.bytes, time, &mac) {
-        Ok(()) => Judged::Answer(header.id(), code),
+        Ok(()) => Identified::Answer(header.id(), code),
         Err(fault) => {
             let (name, code) = match fault {
                 Fault::Refused(error) => (crate::tsig::code_name(error), error),
@@ -456,10 +456,10 @@ fn judge(
             };
             *did.tsig_faults.entry(name).or_default() += 1;
             if code == 0 {
-                return Judged::Unsigned;
+                return Identified::Unsigned;
             }
             flight.tally.bad_tsig += 1;
-            Judged::Answer(header.id(), code)
+            Identified::Answer(header.id(), code)
         }
     }
 }

@@ -88,7 +88,7 @@ fn check(spec: &WatchSpec) -> Result<(), Error> {
 
 pub(crate) struct Watch<'a> {
     spec: &'a WatchSpec,
-    /// For whoever waits meanwhile.
+    /// Shown to others while it runs.
     shown: Option<&'a Shown>,
     name: Name,
     transport: UdpFlows,
@@ -369,7 +369,7 @@ impl<'a> Watch<'a> {
             counts.marker_last = server.marker.value;
             counts.serial_last = server.serial.value.map(|serial| serial as u32);
         }
-        self.judge();
+        self.decide_validity();
         let seconds = (duration_ns as f64 / SECOND as f64).max(1e-9);
         let own = OwnLoad {
             qps_per_server: self.own.sent as f64 / seconds / self.servers.len() as f64,
@@ -393,7 +393,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Whether we did what the lags need.
-    fn judge(&mut self) {
+    fn decide_validity(&mut self) {
         let sum =
             |what: fn(&super::ServerResult) -> u64| self.servers.iter().map(|s| what(&s.counts)).sum::<u64>();
         let (stalls, by_us) = (sum(|c| c.stalls), sum(|c| c.uncertain_by_us));

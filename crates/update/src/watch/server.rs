@@ -21,7 +21,7 @@ struct Asked {
     what: Forwards,
 }
 
-/// What an answer shows of a growing value. Instants are monotonic.
+/// The change of a growing value that an answer shows. Instants are monotonic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// The value of before, or an older one in an answer that was overtaken.

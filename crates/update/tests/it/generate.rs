@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use update::generate::{Mix, SeriesSpec, Signing, Spec, generate, series};
 use wire::rtype;
 use zone::Family;
-use zone::sign::verify::{NsecData, Rrsig, Verdict, verify};
+use zone::sign::verify::{NsecData, Rrsig, Verification, verify};
 
 const FAMILIES: [Family; 4] = [Family::U4Ds0, Family::U6Ds0, Family::S6Ds50, Family::Com];
 
@@ -108,7 +108,12 @@ fn is_whole(model: &Model) {
         for rrsig in set(name, rtype::RRSIG).unwrap() {
             let rrsig = Rrsig::parse(rrsig).unwrap();
             let rdatas: Vec<&[u8]> = set(name, rrsig.covered).unwrap().iter().map(Vec::as_slice).collect();
-            assert_eq!(verify(name, 1, &rdatas, &rrsig, &keys), Verdict::Valid, "{name:?} {}", rrsig.covered);
+            assert_eq!(
+                verify(name, 1, &rdatas, &rrsig, &keys),
+                Verification::Valid,
+                "{name:?} {}",
+                rrsig.covered
+            );
             covered.push(rrsig.covered);
         }
         covered.sort_unstable();
@@ -307,9 +312,9 @@ fn whole_versions_have_their_soa_and_markers_and_follow_each_other() {
     let soa: Vec<_> = text.lines().filter(|line| line.contains(" SOA ")).collect();
     assert_eq!(soa, ["update add test. 60 SOA a. b. 5 1 1 1 1"]);
     let markers: Vec<_> = text.lines().filter(|line| line.contains("_dnsrack")).collect();
-    let of = |n: u32| format!("update add _dnsrack.test. 0 TXT \"{n}\"");
+    let marker = |n: u32| format!("update add _dnsrack.test. 0 TXT \"{n}\"");
     let gone = "update delete _dnsrack.test. TXT".to_owned();
-    assert_eq!(markers, [gone.clone(), of(1), gone, of(2)]);
+    assert_eq!(markers, [gone.clone(), marker(1), gone, marker(2)]);
     let backwards = SeriesSpec { whole: true, ..SeriesSpec::new(&three, vec![two]) };
     let error = series(&backwards, &mut Vec::new(), &mut |_| ()).unwrap_err().to_string();
     assert!(error.ends_with("give versions in their order") && error.contains("serial 5"), "{error}");

@@ -32,7 +32,7 @@ fn is_the_same(lab: &Lab, text: &str, zone: &Path) {
 
 /// The one server of a test: an AXFR, an IXFR where it can, and a question that leads to nothing new. What we count, what
 /// tshark counts and what `trace` finds in the capture must be the same.
-fn judge(lab: &Lab, server: &Running, zone: &Path, change: Option<&dyn Fn()>) {
+fn check(lab: &Lab, server: &Running, zone: &Path, change: Option<&dyn Fn()>) {
     let port = server.address.port();
     let axfr = TransferSpec::new(server.address, ZONE);
     wait_for(&axfr, 1);
@@ -46,7 +46,7 @@ fn judge(lab: &Lab, server: &Running, zone: &Path, change: Option<&dyn Fn()>) {
     let mut ixfr = TransferSpec { ixfr: Some(1), ..axfr.clone() };
     if let Some(change) = change {
         change();
-        // Waiting opens connections of its own: what they took is judged too.
+        // Waiting opens connections of its own: what they took is checked too.
         let end = std::time::Instant::now() + super::lab::TIMEOUT;
         let (differences, text) = loop {
             let (result, text) = write(&ixfr);
@@ -122,7 +122,7 @@ fn every_byte_from_bind_agrees() {
         "zone \"{ZONE}\" {{ type master; file \"zone\"; allow-update {{ 127.0.0.1; }}; allow-transfer {{ any; }}; }};\n"
     );
     let server = lab.bind("bind", port, "", &zones);
-    judge(&lab, &server, &zone, Some(&|| nsupdate(&server, ZONE, CHANGE)));
+    check(&lab, &server, &zone, Some(&|| nsupdate(&server, ZONE, CHANGE)));
     // A version that its journal does not have.
     let silent = get(&TransferSpec { ixfr: Some(4_294_967_000), ..TransferSpec::new(server.address, ZONE) });
     assert_eq!((silent.kind, silent.complete), (Some(Kind::AxfrForIxfr), true), "{silent:?}");
@@ -142,7 +142,7 @@ fn every_byte_from_knot_agrees() {
         zone.display()
     );
     let server = lab.knot("knot", port, &sections);
-    judge(&lab, &server, &zone, Some(&|| nsupdate(&server, ZONE, CHANGE)));
+    check(&lab, &server, &zone, Some(&|| nsupdate(&server, ZONE, CHANGE)));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn every_byte_from_nsd_agrees() {
             Command::new("nsd-control").arg("-c").arg(&config).args(["reload", ZONE]).status().unwrap();
         assert!(status.success());
     };
-    judge(&lab, &server, &zone, Some(&change));
+    check(&lab, &server, &zone, Some(&change));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn every_byte_from_powerdns_agrees() {
     let (lab, port) = (Lab::new(), free_port());
     let zone = lab.write("", "zone", &zone_text(ZONE, 1, NAMES));
     let server = lab.powerdns("pdns", port, ZONE, &zone);
-    judge(&lab, &server, &zone, None);
+    check(&lab, &server, &zone, None);
 }
 
 /// Servers that want the key: what is signed, what another key and none get.

@@ -112,7 +112,7 @@ fn every_marker_is_seen_at_every_secondary() {
         (sender.join().unwrap(), result.unwrap())
     });
     assert_eq!((started, seconds > 0), (1, true));
-    judge(&markers, &result);
+    check(&markers, &result);
 }
 
 /// Sends the markers, one after the other, each replacing the one before.
@@ -132,7 +132,7 @@ fn send(server: &Running) -> Vec<Marker> {
     (1..=MARKERS).map(mark).collect()
 }
 
-fn judge(markers: &[Marker], result: &WatchResult) {
+fn check(markers: &[Marker], result: &WatchResult) {
     for (server, of) in result.servers.iter().zip(lags(markers, sent, result)) {
         let context = format!("{server:?} lag {} to {}, {} seen", of.least, of.greatest, of.seen);
         assert_eq!((server.marker_first, server.marker_last), (Some(0), Some(MARKERS)), "{context}");

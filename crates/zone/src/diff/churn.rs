@@ -42,7 +42,7 @@ pub struct Churn {
     /// Days between the first and the last version, where they are known.
     pub days: Option<f64>,
     /// Entries (delegations, or names where there are none) that were added, deleted or changed in any record but the
-    /// SOA and DNSSEC's: RZAIA's. An entry counts in each step anew.
+    /// SOA and DNSSEC's: RZAIA's. An entry counts in each step again.
     pub entries: Changes,
     /// Their mix.
     pub mix: Option<Mix>,

@@ -2,10 +2,10 @@
 
 use super::node::{Differ, Node, Nodes, soa};
 use crate::error::Error;
-use crate::order::can_be_read_again;
+use crate::order;
 use crate::probe::soa_serial;
-use crate::scan::Record;
-use crate::sign::is_made_anew;
+use crate::scan::{Record, Scanner};
+use crate::sign::is_made_by_signing;
 use std::cmp::Ordering;
 use std::path::Path;
 use wire::name::{self, Name};
@@ -70,7 +70,7 @@ pub fn each_change<E: From<Error>>(
     let soa = soa(new.node()).map_or_else(Default::default, |rr| (rr.ttl, rr.rdata.to_vec()));
     begin(&Versions { origin: named(&apex)?, serials, soa })?;
     let mut differ = Differ::default();
-    let shown = |rtype: u16| rtype != rtype::SOA && (dnssec || !is_made_anew(rtype));
+    let shown = |rtype: u16| rtype != rtype::SOA && (dnssec || !is_made_by_signing(rtype));
     loop {
         let order = match (old_left, new_left) {
             (true, true) => name::canonical_cmp(&old.node().owner, &new.node().owner),
@@ -91,7 +91,7 @@ pub fn each_change<E: From<Error>>(
                     owner,
                     delegation: !name::equal(owner, &apex) && both().any(|n| n.has(rtype::NS)),
                     was_there: before
-                        .is_some_and(|n| n.records().any(|rr| dnssec || !is_made_anew(rr.rtype))),
+                        .is_some_and(|n| n.records().any(|rr| dnssec || !is_made_by_signing(rr.rtype))),
                     deleted,
                     added,
                 })?;
@@ -118,17 +118,9 @@ fn records<'a>(node: &'a Node, numbers: &[usize], shown: &dyn Fn(u16) -> bool) -
 
 /// Whether a zone file is in canonical order already.
 fn is_sorted(path: &Path) -> Result<bool, Error> {
-    if !can_be_read_again(path) {
+    if !order::can_be_read_again(path) {
         let what = format!("{}: it is read twice: give a regular file", path.display());
         return Err(Error::Unable(what));
     }
-    let mut nodes = Nodes::open(path, false)?;
-    loop {
-        match nodes.advance() {
-            Ok(true) => {}
-            Ok(false) => return Ok(true),
-            Err(Error::Unsorted { .. }) => return Ok(false),
-            Err(e) => return Err(e),
-        }
-    }
+    order::is_sorted(&mut Scanner::open(path)?)
 }

@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use crate::probe::strictly_under;
-use crate::sign::is_made_anew;
+use crate::sign::is_made_by_signing;
 use serde::Serialize;
 use std::ops::AddAssign;
 use wire::{name, rtype};
@@ -71,7 +71,7 @@ impl Touched {
             rtype::NS => self.ns = true,
             rtype::DS => self.ds = true,
             rtype::SOA => {}
-            t if is_made_anew(t) => {}
+            t if is_made_by_signing(t) => {}
             _ => self.other = true,
         }
     }
@@ -100,7 +100,7 @@ impl Entries {
     pub fn node(&mut self, old: Option<&Node>, new: Option<&Node>, touched: Touched) {
         let Some(owner) = old.or(new).map(|n| &n.owner[..]) else { return };
         // Owners of nothing but NSEC3 and its signature are not names of the zone.
-        let real = |n: &Node| n.records().any(|rr| !is_made_anew(rr.rtype));
+        let real = |n: &Node| n.records().any(|rr| !is_made_by_signing(rr.rtype));
         let [in_old, in_new] = [old, new].map(|n| n.is_some_and(real));
         let any = touched.ns || touched.ds || touched.other;
         count(&mut self.names, in_old, in_new, any);

@@ -18,7 +18,7 @@ pub use ixfr::Ixfr;
 use crate::error::Error;
 use crate::order::can_be_read_again;
 use crate::probe::soa_serial;
-use crate::sign::is_made_anew;
+use crate::sign::is_made_by_signing;
 use entries::{Entries, Touched};
 use ixfr::Transfer;
 use node::{Differ, Nodes, Rr, soa};
@@ -73,7 +73,7 @@ pub struct Diff {
     pub new: Version,
     /// Records, the SOA and DNSSEC's apart.
     pub records: Records,
-    /// RRSIG, NSEC, NSEC3, NSEC3PARAM, DNSKEY and ZONEMD records: signing anew changes them all.
+    /// RRSIG, NSEC, NSEC3, NSEC3PARAM, DNSKEY and ZONEMD records: re-signing changes them all.
     pub dnssec: Records,
     /// Names, by records other than the SOA and DNSSEC's.
     pub names: Changes,
@@ -170,7 +170,7 @@ fn compare([mut old, mut new]: [Nodes; 2], progress: &mut dyn FnMut(u64)) -> Res
                 if rr.rtype == rtype::SOA {
                     continue;
                 }
-                let dnssec = is_made_anew(rr.rtype);
+                let dnssec = is_made_by_signing(rr.rtype);
                 let put = if is_added { Transfer::add } else { Transfer::delete };
                 put(&mut all, &node.owner, rr);
                 if !dnssec {

@@ -89,8 +89,8 @@ fn octets(mut rank: u64, records: u64) -> [u64; 4] {
     let mut left = records;
     for (i, octet) in octets.iter_mut().enumerate() {
         let below = OCTETS.pow(3 - i as u32);
-        let of = |n: u64| left.saturating_sub((n - 1) * below).min(below);
-        let found = strings().find(|&n| match rank.checked_sub(of(n)) {
+        let ranks_of = |n: u64| left.saturating_sub((n - 1) * below).min(below);
+        let found = strings().find(|&n| match rank.checked_sub(ranks_of(n)) {
             Some(rest) => {
                 rank = rest;
                 false
@@ -98,7 +98,7 @@ fn octets(mut rank: u64, records: u64) -> [u64; 4] {
             None => true,
         });
         let n = found.expect("ranks are below the number of records");
-        (*octet, left) = (n, of(n));
+        (*octet, left) = (n, ranks_of(n));
     }
     octets
 }
@@ -106,8 +106,10 @@ fn octets(mut rank: u64, records: u64) -> [u64; 4] {
 /// The numbers 1 to 254 in the order of their strings.
 fn strings() -> impl Iterator<Item = u64> {
     (1..10).flat_map(|a| {
-        let of = move |n: u64| std::iter::once(n).chain((0..10).map(move |d| n * 10 + d));
-        std::iter::once(a).chain((0..10).flat_map(move |b| of(a * 10 + b))).filter(|&n| n <= OCTETS)
+        let with_children = move |n: u64| std::iter::once(n).chain((0..10).map(move |d| n * 10 + d));
+        std::iter::once(a)
+            .chain((0..10).flat_map(move |b| with_children(a * 10 + b)))
+            .filter(|&n| n <= OCTETS)
     })
 }
 

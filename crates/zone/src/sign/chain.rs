@@ -35,7 +35,7 @@ pub(super) struct Walked {
     pub dropped: u64,
 }
 
-/// Records that are made anew and never taken from the input.
+/// Records that signing makes, never taken from the input.
 pub(crate) fn is_dropped(rtype: u16) -> bool {
     matches!(
         rtype,

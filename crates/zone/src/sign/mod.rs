@@ -20,7 +20,7 @@ pub mod verify;
 mod worker;
 
 pub(crate) use canonical::canonical_rdata;
-pub(crate) use chain::is_dropped as is_made_anew;
+pub(crate) use chain::is_dropped as is_made_by_signing;
 pub use key::Algorithm;
 pub use nsec3::Nsec3;
 pub use rrset::{RrsetSigner, nsec};

@@ -100,8 +100,8 @@ mod tests {
         assert_eq!((read.inception, read.expiration), (1_000, 1_500));
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         let verdict = |rdatas: &[&[u8]]| verify::verify(owner, class::IN, rdatas, &read, &keys);
-        assert_eq!(verdict(&rdatas), verify::Verdict::Valid);
-        assert_eq!(verdict(&rdatas[..1]), verify::Verdict::Wrong);
+        assert_eq!(verdict(&rdatas), verify::Verification::Valid);
+        assert_eq!(verdict(&rdatas[..1]), verify::Verification::Wrong);
         let nowhere = RrsetSigner::load(folder.path(), &"other.".parse().unwrap(), 0, 1).unwrap_err();
         assert!(nowhere.to_string().contains("no keys of other."), "{nowhere}");
     }

@@ -63,7 +63,7 @@ impl<'a> Rrsig<'a> {
 
 /// The verdict on a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Verification {
     /// A key of the zone made it over these records.
     Valid,
     /// The key with its tag did not.
@@ -78,10 +78,10 @@ pub enum Verdict {
 ///
 /// `owner` is the RRset's as it was answered: where the signature has fewer labels, a wildcard was expanded
 /// (RFC 4035 section 5.3.2).
-pub fn verify(owner: &[u8], class: u16, rdatas: &[&[u8]], rrsig: &Rrsig<'_>, keys: &[&[u8]]) -> Verdict {
+pub fn verify(owner: &[u8], class: u16, rdatas: &[&[u8]], rrsig: &Rrsig<'_>, keys: &[&[u8]]) -> Verification {
     let mut name = owner.to_vec();
     let count = name::label_count(owner) - usize::from(owner.starts_with(b"\x01*"));
-    let Some(expanded) = count.checked_sub(usize::from(rrsig.labels)) else { return Verdict::Wrong };
+    let Some(expanded) = count.checked_sub(usize::from(rrsig.labels)) else { return Verification::Wrong };
     if expanded > 0 {
         let up = (0..expanded).fold(owner, |up, _| name::parent(up));
         name = [b"\x01*", up].concat();
@@ -99,12 +99,12 @@ pub fn verify(owner: &[u8], class: u16, rdatas: &[&[u8]], rrsig: &Rrsig<'_>, key
         data.extend_from_slice(&(record.len() as u16).to_be_bytes());
         data.extend_from_slice(record);
     }
-    let mut verdict = Verdict::NoKey;
+    let mut verdict = Verification::NoKey;
     // Tags are not unique (RFC 4034 appendix B).
     let fits = |key: &&&[u8]| key.len() > 4 && key[3] == rrsig.algorithm && key_tag(key) == rrsig.key_tag;
     for key in keys.iter().filter(fits) {
         verdict = verify_with(rrsig.algorithm, &key[4..], &data, rrsig.signature);
-        if verdict == Verdict::Valid {
+        if verdict == Verification::Valid {
             break;
         }
     }
@@ -112,7 +112,7 @@ pub fn verify(owner: &[u8], class: u16, rdatas: &[&[u8]], rrsig: &Rrsig<'_>, key
 }
 
 /// Verifies with one key, as the DNSKEY record has it.
-fn verify_with(algorithm: u8, key: &[u8], data: &[u8], signature: &[u8]) -> Verdict {
+fn verify_with(algorithm: u8, key: &[u8], data: &[u8], signature: &[u8]) -> Verification {
     let rsa = |parameters| {
         // RFC 3110 section 2: one octet of length, or a zero and two.
         let (len, rest) = match *key {
@@ -135,9 +135,9 @@ fn verify_with(algorithm: u8, key: &[u8], data: &[u8], signature: &[u8]) -> Verd
         13 => ecdsa(&ECDSA_P256_SHA256_FIXED),
         14 => ecdsa(&ECDSA_P384_SHA384_FIXED),
         15 => UnparsedPublicKey::new(&ED25519, key).verify(data, signature).is_ok(),
-        _ => return Verdict::Unknown,
+        _ => return Verification::Unknown,
     };
-    if valid { Verdict::Valid } else { Verdict::Wrong }
+    if valid { Verification::Valid } else { Verification::Wrong }
 }
 
 /// NSEC data (RFC 4034 section 4.1).
@@ -221,16 +221,16 @@ mod tests {
                 assert!(!set.is_empty());
                 let verdict =
                     |owner: &[u8], set: &[&[u8]], keys: &[&[u8]]| verify(owner, 1, set, &rrsig, keys);
-                assert_eq!(verdict(owner, &set, &keys), Verdict::Valid, "{algorithm} {rrsig:?}");
+                assert_eq!(verdict(owner, &set, &keys), Verification::Valid, "{algorithm} {rrsig:?}");
                 let reversed: Vec<_> = set.iter().rev().copied().collect();
-                assert_eq!(verdict(owner, &reversed, &keys), Verdict::Valid, "any order");
+                assert_eq!(verdict(owner, &reversed, &keys), Verification::Valid, "any order");
                 let other = [&[9, 9, 9, 9][..]];
-                assert_eq!(verdict(owner, &other, &keys), Verdict::Wrong);
-                assert_eq!(verdict(b"\x01x\0", &set, &keys), Verdict::Wrong);
-                assert_eq!(verdict(owner, &set, &[]), Verdict::NoKey);
+                assert_eq!(verdict(owner, &other, &keys), Verification::Wrong);
+                assert_eq!(verdict(b"\x01x\0", &set, &keys), Verification::Wrong);
+                assert_eq!(verdict(owner, &set, &[]), Verification::NoKey);
                 if owner.starts_with(b"\x01*") {
                     let expanded = [&b"\x01B\x01a"[..], &owner[2..]].concat();
-                    assert_eq!(verdict(&expanded, &set, &keys), Verdict::Valid, "a wildcard");
+                    assert_eq!(verdict(&expanded, &set, &keys), Verification::Valid, "a wildcard");
                     wildcards += 1;
                 }
             }

@@ -66,9 +66,9 @@ pub struct Slice {
 }
 
 /// True for the types that say something about the zone as a whole or about neighbours in it, so that they are wrong in
-/// a slice: a signer makes them anew.
+/// a slice: a signer makes new ones.
 fn is_dnssec(rtype: u16) -> bool {
-    crate::sign::is_made_anew(rtype)
+    crate::sign::is_made_by_signing(rtype)
 }
 
 /// Reads a zone and finds where to cut it, and which addresses which slice needs. `unsign` leaves DNSSEC records out;
@@ -193,7 +193,7 @@ impl InOrder {
         let line = if self.sorted.is_none() { format!(":{}", record.line) } else { String::new() };
         Error::Unable(format!(
             "{}{line}: {} record: the zone is signed, and its chain and signatures do not hold for a slice: sign the \
-             slices anew (--sign) or leave DNSSEC out (--unsigned)",
+             slices (--sign) or leave DNSSEC out (--unsigned)",
             self.path.display(),
             rtype::to_text(record.rtype)
         ))

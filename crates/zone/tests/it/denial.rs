@@ -1,8 +1,8 @@
-//! Denial of existence and zone digests, before independent judges.
+//! Denial of existence and zone digests, before independent checkers.
 
 use crate::generate::zone_of;
-use crate::sign::{JUDGES, SPECIAL, an_hour_ago, count, judges, sign_text};
-use crate::support::{judge, records, root_zones, unxz};
+use crate::sign::{CHECKERS, SPECIAL, an_hour_ago, count, run_checkers, sign_text};
+use crate::support::{checker, records, root_zones, unxz};
 use std::collections::BTreeSet;
 use wire::rtype;
 use zone::Family;
@@ -65,7 +65,7 @@ fn every_algorithm_denial_and_digest_verifies() {
                     (false, false) => &["-V", "1"],
                     (false, true) => &["-V", "1", "-Z"],
                 };
-                judges(&signed, "example.", &JUDGES, ldns);
+                run_checkers(&signed, "example.", &CHECKERS, ldns);
                 assert_eq!(count(&signed, rtype::RRSIG) as u64, summary.signatures);
                 assert_eq!(count(&signed, rtype::ZONEMD), usize::from(zonemd));
                 assert_eq!(count(&signed, rtype::NSEC) == 0, nsec3.is_some());
@@ -115,7 +115,7 @@ fn every_name_of_the_zone_and_no_other_has_its_hash() {
 
 #[test]
 fn all_real_root_zones_sign_and_verify() {
-    // Each with another algorithm, denial and judge, so that all of them meet real data in little time.
+    // Each with another algorithm, denial and checker, so that all of them meet real data in little time.
     for (i, path) in root_zones().iter().enumerate() {
         let algorithm = match i {
             1 => Algorithm::EcdsaP384Sha384,
@@ -123,13 +123,13 @@ fn all_real_root_zones_sign_and_verify() {
         };
         let nsec3 = denials()[i % 4].clone();
         // ldns takes minutes for an NSEC3 chain of this length: its time grows with the square.
-        let judge = match nsec3 {
+        let checker = match nsec3 {
             None => "ldns-verify-zone",
             Some(_) => ["dnssec-verify", "kzonecheck"][i / 4 % 2],
         };
         let options = Options { nsec3, zonemd: true, ..Options::new(algorithm, an_hour_ago()) };
         let (signed, summary) = sign_text(&unxz(path), &options).unwrap();
-        judges(&signed, ".", &[judge], &["-V", "1", "-Z"]);
+        run_checkers(&signed, ".", &[checker], &["-V", "1", "-Z"]);
         assert_eq!(summary.denial, ["NSEC", "NSEC3", "NSEC3", "NSEC3 with opt-out"][i % 4]);
     }
 }
@@ -139,7 +139,7 @@ fn a_digest_of_another_zone_does_not_verify() {
     let options = Options { zonemd: true, ..Options::new(Algorithm::Ed25519, an_hour_ago()) };
     let (signed, _) = sign_text(&zone_of(Family::S6Ds50, 300, 1).0, &options).unwrap();
     let text = String::from_utf8(signed).unwrap();
-    judges(text.as_bytes(), ".", &JUDGES, &["-V", "1", "-ZZ"]);
+    run_checkers(text.as_bytes(), ".", &CHECKERS, &["-V", "1", "-ZZ"]);
     // Glue is signed by nobody, but digested.
     let at = text.find("\tAAAA\t").unwrap() + 6;
     let digit = if text.as_bytes()[at] == b'2' { "3" } else { "2" };
@@ -147,6 +147,6 @@ fn a_digest_of_another_zone_does_not_verify() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("changed");
     std::fs::write(&file, changed).unwrap();
-    let Some(out) = judge("ldns-verify-zone", &["-V", "1", "-ZZ", file.to_str().unwrap()]) else { return };
+    let Some(out) = checker("ldns-verify-zone", &["-V", "1", "-ZZ", file.to_str().unwrap()]) else { return };
     assert!(!out.status.success());
 }

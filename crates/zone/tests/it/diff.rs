@@ -1,7 +1,7 @@
 //! Differences between versions of zones, against a difference of sets by brute force.
 
 use crate::generate::zone_of;
-use crate::support::{judge, records, root_zones, unxz};
+use crate::support::{checker, records, root_zones, unxz};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::rtype;
@@ -137,7 +137,7 @@ fn ldns_counts_the_same_names() {
     let paths = ["old", "new"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     std::fs::write(&paths[0], &old).unwrap();
     std::fs::write(&paths[1], &new).unwrap();
-    let Some(out) = judge("ldns-compare-zones", &["-s", &paths[0], &paths[1]]) else { return };
+    let Some(out) = checker("ldns-compare-zones", &["-s", &paths[0], &paths[1]]) else { return };
     let found = diff_of(&old, &new).unwrap().names;
     let expected = format!("+{}\t-{}\t~{}", found.added, found.deleted, found.changed);
     let said = String::from_utf8_lossy(&out.stdout).into_owned();

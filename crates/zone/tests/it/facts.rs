@@ -2,7 +2,7 @@
 
 use crate::generate::zone_of;
 use crate::support::{root_zones, unxz};
-use zone::judge::{self, Published};
+use zone::conformance::{self, Published};
 use zone::{Family, Info, Profile, fit, info};
 
 fn info_of(text: &[u8]) -> Info {
@@ -27,14 +27,14 @@ fn a_zone_is_within_the_bounds_of_its_row_alone() {
     for row in rows {
         let info = info_of(&zone_of(row.family, row.delegations, 5).0);
         for other in &rows {
-            let verdict = judge::published(&info, other);
+            let verdict = conformance::published(&info, other);
             assert_eq!(verdict.within, *other == row, "{row:?}: {verdict:?}");
         }
         for record in 0..4 {
             // A third more than published is out.
             let mut wrong = row;
             wrong.records[record] += row.records[record] / 3 + 20;
-            let verdict = judge::published(&info, &wrong);
+            let verdict = conformance::published(&info, &wrong);
             let out: Vec<usize> = (0..5).filter(|&i| !verdict.findings[i].within).collect();
             assert_eq!(out, [record + 1], "{verdict:?}");
         }
@@ -46,7 +46,7 @@ fn bounds_are_those_of_the_draws() {
     let info = info_of(&zone_of(Family::U4Ds0, 1000, 5).0);
     let row =
         Published { family: Family::U4Ds0, delegations: 1000, records: [5_577, 5_114, 233, 0], bytes: 1 };
-    let verdict = judge::published(&info, &row);
+    let verdict = conformance::published(&info, &row);
     let half = |i: usize| (verdict.findings[i].bound[1] - verdict.findings[i].bound[0]) / 2.0;
     // 720 TLDs with 1.6 servers more or less; 36 of 4,900 servers have AAAA; nothing is drawn for DS.
     assert!((100.0..200.0).contains(&half(1)), "{verdict:?}");
@@ -62,13 +62,13 @@ fn a_real_root_zone_fits_its_own_profile_and_no_other() {
     let fitted = fit(&info).unwrap();
     let again = Profile::parse(&fitted.to_toml(), "fitted.toml").unwrap();
     assert_eq!(again, fitted, "what is written can be read");
-    let verdict = judge::profile(&info, &fitted, "itself");
+    let verdict = conformance::profile(&info, &fitted, "itself");
     assert!(verdict.within, "{verdict:#?}");
     assert_eq!((fitted.delegations, fitted.apex.servers.len()), (1438, 13));
     assert_eq!((fitted.apex.origin.as_str(), fitted.ns.ttl, fitted.ds.ttl), (".", 172_800, 86_400));
     assert!((0.02..0.2).contains(&fitted.servers.providers), "{:?}", fitted.servers);
 
-    // Every knob is judged.
+    // Every property is checked.
     type Change = fn(&mut Profile);
     let wrong: [(&str, Change); 13] = [
         ("zone is the profile's", |p| p.apex.origin = "org.".to_owned()),
@@ -90,7 +90,7 @@ fn a_real_root_zone_fits_its_own_profile_and_no_other() {
     for (what, change) in wrong {
         let mut profile = fitted.clone();
         change(&mut profile);
-        let verdict = judge::profile(&info, &profile, what);
+        let verdict = conformance::profile(&info, &profile, what);
         let found = verdict.findings.iter().find(|f| f.what == what).unwrap();
         assert!(!verdict.within && !found.within, "{what}: {found:?}");
     }
@@ -103,7 +103,7 @@ fn all_root_zones_are_like_each_other() {
     let profile = fit(first).unwrap();
     for info in &zones {
         assert!(info.in_order && info.signed && info.denial == "NSEC");
-        let verdict = judge::profile(info, &profile, "the first");
+        let verdict = conformance::profile(info, &profile, "the first");
         assert!(verdict.within, "{}: {verdict:#?}", info.serial);
     }
 }
@@ -124,13 +124,13 @@ fn a_signed_zone_gives_the_profile_of_the_unsigned_one() {
 #[test]
 fn nothing_passes_for_a_zone_of_delegations() {
     let info = info_of(b"$TTL 1\n. SOA a. b. 1 1 1 1 1\n");
-    let verdict = judge::profile(&info, &Profile::load("ROOT").unwrap(), "ROOT");
+    let verdict = conformance::profile(&info, &Profile::load("ROOT").unwrap(), "ROOT");
     assert!(!verdict.within, "{verdict:?}");
 }
 
-/// Fitted from the real root zone, generated at its size and at others, judged, and fitted again.
+/// Fitted from the real root zone, generated at its size and at others, checked, and fitted again.
 #[test]
-fn what_is_fitted_can_be_generated_and_judged() {
+fn what_is_fitted_can_be_generated_and_checked() {
     let generated = |profile: &Profile, delegations: u64| {
         let mut text = Vec::new();
         zone::generate(profile.clone(), delegations, measure::Seed(9), &mut text, &mut |_| {}).unwrap();
@@ -141,11 +141,11 @@ fn what_is_fitted_can_be_generated_and_judged() {
     for profile in profiles.iter().chain(&real) {
         for delegations in [1_438, 10_000, 60_000] {
             let info = generated(profile, delegations);
-            let verdict = judge::profile(&info, profile, &profile.about);
+            let verdict = conformance::profile(&info, profile, &profile.about);
             let out: Vec<_> = verdict.findings.iter().filter(|f| !f.within).collect();
             assert!(verdict.within, "{delegations}, {}: {out:?}", profile.about);
             let again = fit(&info).unwrap();
-            let verdict = judge::profile(&info, &again, "again");
+            let verdict = conformance::profile(&info, &again, "again");
             let out: Vec<_> = verdict.findings.iter().filter(|f| !f.within).collect();
             assert!(verdict.within, "{delegations}: {out:?} {:?}", again.servers);
         }

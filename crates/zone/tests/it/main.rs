@@ -1,4 +1,4 @@
-//! The zone room against files, real zones and independent judges.
+//! The zone room against files, real zones and independent checkers.
 
 mod denial;
 mod diff;

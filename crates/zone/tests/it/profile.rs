@@ -1,6 +1,6 @@
 //! Zone profiles: as TOML, and the zones that they make.
 
-use crate::support::{judge, sha256};
+use crate::support::{checker, sha256};
 use measure::Seed;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -253,7 +253,7 @@ fn threads_do_not_change_a_byte() {
 }
 
 #[test]
-fn judges_take_them() {
+fn checkers_take_them() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("zone");
     let path = file.to_str().unwrap();
@@ -272,7 +272,7 @@ fn judges_take_them() {
         for (program, args) in
             [("named-checkzone", vec!["-i", "local", origin, path]), ("kzonecheck", vec!["-o", origin, path])]
         {
-            let Some(out) = judge(program, &args) else { continue };
+            let Some(out) = checker(program, &args) else { continue };
             let said = [out.stdout, out.stderr].concat();
             assert!(out.status.success(), "{program} {origin}: {}", String::from_utf8_lossy(&said));
         }

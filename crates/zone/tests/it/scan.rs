@@ -1,6 +1,6 @@
 //! The scanner: every form of RFC 1035, bad input, real zones, any octets.
 
-use crate::support::{Owned, Trickle, collect, judge, records, root_zones, unxz};
+use crate::support::{Owned, Trickle, checker, collect, records, root_zones, unxz};
 use measure::Seed;
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -72,7 +72,7 @@ fn as_bind_prints(text: &str) -> Option<String> {
     let mut args = vec!["-q", "-s", "full", "-o", "-"];
     args.extend(modes);
     args.extend(["example.", file.to_str().unwrap()]);
-    let out = judge("named-compilezone", &args)?;
+    let out = checker("named-compilezone", &args)?;
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     Some(String::from_utf8(out.stdout).unwrap())
 }

@@ -1,7 +1,7 @@
-//! Signed zones against independent judges.
+//! Signed zones against independent checkers.
 
 use crate::generate::zone_of;
-use crate::support::{judge, records, root_zones, sha256, unxz};
+use crate::support::{checker, records, root_zones, sha256, unxz};
 use measure::{Nanos, Seed, clock};
 use std::io::Cursor;
 use std::path::Path;
@@ -42,14 +42,14 @@ fn one_pass(
 
 /// dnssec-verify, ldns-verify-zone, kzonecheck and named-checkzone all take the zone.
 pub fn verify(text: &[u8], origin: &str) {
-    judges(text, origin, &JUDGES, &["-V", "1"]);
+    run_checkers(text, origin, &CHECKERS, &["-V", "1"]);
 }
 
-/// All who judge.
-pub const JUDGES: [&str; 4] = ["dnssec-verify", "kzonecheck", "named-checkzone", "ldns-verify-zone"];
+/// All checkers.
+pub const CHECKERS: [&str; 4] = ["dnssec-verify", "kzonecheck", "named-checkzone", "ldns-verify-zone"];
 
 /// Some of them, with arguments for ldns-verify-zone; none where it is not to be asked.
-pub fn judges(text: &[u8], origin: &str, programs: &[&str], ldns: &[&str]) {
+pub fn run_checkers(text: &[u8], origin: &str, programs: &[&str], ldns: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("signed");
     std::fs::write(&file, text).unwrap();
@@ -64,7 +64,7 @@ pub fn judges(text: &[u8], origin: &str, programs: &[&str], ldns: &[&str]) {
         if !programs.contains(&program) || args.len() == 1 || refused {
             continue;
         }
-        let Some(out) = judge(program, &args) else { continue };
+        let Some(out) = checker(program, &args) else { continue };
         let said = [out.stdout, out.stderr].concat();
         assert!(
             out.status.success(),
@@ -202,7 +202,7 @@ fn keys_of_bind_are_taken() {
             let mut args = vec!["-a", algorithm, "-K", at];
             args.extend(if number == 8 { &["-b", "2048"][..] } else { &[] });
             args.extend(if ksk { &["-f", "KSK", "."][..] } else { &["."] });
-            let Some(out) = judge("dnssec-keygen", &args) else { return };
+            let Some(out) = checker("dnssec-keygen", &args) else { return };
             assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         }
         let mut options = Options::new(algorithm.parse().unwrap(), an_hour_ago());
@@ -213,7 +213,7 @@ fn keys_of_bind_are_taken() {
         assert!(folder.path().join(&name).exists(), "{name} signs");
         // The DS that BIND makes of the same key.
         let file = folder.path().join(&name);
-        let ds = judge("dnssec-dsfromkey", &["-2", file.to_str().unwrap()]).unwrap();
+        let ds = checker("dnssec-dsfromkey", &["-2", file.to_str().unwrap()]).unwrap();
         let ds = String::from_utf8(ds.stdout).unwrap();
         assert_eq!(ds.split_whitespace().last(), summary.ds.split_whitespace().last());
     }

@@ -1,7 +1,7 @@
 //! Slices of zones.
 
 use crate::generate::zone_of;
-use crate::support::{Owned, judge, records, root_zones, unxz};
+use crate::support::{Owned, checker, records, root_zones, unxz};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -101,15 +101,15 @@ fn every_real_root_zone_is_its_slices() {
         for output in &outputs {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), output).unwrap();
-            judge_slice(file.path());
+            check_slice(file.path());
         }
     }
 }
 
 /// named-checkzone misses no address of a server in the zone.
-fn judge_slice(path: &Path) {
+fn check_slice(path: &Path) {
     let file = path.to_str().unwrap();
-    let Some(out) = judge("named-checkzone", &["-i", "local", "-k", "ignore", ".", file]) else { return };
+    let Some(out) = checker("named-checkzone", &["-i", "local", "-k", "ignore", ".", file]) else { return };
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success() && !said.contains("has no address"), "{said}");
 }

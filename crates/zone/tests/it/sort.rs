@@ -2,7 +2,8 @@
 
 use crate::generate::zone_of;
 use std::io::Cursor;
-use zone::sort::{Canonical, canonical, is_sorted, sorted};
+use zone::order::{Canonical, canonical, is_sorted};
+use zone::sort::sorted;
 use zone::{Error, Family, RecordSource, Scanner};
 
 /// Owner, type and data of RRsets.

@@ -43,8 +43,8 @@ pub fn unxz(path: &Path) -> Vec<u8> {
     out.stdout
 }
 
-/// Runs a judge; `None` (and said so) where it is not installed.
-pub fn judge(program: &str, args: &[&str]) -> Option<Output> {
+/// Runs a checker; `None` (and said so) where it is not installed.
+pub fn checker(program: &str, args: &[&str]) -> Option<Output> {
     match Command::new(program).args(args).output() {
         Ok(out) => Some(out),
         Err(e) => {

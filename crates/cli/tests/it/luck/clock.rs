@@ -75,7 +75,7 @@ fn a_clock_step_changes_no_figure_or_makes_its_trial_invalid() {
     let trials = run.trials();
     assert_eq!(trials.len(), 3);
     assert!(trials.iter().all(|t| t.error.is_none()), "{trials:?}");
-    let of = |trial: &TrialRecord, name: &str| trial.outcome.metric_named(name).unwrap_or(f64::NAN);
+    let value_of = |trial: &TrialRecord, name: &str| trial.outcome.metric_named(name).unwrap_or(f64::NAN);
 
     // Stepped at the start: said, and without effect.
     let (first, validity) = (&trials[0], &trials[0].outcome.validity);
@@ -83,13 +83,13 @@ fn a_clock_step_changes_no_figure_or_makes_its_trial_invalid() {
     assert!(!codes(&validity.reasons).contains(&"clock_stepped"), "{validity:?}");
     let text = &validity.warnings.iter().find(|r| r.code == "clock_stepped").expect("it is there").text;
     assert!(text.contains("the wall clock was set forward by 3600."), "{text}");
-    assert!(done(first) && of(first, "offered") == 1500.0, "{:?}", first.outcome.metrics);
-    assert!(of(first, "unsent") < 750.0, "it began when it should: {:?}", first.outcome.metrics);
+    assert!(done(first) && value_of(first, "offered") == 1500.0, "{:?}", first.outcome.metrics);
+    assert!(value_of(first, "unsent") < 750.0, "it began when it should: {:?}", first.outcome.metrics);
 
     // Stepped back in the midst: the kernel's stamps jumped with it, and the generator rejects what it measured.
     let second = &trials[1].outcome.validity;
     assert!(codes(&second.reasons).contains(&"clock_stepped"), "{second:?}");
-    assert_eq!(of(&trials[1], "sent") + of(&trials[1], "unsent"), 1200.0);
+    assert_eq!(value_of(&trials[1], "sent") + value_of(&trials[1], "unsent"), 1200.0);
 
     // A server's life, with a step in it: durations are as they were.
     let third = &trials[2];
@@ -100,7 +100,7 @@ fn a_clock_step_changes_no_figure_or_makes_its_trial_invalid() {
     );
     for duration in ["server_ready", "reload_seconds", "loading_silent", "served_silent", "reloading_silent"]
     {
-        assert!(of(third, duration) < 60.0, "{duration}: {:?}", third.outcome.metrics);
+        assert!(value_of(third, duration) < 60.0, "{duration}: {:?}", third.outcome.metrics);
     }
     run.nothing_at_work();
 }

@@ -16,7 +16,7 @@ pub struct Ack {
 /// Reads the file of a sender whose times count from `began`; messages that were not answered so are left out.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Machine`] for a line that is none of the sender's.
+/// [`Error::Io`], [`Error::Machine`] for a line that the sender does not write.
 pub fn read(file: &Path, began: Nanos) -> Result<Vec<Ack>, Error> {
     let text = std::fs::read_to_string(file).map_err(Error::io(file))?;
     let mut acks = Vec::new();

@@ -5,11 +5,11 @@
 
 use super::pairs::{self, Asked, Back, Transferred, Watched};
 use super::{send, stream};
-use crate::bench::{self, PORT};
 use crate::measures::{Changes, Measurement, Part, Run};
 use crate::replication::changes::carried;
 use crate::replication::fleet::{Fleet, Others};
-use crate::stage::Stage;
+use crate::run_context::{self, PORT};
+use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::metrics::{self, Definition, Scope};
 use measure::{Arrivals, Pace, Reason, Seed};
@@ -41,10 +41,10 @@ pub const MEASUREMENT: Measurement = Measurement {
     },
     // What is counted is not known better by repeats.
     known_by: None,
-    run: Run::StartAll(|stage, fleet, record, tell| stage.kills(fleet, record, tell)),
+    run: Run::StartAll(|sut, fleet, record, tell| sut.kills(fleet, record, tell)),
 };
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// A primary under updates, and as many kills of the first secondary as the experiment asks for.
     fn kills(
         &self,
@@ -52,18 +52,18 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let (bench, e) = (self.bench, self.bench.experiment);
+        let (context, e) = (self.context, self.context.experiment);
         let d = &e.durability;
         let mut others = Others { primary: fleet.start_primary()?, ..Others::default() };
         let captured_in = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &captured_in)?;
-        let mut server = bench.start(bench.server, self.spec, &self.dir.join("server"))?;
+        let mut server = context.start(context.server, self.spec, &self.dir.join("server"))?;
         record.params.push(("version".into(), server.version().into()));
-        let took = server.ready(&self.zone.probe, bench::patience(e, self.zone))?;
+        let took = server.ready(&self.zone.probe, run_context::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         others.secondaries = fleet.start_secondaries(&self.spec.label)?;
 
-        let (host, stop, life) = (&bench.generators[0], AtomicBool::new(false), AtomicU32::new(0));
+        let (host, stop, life) = (&context.generators[0], AtomicBool::new(false), AtomicU32::new(0));
         let at = |target: std::net::Ipv4Addr| Watched {
             host,
             target: (target, PORT).into(),
@@ -72,7 +72,7 @@ impl Stage<'_> {
             life: &life,
             stop: &stop,
         };
-        let (secondary, primary) = (at(bench.server.v4), at(fleet.primary().v4));
+        let (secondary, primary) = (at(context.server.v4), at(fleet.primary().v4));
         let before = pairs::counters(&primary)?.ok_or_else(|| {
             Error::Machine("the primary's zone cannot be transferred before the first update".into())
         })?;
@@ -99,10 +99,10 @@ impl Stage<'_> {
         std::fs::remove_file(&captured_in).map_err(Error::io(&captured_in))?;
         record.outcome.metrics.push(metrics::ACCEPTED.within(Scope::Updates).of(sent.accepted as f64));
         carried(&found, &captured, 0, &mut record.outcome);
-        judge(&lives, &asked, &transferred, caught_up, record);
+        add_metrics(&lives, &asked, &transferred, caught_up, record);
         others.stop()?;
         match lives.why.is_empty() {
-            true => record.outcome.metrics.extend(bench::end(bench, server, self.spec, Ok(()))?),
+            true => record.outcome.metrics.extend(run_context::end(context, server, self.spec, Ok(()))?),
             // It may not be there.
             false => drop(server),
         }
@@ -117,11 +117,11 @@ impl Stage<'_> {
         trial: u32,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<Lives, Error> {
-        let (bench, e) = (self.bench, self.bench.experiment);
+        let (context, e) = (self.context, self.context.experiment);
         let (mut draw, mut lives) = (Seed(e.seed).draw("times of kills", u64::from(trial)), Lives::default());
-        let patience = bench::patience(e, self.zone);
+        let patience = run_context::patience(e, self.zone);
         for number in 1..=e.durability.kills {
-            bench.pause(self.life(&mut draw))?;
+            context.pause(self.life(&mut draw))?;
             server.alive()?;
             server.kill()?;
             lives.kills += 1;
@@ -138,7 +138,7 @@ impl Stage<'_> {
                     tell(RunEvent::Second { text });
                 }
                 Err(error) => {
-                    bench.goes_on()?;
+                    context.goes_on()?;
                     lives.why.push(error.to_string());
                     break;
                 }
@@ -150,7 +150,7 @@ impl Stage<'_> {
     /// Whether the secondary has what the primary has, in the end; none: the primary could not be asked. With default timers a
     /// change may take a while.
     fn caught_up(&self, secondary: &Watched<'_>, primary: &Watched<'_>) -> Result<Option<bool>, Error> {
-        let e = self.bench.experiment;
+        let e = self.context.experiment;
         let until = Instant::now() + Duration::from(e.updates.patience);
         loop {
             let wanted = pairs::counters(primary)?;
@@ -163,7 +163,7 @@ impl Stage<'_> {
             if Instant::now() >= until {
                 return Ok(Some(false));
             }
-            self.bench.pause(Duration::from_millis(200))?;
+            self.context.pause(Duration::from_millis(200))?;
         }
     }
 }
@@ -173,7 +173,7 @@ fn farthest(all: &[Back]) -> f64 {
     all.iter().map(|(from, to)| f64::from(from.wrapping_sub(*to))).fold(0.0, f64::max)
 }
 
-fn judge(
+fn add_metrics(
     lives: &Lives,
     asked: &Asked,
     transferred: &Transferred,
@@ -191,9 +191,9 @@ fn judge(
     add(metrics::SERIAL_BACK_RESTARTED, asked.back_restarted.len() as f64);
     add(metrics::SERIAL_BACK_MOST, farthest(&asked.back_running).max(farthest(&asked.back_restarted)));
     add(metrics::SERIALS_SEEN, asked.serials as f64);
-    add(metrics::PAIRS_ASKED, asked.judged as f64);
+    add(metrics::PAIRS_ASKED, asked.compared as f64);
     add(metrics::MIXED_BY_QUERY, asked.half as f64);
-    add(metrics::ZONES_TRANSFERRED, transferred.judged as f64);
+    add(metrics::ZONES_TRANSFERRED, transferred.compared as f64);
     add(metrics::ZONES_BROKEN_OFF, transferred.broken as f64);
     add(metrics::HALF_BY_TRANSFER, transferred.half as f64);
     if let Some(caught_up) = caught_up {
@@ -206,10 +206,10 @@ fn judge(
     ];
     record.params.extend(words.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));
     // Few serials say little of what happens between two.
-    if asked.serials < u64::from(lives.kills) || transferred.judged == 0 {
+    if asked.serials < u64::from(lives.kills) || transferred.compared == 0 {
         let text = format!(
             "{} serials and {} whole zones were seen in {} lives: changes came too seldom to be cut off by kills",
-            asked.serials, transferred.judged, lives.kills
+            asked.serials, transferred.compared, lives.kills
         );
         record.outcome.validity.reject(Reason::new("few_changes", text));
     }
@@ -223,19 +223,25 @@ mod tests {
     fn what_went_back_is_counted_and_few_changes_say_nothing() {
         let lives = Lives { kills: 3, back: vec![0.1, 0.3, 0.2], ..Lives::default() };
         let asked = Asked {
-            judged: 9,
+            compared: 9,
             serials: 30,
             back_restarted: vec![(20, 15), (1, u32::MAX)],
             ..Asked::default()
         };
-        let transferred = Transferred { judged: 4, ..Transferred::default() };
+        let transferred = Transferred { compared: 4, ..Transferred::default() };
         let mut record = TrialRecord::default();
-        judge(&lives, &asked, &transferred, Some(true), &mut record);
-        let of = |which: Definition| record.outcome.metric(which);
-        assert_eq!((of(metrics::KILLS_BACK), of(metrics::SERIAL_BACK_RESTARTED)), (Some(3.0), Some(2.0)));
-        assert_eq!((of(metrics::SERIAL_BACK_MOST), of(metrics::KILL_BACK_MAX)), (Some(5.0), Some(0.3)));
+        add_metrics(&lives, &asked, &transferred, Some(true), &mut record);
+        let value_of = |which: Definition| record.outcome.metric(which);
+        assert_eq!(
+            (value_of(metrics::KILLS_BACK), value_of(metrics::SERIAL_BACK_RESTARTED)),
+            (Some(3.0), Some(2.0))
+        );
+        assert_eq!(
+            (value_of(metrics::SERIAL_BACK_MOST), value_of(metrics::KILL_BACK_MAX)),
+            (Some(5.0), Some(0.3))
+        );
         assert!(record.outcome.validity.valid);
-        judge(&lives, &Asked::default(), &transferred, None, &mut record);
+        add_metrics(&lives, &Asked::default(), &transferred, None, &mut record);
         assert_eq!(record.outcome.validity.reasons[0].code, "few_changes");
     }
 }

@@ -2,7 +2,7 @@
 //! secondaries serve after they were killed.
 //!
 //! Three measures: `syncs` (a trace of the server's syncs, and its rate beside the disk's own syncs), `power-cut` (a disk that
-//! drops what was not synced) and `kill` (secondaries under IXFR). How they judge: docs/durability.md.
+//! drops what was not synced) and `kill` (secondaries under IXFR). How they decide: docs/durability.md.
 
 mod acks;
 pub mod kill;
@@ -12,9 +12,9 @@ mod stream;
 pub mod syncs;
 
 use crate::Error;
-use crate::bench::PORT;
 use crate::replication::fleet::Fleet;
-use crate::stage::Stage;
+use crate::run_context::PORT;
+use crate::system_under_test::SystemUnderTest;
 use measure::clock;
 use measure::{Nanos, Pace};
 use rack::Host;
@@ -29,7 +29,7 @@ const BEGIN: Duration = Duration::from_secs(60);
 /// How long from being ready to the first update, in nanoseconds.
 const DELAY: Nanos = 20_000_000;
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// The updates for the primary: a file that we made, signed with the run's key.
     fn updates(&self, fleet: &Fleet<'_>, file: PathBuf, pace: Pace) -> SendSpec {
         let spec = SendSpec::new((fleet.primary().v4, PORT).into(), file, pace);
@@ -38,7 +38,7 @@ impl Stage<'_> {
 
     /// A time under load, drawn.
     fn life(&self, draw: &mut measure::Draw) -> Duration {
-        let longest = self.bench.experiment.durability.life.0;
+        let longest = self.context.experiment.durability.life.0;
         Duration::from_nanos(longest / 5 + draw.below(longest - longest / 5))
     }
 }

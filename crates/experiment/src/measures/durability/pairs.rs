@@ -48,7 +48,7 @@ pub type Back = (u32, u32);
 #[derive(Debug, Default)]
 pub struct Asked {
     /// Times that both names were seen in one state.
-    pub judged: u64,
+    pub compared: u64,
     /// Of them, those in which they differed, or a name had two counters: half a change was served, or two versions at once by
     /// different processes.
     pub half: u64,
@@ -66,7 +66,7 @@ pub struct Asked {
 #[derive(Debug, Default)]
 pub struct Transferred {
     /// Complete ones.
-    pub judged: u64,
+    pub compared: u64,
     /// Transfers that failed: the server was killed, or not there.
     pub broken: u64,
     /// Complete ones in which the names differ, or the zone has not as many records as it must have.
@@ -156,7 +156,7 @@ pub fn ask(watched: &Watched<'_>) -> Result<Asked, Error> {
         if let [Some(before), Some(between), Some(after)] = &pair
             && before == after
         {
-            seen.judged += 1;
+            seen.compared += 1;
             if before != between || before.len() > 1 {
                 seen.half += 1;
                 seen.first_half.get_or_insert_with(|| format!("{before:?} beside {between:?}"));
@@ -176,7 +176,7 @@ pub fn ask(watched: &Watched<'_>) -> Result<Asked, Error> {
     Ok(seen)
 }
 
-/// The counters at each of the two names; what is no number is none.
+/// The counters at each of the two names; `None` for what is not a number.
 pub type Pair = [Vec<Option<u64>>; 2];
 
 /// The counters at the two names in one transfer, and its number of records; none where it broke off.
@@ -212,7 +212,7 @@ pub fn transfers(watched: &Watched<'_>, records: Option<u64>) -> Result<Transfer
         match counters(watched)? {
             None => seen.broken += 1,
             Some((pair, got)) => {
-                seen.judged += 1;
+                seen.compared += 1;
                 if let Some(why) = fault(&pair, got, records) {
                     seen.half += 1;
                     seen.first_half.get_or_insert(why);
@@ -239,16 +239,16 @@ mod tests {
 
     #[test]
     fn halves_of_a_transferred_zone_are_seen() {
-        let of = |first: &[u64], second: &[u64], got: u64| {
+        let fault_of = |first: &[u64], second: &[u64], got: u64| {
             let pair = [first, second].map(|all| all.iter().copied().map(Some).collect());
             fault(&pair, got, Some(10))
         };
-        assert_eq!(of(&[], &[], 10), None);
-        assert_eq!(of(&[7], &[7], 12), None);
-        assert!(of(&[7], &[8], 12).is_some());
-        assert!(of(&[7], &[], 11).is_some());
-        assert!(of(&[7, 8], &[7, 8], 14).is_some());
-        assert_eq!(of(&[7], &[7], 13).unwrap(), "13 records instead of 12");
+        assert_eq!(fault_of(&[], &[], 10), None);
+        assert_eq!(fault_of(&[7], &[7], 12), None);
+        assert!(fault_of(&[7], &[8], 12).is_some());
+        assert!(fault_of(&[7], &[], 11).is_some());
+        assert!(fault_of(&[7, 8], &[7, 8], 14).is_some());
+        assert_eq!(fault_of(&[7], &[7], 13).unwrap(), "13 records instead of 12");
         assert_eq!(fault(&[vec![Some(1)], vec![Some(1)]], 99, None), None);
     }
 }

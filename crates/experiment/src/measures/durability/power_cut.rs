@@ -3,10 +3,10 @@
 use super::acks::{self, Ack};
 use super::stream::{self, Lines};
 use super::{BEGIN, DELAY, send};
-use crate::bench::{self, PORT};
 use crate::measures::{Changes, Measurement, Part, Run};
 use crate::replication::fleet::Fleet;
-use crate::stage::Stage;
+use crate::run_context::{self, PORT};
+use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics;
@@ -28,7 +28,7 @@ use update::{TransferSpec, transfer};
 /// Updates that there are for one cut: more than a server takes meanwhile.
 const LOAD: u64 = 50_000;
 
-/// An answer that the kernel stamped so shortly before the cut is not judged: the stamps are of the wall clock, which may be
+/// An answer that the kernel stamped so shortly before the cut does not count: the stamps are of the wall clock, which may be
 /// slewed by 125 µs in the quarter of a second between two looks at it.
 const NEAR: Nanos = 250_000;
 
@@ -54,7 +54,7 @@ struct CutSeen {
     offered: u64,
     /// Acknowledged before the cut.
     acknowledged: u64,
-    /// Acknowledged so shortly before it, or after it, that they are not judged.
+    /// Acknowledged so shortly before it, or after it, that they do not count.
     near: u64,
     /// Answered with another code than NOERROR.
     refused: u64,
@@ -97,10 +97,10 @@ pub const MEASUREMENT: Measurement = Measurement {
     },
     // What is counted is not known better by repeats.
     known_by: None,
-    run: Run::StartAll(|stage, fleet, record, tell| stage.power_cuts(fleet, record, tell)),
+    run: Run::StartAll(|sut, fleet, record, tell| sut.power_cuts(fleet, record, tell)),
 };
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// All cuts that the experiment asks for, the first half of them on a disk on which nothing survives that was not synced.
     fn power_cuts(
         &self,
@@ -108,8 +108,8 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let cuts = self.bench.experiment.durability.cuts;
-        let mut draw = Seed(self.bench.experiment.seed).draw("times of cuts", u64::from(record.id));
+        let cuts = self.context.experiment.durability.cuts;
+        let mut draw = Seed(self.context.experiment.seed).draw("times of cuts", u64::from(record.id));
         let mut seen: Vec<CutSeen> = Vec::new();
         let mut on: Option<OnDisk<'_>> = None;
         let mut servers = 0;
@@ -133,7 +133,7 @@ impl Stage<'_> {
         let path = self.dir.join("cuts.json");
         let text = serde_json::to_string_pretty(&seen).map_err(|e| Error::Machine(e.to_string()))?;
         fs::write(&path, text).map_err(Error::io(&path))?;
-        judge(&seen, record);
+        add_metrics(&seen, record);
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<OnDisk<'s>, Error> {
-        let (bench, e) = (self.bench, self.bench.experiment);
+        let (context, e) = (self.context, self.context.experiment);
         let folder = self.dir.join(format!("server-{number}"));
         let [backing, at] = ["kept", "disk"].map(|name| folder.join(name));
         [&backing, &at].iter().try_for_each(fs::create_dir_all).map_err(Error::io(&folder))?;
@@ -156,11 +156,11 @@ impl Stage<'_> {
             ..Options::default()
         };
         let disk = Disk::mount(&backing, &at, options)?;
-        let mut server = bench.start(bench.server, self.spec, &at.join("server"))?;
+        let mut server = context.start(context.server, self.spec, &at.join("server"))?;
         if number == 1 {
             record.params.push(("version".into(), server.version().into()));
         }
-        let took = server.ready(&self.zone.probe, bench::patience(e, self.zone))?;
+        let took = server.ready(&self.zone.probe, run_context::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         sync_all(&at).map_err(Error::io(&at))?;
         Ok(OnDisk { server, disk, number, survivors, known: Vec::new(), next: 0 })
@@ -178,7 +178,7 @@ impl Stage<'_> {
 
     /// One cut: load, power off, power on, and what is there.
     fn cut(&self, fleet: &Fleet<'_>, on: &mut OnDisk<'_>, draw: &mut Draw) -> Result<CutSeen, Error> {
-        let (bench, d) = (self.bench, &self.bench.experiment.durability);
+        let (context, d) = (self.context, &self.context.experiment.durability);
         let [file, answers] = ["updates.txt", "acknowledged.csv"].map(|name| self.dir.join(name));
         let first = on.next;
         stream::write_additions(&file, &self.zone.origin, first, LOAD)?;
@@ -187,7 +187,7 @@ impl Stage<'_> {
         let life = self.life(draw);
         let stop = AtomicBool::new(false);
         let (begun, began) = channel();
-        let host = &bench.generators[0];
+        let host = &context.generators[0];
         let (off, result) = std::thread::scope(|scope| {
             let begun = move |at| {
                 // Who listens has given up only where nothing began in time.
@@ -196,7 +196,7 @@ impl Stage<'_> {
             let load = scope.spawn(|| send(host, &spec, begun, &stop));
             let off = began.recv_timeout(BEGIN).map_err(|_| Error::Machine("no update was sent".into()));
             let off = off.and_then(|at| {
-                let paused = bench.pause(life + Duration::from_nanos(DELAY));
+                let paused = context.pause(life + Duration::from_nanos(DELAY));
                 let cut = on.disk.cut();
                 on.server.kill()?;
                 paused?;
@@ -226,9 +226,9 @@ impl Stage<'_> {
         };
         on.disk.remount()?;
         on.server.start_again()?;
-        match on.server.back(bench::patience(bench.experiment, self.zone)) {
+        match on.server.back(run_context::patience(context.experiment, self.zone)) {
             Err(e) => {
-                bench.goes_on()?;
+                context.goes_on()?;
                 seen.zone_refused = matches!(*e.problem, Problem::Refused { .. });
                 seen.why = Some(e.to_string());
             }
@@ -251,7 +251,8 @@ impl Stage<'_> {
 
     /// Which halves of which updates the server has, by a transfer of its zone; else why it cannot be transferred.
     fn halves(&self, fleet: &Fleet<'_>) -> Result<Result<BTreeMap<u64, u8>, String>, Error> {
-        let (bench, stop, target) = (self.bench, self.bench.stop, (self.bench.server.v4, PORT).into());
+        let (context, stop, target) =
+            (self.context, self.context.stop, (self.context.server.v4, PORT).into());
         let spec = TransferSpec {
             key: Some(fleet.key.clone()),
             timeout: TRANSFER,
@@ -260,7 +261,7 @@ impl Stage<'_> {
         let mut why = String::new();
         for attempt in 0..TRANSFERS {
             if attempt > 0 {
-                bench.pause(Duration::from_millis(300))?;
+                context.pause(Duration::from_millis(300))?;
             }
             let mut halves: BTreeMap<u64, u8> = BTreeMap::new();
             let mut lines = Lines::new(|line| {
@@ -269,7 +270,7 @@ impl Stage<'_> {
                 }
             });
             let fetch = || transfer(&spec, Some(&mut lines), stop, &mut |_| {});
-            match bench.generators[0].run_in(fetch)??.failed {
+            match context.generators[0].run_in(fetch)??.failed {
                 None => return Ok(Ok(halves)),
                 Some(reason) => {
                     why = format!("it serves the zone's SOA, but not a transfer of it: {}", reason.text)
@@ -291,7 +292,7 @@ impl CutSeen {
 }
 
 /// Adds up the results of all cuts.
-fn judge(seen: &[CutSeen], record: &mut TrialRecord) {
+fn add_metrics(seen: &[CutSeen], record: &mut TrialRecord) {
     let sum = |of: fn(&CutSeen) -> u64| seen.iter().map(of).sum::<u64>() as f64;
     let count = |of: fn(&&CutSeen) -> bool| seen.iter().filter(of).count() as f64;
     let (acknowledged, not_back) = (sum(|c| c.acknowledged), count(|c| c.back_s.is_none()));
@@ -394,20 +395,24 @@ mod tests {
         let lossy = CutSeen { lost: 3, ..one.clone() };
         let dead = CutSeen { back_s: None, zone_refused: true, why: Some("refused".into()), ..one.clone() };
         let mut record = TrialRecord::default();
-        judge(&[one.clone(), lossy, dead], &mut record);
-        let of = |which: Definition| record.outcome.metric(which).unwrap();
+        add_metrics(&[one.clone(), lossy, dead], &mut record);
+        let value_of = |which: Definition| record.outcome.metric(which).unwrap();
         assert_eq!(
-            (of(metrics::CUT_ACKNOWLEDGED), of(metrics::CUT_FOUND), of(metrics::CUT_LOST)),
+            (value_of(metrics::CUT_ACKNOWLEDGED), value_of(metrics::CUT_FOUND), value_of(metrics::CUT_LOST)),
             (30.0, 17.0, 3.0)
         );
         assert_eq!(
-            (of(metrics::CUTS_WITH_LOSS), of(metrics::CUTS_NOT_BACK), of(metrics::CUTS_ZONE_REFUSED)),
+            (
+                value_of(metrics::CUTS_WITH_LOSS),
+                value_of(metrics::CUTS_NOT_BACK),
+                value_of(metrics::CUTS_ZONE_REFUSED)
+            ),
             (2.0, 1.0, 1.0)
         );
         assert_eq!(record.param("not_back"), Some("refused"));
         assert!(record.outcome.validity.valid);
         let idle = CutSeen { acknowledged: 0, ..one };
-        judge(&[idle], &mut record);
+        add_metrics(&[idle], &mut record);
         assert!(!record.outcome.validity.valid);
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The prefix of all labels that we add to a zone.
 const LABEL: &str = "dnsrack-";
 
-/// The names that one counter is at, in every update anew: the one in canonical order before most, the other after them.
+/// The names that one counter is at, chosen again in every update: the one in canonical order before most, the other after them.
 pub const PAIR: [&str; 2] = ["0-dnsrack-pair", "zz-dnsrack-pair"];
 
 /// A name below a zone's.

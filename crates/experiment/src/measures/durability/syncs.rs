@@ -1,16 +1,16 @@
 //! Does each answer follow a sync that covers it? A trace of the server; and its rate beside the disk's own syncs.
 
 use super::{send, stream};
-use crate::bench;
 use crate::measures::{Changes, Measurement, Part, Run};
 use crate::replication::fleet::Fleet;
-use crate::stage::Stage;
+use crate::run_context;
+use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Named, Nanos, Pace, Reason};
 use rack::Substitute;
-use rack::syncs::{self, Answer, Calibration, Report, Scope, Verdict};
+use rack::syncs::{self, Answer, Calibration, Report, Scope, SyncVerdict};
 use results::TrialRecord;
 use serde::Serialize;
 use std::fs::{self, File};
@@ -53,10 +53,10 @@ pub const MEASUREMENT: Measurement = Measurement {
         start + d.timed.as_seconds() + 2.0 * d.calibrate.as_seconds() + d.updates as f64 / 50.0
     },
     known_by: Some((metrics::ACCEPTED_UPS.within(metrics::Scope::Updates), |precision| precision.rate)),
-    run: Run::StartAll(|stage, fleet, record, tell| stage.syncs(fleet, record, tell)),
+    run: Run::StartAll(|sut, fleet, record, tell| sut.syncs(fleet, record, tell)),
 };
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// The rate first, without a trace, between two looks at the disk; then a fresh server under strace.
     fn syncs(
         &self,
@@ -64,10 +64,10 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let e = self.bench.experiment;
+        let e = self.context.experiment;
         let (timed, calibrate) = (e.durability.timed.0, e.durability.calibrate.into());
         self.beside_the_disk(fleet, timed, calibrate, record, tell)?;
-        self.bench.goes_on()?;
+        self.context.goes_on()?;
         self.traced(fleet, record, tell)
     }
 
@@ -80,17 +80,17 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let (bench, folder) = (self.bench, self.dir.join("server"));
+        let (context, folder) = (self.context, self.dir.join("server"));
         let file = self.dir.join("updates.txt");
         let before = syncs::calibrate(self.dir, calibrate, 1)?;
-        let mut server = bench.start(bench.server, self.spec, &folder)?;
+        let mut server = context.start(context.server, self.spec, &folder)?;
         record.params.push(("version".into(), server.version().into()));
-        let took = server.ready(&self.zone.probe, bench::patience(bench.experiment, self.zone))?;
+        let took = server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         stream::write_additions(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
         let spec = self.updates(fleet, file.clone(), Pace::Closed { window: 1 });
         let spec = SendSpec { duration: Some(timed), ..spec };
-        let result = send(&bench.generators[0], &spec, |_| {}, bench.stop)?;
+        let result = send(&context.generators[0], &spec, |_| {}, context.stop)?;
         fs::remove_file(&file).map_err(Error::io(&file))?;
         server.alive()?;
         server.stop()?;
@@ -120,7 +120,7 @@ impl Stage<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let (bench, d) = (self.bench, &self.bench.experiment.durability);
+        let (context, d) = (self.context, &self.context.experiment.durability);
         let (folder, file) = (self.dir.join("traced"), self.dir.join("updates.txt"));
         // The program is also asked for its version, and perhaps to check its configuration: a trace each, the last of the server.
         let starts = AtomicU32::new(0);
@@ -132,22 +132,22 @@ impl Stage<'_> {
             .clone()
             .unwrap_or_else(|| server::driver(self.spec.kind).facts().program.into());
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let launcher = Substitute { launcher: bench.launcher, program: &name, with };
+        let launcher = Substitute { launcher: context.launcher, program: &name, with };
         let mut accepted = 0;
         let scope;
         {
             let mut server =
-                server::start_heeding(Some(bench.stop), &launcher, bench.server, self.spec, &folder)?;
-            server.ready(&self.zone.probe, 3 * bench::patience(bench.experiment, self.zone))?;
+                server::start_heeding(Some(context.stop), &launcher, context.server, self.spec, &folder)?;
+            server.ready(&self.zone.probe, 3 * run_context::patience(context.experiment, self.zone))?;
             // What is logged need not be durable.
             let logs = vec![server.log_path(), server.dir().join("output.log")];
             scope = Scope { folders: vec![server.dir().to_owned()], except: logs };
             for (part, window) in [(0, 1), (1, d.window)] {
                 stream::write_additions(&file, &self.zone.origin, part * d.updates, d.updates)?;
                 let spec = self.updates(fleet, file.clone(), Pace::Closed { window });
-                let result = send(&bench.generators[0], &spec, |_| {}, &AtomicBool::new(false))?;
+                let result = send(&context.generators[0], &spec, |_| {}, &AtomicBool::new(false))?;
                 accepted += result.accepted;
-                bench.goes_on()?;
+                context.goes_on()?;
             }
             server.alive()?;
             server.stop()?;
@@ -157,8 +157,10 @@ impl Stage<'_> {
         let trace_file = trace(last);
         syncs::settle(&trace_file, SETTLE)?;
         let mut examples = Vec::new();
-        let report = syncs::judge(&trace_file, &scope, |answer| {
-            if examples.len() < EXAMPLES && !matches!(answer.verdict, Verdict::Covered | Verdict::Refused) {
+        let report = syncs::analyse(&trace_file, &scope, |answer| {
+            if examples.len() < EXAMPLES
+                && !matches!(answer.verdict, SyncVerdict::Covered | SyncVerdict::Refused)
+            {
                 examples.push(answer);
             }
         })?;
@@ -172,9 +174,9 @@ impl Stage<'_> {
         let kept = Kept { report: &report, not_covered_examples: examples };
         let text = serde_json::to_string_pretty(&kept).map_err(|e| Error::Machine(e.to_string()))?;
         fs::write(&path, text).map_err(Error::io(&path))?;
-        let judged = report.covered + report.not_covered + report.nothing_written;
+        let checked = report.covered + report.not_covered + report.nothing_written;
         tell(RunEvent::Second {
-            text: format!("{} of {judged} traced answers follow a sync that covers them", report.covered),
+            text: format!("{} of {checked} traced answers follow a sync that covers them", report.covered),
         });
         trace_figures(&report, accepted, record);
         Ok(())
@@ -215,8 +217,8 @@ fn disk_figures(before: &Calibration, after: &Calibration, result: &SendResult, 
 fn trace_figures(report: &Report, accepted: u64, record: &mut TrialRecord) {
     let outcome = &mut record.outcome;
     let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));
-    let judged = report.covered + report.not_covered + report.nothing_written;
-    add(metrics::TRACED, judged as f64);
+    let checked = report.covered + report.not_covered + report.nothing_written;
+    add(metrics::TRACED, checked as f64);
     add(metrics::TRACED_COVERED, report.covered as f64);
     add(metrics::TRACED_NOT_COVERED, report.not_covered as f64);
     add(metrics::TRACED_NOTHING_WRITTEN, report.nothing_written as f64);
@@ -229,7 +231,7 @@ fn trace_figures(report: &Report, accepted: u64, record: &mut TrialRecord) {
         add(metrics::SYNCS_PER_ANSWER, per);
     }
     outcome.histograms.push(Named::new("traced_sync", report.sync_latency.clone()));
-    if let Some(Answer { verdict: Verdict::NotCovered { file, missing }, name, .. }) =
+    if let Some(Answer { verdict: SyncVerdict::NotCovered { file, missing }, name, .. }) =
         &report.first_not_covered
     {
         let file = file.file_name().unwrap_or_default().to_string_lossy();
@@ -238,8 +240,8 @@ fn trace_figures(report: &Report, accepted: u64, record: &mut TrialRecord) {
         record.params.push(("first_not_covered".into(), text));
     }
     let validity = &mut record.outcome.validity;
-    if judged < accepted {
-        let text = format!("the trace has {judged} of the {accepted} answers that acknowledged an update");
+    if checked < accepted {
+        let text = format!("the trace has {checked} of the {accepted} answers that acknowledged an update");
         validity.reject(Reason::new("trace_incomplete", text));
     }
     let unseen = report.foreign_lines + report.cut_off;
@@ -252,7 +254,7 @@ fn trace_figures(report: &Report, accepted: u64, record: &mut TrialRecord) {
     }
     if report.by_order > 0 {
         let text = format!(
-            "{} answers were judged by the first write after the update, which may be another's: no write held their names",
+            "{} answers were checked by the first write after the update, which may be another's: no write held their names",
             report.by_order
         );
         validity.warn(Reason::new("judged_by_order", text));

@@ -3,13 +3,13 @@
 use super::sender::{self, Sent};
 use super::setting::{Kind, Place, Setting, Way, prepare};
 use super::{TIMEOUT, free_port};
-use rack::syncs::{self, Answer, Basis, Missing, Report, Scope, Verdict};
+use rack::syncs::{self, Answer, Basis, Missing, Report, Scope, SyncVerdict};
 use rack::{Host, Launcher, Local};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// Runs a server under strace with updates that come one at a time, then many at a time.
-fn judged(setting: Setting, window: usize) -> Option<(Sent, Report, Vec<Answer>)> {
+fn analysed(setting: Setting, window: usize) -> Option<(Sent, Report, Vec<Answer>)> {
     if !setting.there() {
         return None;
     }
@@ -32,7 +32,7 @@ fn judged(setting: Setting, window: usize) -> Option<(Sent, Report, Vec<Answer>)
     syncs::settle(&trace, TIMEOUT).unwrap();
     let scope = Scope { folders: vec![data.canonicalize().unwrap()], except: Vec::new() };
     let mut answers = Vec::new();
-    let report = syncs::judge(&trace, &scope, |answer| answers.push(answer)).unwrap();
+    let report = syncs::analyse(&trace, &scope, |answer| answers.push(answer)).unwrap();
     if std::env::var_os("DNSRACK_KEEP").is_some() {
         eprintln!("{setting:?}, window {window}: {}", dir.keep().display());
         eprintln!("{report:#?}");
@@ -56,7 +56,7 @@ fn log(rest: &Path) -> String {
 
 fn is_honest(setting: Setting) {
     for window in [1, 16] {
-        let Some((sent, report, _)) = judged(setting, window) else { return };
+        let Some((sent, report, _)) = analysed(setting, window) else { return };
         assert!(sent.acknowledged.len() >= 50, "{sent:?}");
         assert_eq!(
             (report.not_covered, report.nothing_written),
@@ -70,12 +70,12 @@ fn is_honest(setting: Setting) {
 
 fn is_found(setting: Setting, missing: Missing) {
     for window in [1, 16] {
-        let Some((sent, report, answers)) = judged(setting, window) else { return };
+        let Some((sent, report, answers)) = analysed(setting, window) else { return };
         assert!(sent.acknowledged.len() >= 50, "{sent:?}");
         assert_eq!((report.covered, report.nothing_written), (0, 0), "{setting:?}, {window}: {report:#?}");
         // The first also makes the files.
         match &answers.last().unwrap().verdict {
-            Verdict::NotCovered { missing: seen, .. } => assert_eq!(*seen, missing),
+            SyncVerdict::NotCovered { missing: seen, .. } => assert_eq!(*seen, missing),
             other => panic!("{other:?}"),
         }
     }

@@ -115,15 +115,15 @@ pub fn numbers(text: &str) -> Vec<Number> {
 
 #[test]
 fn numbers_are_read_as_people_write_them() {
-    let of = |text: &str| -> Vec<(f64, Option<String>)> {
+    let parsed = |text: &str| -> Vec<(f64, Option<String>)> {
         numbers(text).into_iter().map(|n| (n.value, n.unit)).collect()
     };
     let unit = |u: &str| Some(u.to_owned());
-    assert_eq!(of("S-6-DS100, U-4-DS0"), []);
-    assert_eq!(of("54.9 µs (52.5–58.6)"), [(54.9, unit("µs")), (52.5, unit("µs")), (58.6, unit("µs"))]);
-    assert_eq!(of("-3.4 to +4.9 %"), [(-3.4, unit("%")), (4.9, unit("%"))]);
-    assert_eq!(of("38,100 (×1.5), 10K"), [(38100.0, None), (1.5, None), (10000.0, None)]);
-    assert_eq!(of("1,000, 12,5 and 7"), [(1000.0, None), (12.0, None), (5.0, None), (7.0, None)]);
+    assert_eq!(parsed("S-6-DS100, U-4-DS0"), []);
+    assert_eq!(parsed("54.9 µs (52.5–58.6)"), [(54.9, unit("µs")), (52.5, unit("µs")), (58.6, unit("µs"))]);
+    assert_eq!(parsed("-3.4 to +4.9 %"), [(-3.4, unit("%")), (4.9, unit("%"))]);
+    assert_eq!(parsed("38,100 (×1.5), 10K"), [(38100.0, None), (1.5, None), (10000.0, None)]);
+    assert_eq!(parsed("1,000, 12,5 and 7"), [(1000.0, None), (12.0, None), (5.0, None), (7.0, None)]);
     let range = |text: &str| numbers(text)[0].range();
     assert_eq!((range("38,100"), range("100"), range("8")), ((38050.0, 38150.0), (99.5, 100.5), (7.5, 8.5)));
     assert_eq!(range("20,000"), (19950.0, 20050.0));

@@ -1,7 +1,7 @@
 //! Against a zone profile.
 
 use super::sharing::is;
-use super::{DEVIATIONS, Finding, LEAST, Sharers, Verdict, distance, exactly, finding, share};
+use super::{Conformance, DEVIATIONS, Finding, LEAST, Sharers, distance, exactly, finding, share};
 use crate::{Info, Profile};
 use std::collections::BTreeMap;
 use wire::name::{self, Name};
@@ -13,13 +13,13 @@ const SHARING: f64 = 0.02;
 const LENGTHS: f64 = 0.15;
 
 /// Judges a zone against a profile; `against` is what it is called. The number of delegations is not
-/// judged: a profile is for any.
-pub fn profile(info: &Info, p: &Profile, against: &str) -> Verdict {
+/// compared: a profile is for any.
+pub fn profile(info: &Info, p: &Profile, against: &str) -> Conformance {
     let d = info.delegations as f64;
     let mut findings = vec![exactly("zone is the profile's", 1, u64::from(info.origin == p.apex.origin))];
     if info.delegations == 0 {
         findings.push(finding("delegations", 1.0, 0.0, 0.0, "a profile is of a zone with delegations"));
-        return Verdict::new(format!("profile {against}"), findings, Vec::new());
+        return Conformance::new(format!("profile {against}"), findings, Vec::new());
     }
     findings.push(share("IDN share", p.labels.idn, info.idn_share, d));
     let plain = info.label_length.iter().map(|(&l, &n)| (l, (n - idns(info, l)) as f64));
@@ -69,7 +69,7 @@ pub fn profile(info: &Info, p: &Profile, against: &str) -> Verdict {
             findings.push(exactly(&format!("TTL of {name}"), ttl.into(), usual.into()));
         }
     }
-    Verdict::new(format!("profile {against}"), findings, Vec::new())
+    Conformance::new(format!("profile {against}"), findings, Vec::new())
 }
 
 /// The TTL that most records of a type have, in seconds.

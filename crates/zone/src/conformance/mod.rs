@@ -1,4 +1,4 @@
-//! Judges a zone's facts against what a published table or a profile says it should be.
+//! Compares the facts of a zone with what a published table or a profile says.
 //!
 //! Every figure has a bound that is as wide as chance makes it at the zone's size, and never narrower than
 //! 1 %: a bound that 99.9 % of zones drawn by the same rules stay within.
@@ -36,20 +36,20 @@ pub struct Finding {
     pub basis: String,
 }
 
-/// The verdict on a zone.
+/// How far a zone conforms to a profile or a published table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Verdict {
-    /// The profile or the table that it was judged against.
+pub struct Conformance {
+    /// The profile or the table that it was compared with.
     pub against: String,
     /// True where all findings are within their bounds.
     pub within: bool,
     /// One for each characteristic.
     pub findings: Vec<Finding>,
-    /// Properties that are known and not judged.
+    /// Properties that are known and not compared.
     pub notes: Vec<String>,
 }
 
-impl Verdict {
+impl Conformance {
     fn new(against: String, findings: Vec<Finding>, notes: Vec<String>) -> Self {
         Self { against, within: findings.iter().all(|f| f.within), findings, notes }
     }

@@ -1,12 +1,12 @@
 //! DNSSEC in answers: signatures and proofs where they are wanted, and none where they are not.
 
-use super::{Judge, shown};
+use super::{Comparer, shown};
 use crate::check::expect::End;
 use crate::check::message::{Kind, find, same_data, show};
 use crate::check::proof::{Claim, Proof};
 use wire::rtype;
 
-impl Judge<'_> {
+impl Comparer<'_> {
     /// Who does not ask for DNSSEC gets none (RFC 4035 section 3.1).
     pub(super) fn without_dnssec(&mut self) {
         let answer = self.answer;

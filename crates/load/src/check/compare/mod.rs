@@ -17,15 +17,15 @@ pub(super) struct Fault {
     pub got: String,
 }
 
-/// The judgement of one answer.
+/// The comparison of one answer.
 #[derive(Debug, Default)]
-pub(super) struct Judgement {
+pub(super) struct Comparison {
     /// The kind of answer that the zone asks for; empty where it was not looked up.
     pub kind: &'static str,
     pub faults: Vec<Fault>,
     /// Right, but not as it should be.
     pub odd: Vec<&'static str>,
-    /// Why it could not be judged.
+    /// Why it could not be compared.
     pub unchecked: Option<&'static str>,
     /// It had to have signatures and proofs.
     pub dnssec: bool,
@@ -37,20 +37,20 @@ const NXDOMAIN: u16 = 3;
 const YXDOMAIN: u16 = 6;
 
 /// Judges an answer.
-pub(super) fn judge(facts: &Facts, answer: &Answer, signatures: &mut Signatures<'_>) -> Judgement {
-    let mut judgement = Judgement { unchecked: out_of_scope(facts, answer), ..Judgement::default() };
-    if judgement.unchecked.is_some() {
-        return judgement;
+pub(super) fn compare(facts: &Facts, answer: &Answer, signatures: &mut Signatures<'_>) -> Comparison {
+    let mut comparison = Comparison { unchecked: out_of_scope(facts, answer), ..Comparison::default() };
+    if comparison.unchecked.is_some() {
+        return comparison;
     }
     let soa = |set: &&Set| set.kind.rtype == rtype::SOA && set.owner == facts.apex;
-    judgement.serial = answer.sets().find(soa).map(|set| serial(&set.rdatas[0]));
+    comparison.serial = answer.sets().find(soa).map(|set| serial(&set.rdatas[0]));
     // Serial number arithmetic (RFC 1982).
-    if judgement.serial.is_some_and(|s| (s.wrapping_sub(facts.serial) as i32) > 0) {
-        judgement.unchecked = Some("newer_serial");
-        return judgement;
+    if comparison.serial.is_some_and(|s| (s.wrapping_sub(facts.serial) as i32) > 0) {
+        comparison.unchecked = Some("newer_serial");
+        return comparison;
     }
     let expected = expect(facts, &answer.qname, answer.qtype);
-    judgement.kind = match &expected.end {
+    comparison.kind = match &expected.end {
         End::Answer if expected.steps.len() > 1 => "alias",
         End::Answer => "answer",
         End::Some { .. } => "some",
@@ -59,11 +59,11 @@ pub(super) fn judge(facts: &Facts, answer: &Answer, signatures: &mut Signatures<
         End::Referral { .. } => "referral",
         End::Outside | End::TooLong | End::Unknown("alias_not_shown") => "alias",
         End::Unknown(why) => {
-            judgement.unchecked = Some(why);
-            return judgement;
+            comparison.unchecked = Some(why);
+            return comparison;
         }
     };
-    let mut judge = Judge {
+    let mut comparer = Comparer {
         facts,
         answer,
         expected: &expected,
@@ -71,8 +71,8 @@ pub(super) fn judge(facts: &Facts, answer: &Answer, signatures: &mut Signatures<
         faults: Vec::new(),
         odd: Vec::new(),
     };
-    judge.whole(signatures);
-    Judgement { faults: judge.faults, odd: judge.odd, dnssec: judge.dnssec, ..judgement }
+    comparer.whole(signatures);
+    Comparison { faults: comparer.faults, odd: comparer.odd, dnssec: comparer.dnssec, ..comparison }
 }
 
 /// Why the zone cannot say what the answer must be.
@@ -98,8 +98,8 @@ fn out_of_scope(facts: &Facts, answer: &Answer) -> Option<&'static str> {
     (answer.rcode > 15).then_some("extended_rcode")
 }
 
-/// An answer being judged.
-struct Judge<'a> {
+/// An answer that is compared.
+struct Comparer<'a> {
     facts: &'a Facts,
     answer: &'a Answer,
     expected: &'a Expected,
@@ -108,7 +108,7 @@ struct Judge<'a> {
     odd: Vec<&'static str>,
 }
 
-impl Judge<'_> {
+impl Comparer<'_> {
     fn fault(&mut self, name: &'static str, expected: impl ToString, got: impl ToString) {
         self.faults.push(Fault { name, expected: expected.to_string(), got: got.to_string() });
     }

@@ -1,4 +1,4 @@
-//! What all trials of a run share, and how a server is started in one.
+//! Everything that the trials of a run share, and how a server is started in one.
 
 use crate::zones::Prepared;
 use crate::{Error, Experiment};
@@ -14,7 +14,7 @@ use trace::Survey;
 pub const START_DELAY: Nanos = 20_000_000;
 
 /// Everything that all trials of a run share.
-pub struct Bench<'a> {
+pub struct RunContext<'a> {
     pub experiment: &'a Experiment,
     pub launcher: &'a dyn Launcher,
     pub server: &'a Host,
@@ -31,7 +31,7 @@ pub struct Bench<'a> {
     pub stop: &'a AtomicBool,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> RunContext<'a> {
     /// Starts a server; neither that nor a wait for it goes on once the run is to stop.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ pub fn patience(e: &Experiment, zone: &Prepared) -> Duration {
 
 /// Keeps the server's own counters, and stops it; what it counted.
 pub fn end(
-    bench: &Bench,
+    context: &RunContext,
     mut server: Server<'_>,
     spec: &ServerSpec,
     measured: Result<(), Error>,
@@ -89,7 +89,7 @@ pub fn end(
     // A server that died explains a role's odd end better than the role does.
     server.alive()?;
     measured?;
-    bench.goes_on()?;
+    context.goes_on()?;
     let driver = server::driver(spec.kind);
     let counted = match spec.external.is_none() && driver.facts().can.stats {
         true => driver.counted(&server.stats()?),
@@ -100,8 +100,8 @@ pub fn end(
 }
 
 /// The server of a label, as one that serves its file.
-pub fn server_spec(bench: &Bench, label: &str, zone: &Prepared) -> Result<ServerSpec, Error> {
-    let e = bench.experiment;
+pub fn server_spec(context: &RunContext, label: &str, zone: &Prepared) -> Result<ServerSpec, Error> {
+    let e = context.experiment;
     let given = e.server(label)?;
     let config = match &given.config {
         Some(path) => Some(std::fs::read_to_string(path).map_err(Error::io(path))?),
@@ -112,12 +112,16 @@ pub fn server_spec(bench: &Bench, label: &str, zone: &Prepared) -> Result<Server
         kind: e.kind(label)?,
         program: given.program,
         config,
-        workers: given.workers.unwrap_or(bench.server_cpus.len() as u32),
+        workers: given.workers.unwrap_or(context.server_cpus.len() as u32),
         udp_size: e.udp_size,
         port: PORT,
-        addresses: if bench.server.extra_addrs.is_empty() { Vec::new() } else { bench.server.addresses() },
+        addresses: if context.server.extra_addrs.is_empty() {
+            Vec::new()
+        } else {
+            context.server.addresses()
+        },
         zone: ZoneRef { origin: zone.origin.clone(), file: zone.file.clone(), signed: zone.signed.is_some() },
-        cpus: bench.server_cpus.to_vec(),
+        cpus: context.server_cpus.to_vec(),
         env: Vec::new(),
         external: given.address,
         distribution: None,

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use wire::{name, opt, question, ranges};
 
 /// Judges messages in the order of the trace.
-pub(super) struct Judge<'e> {
+pub(super) struct Filter<'e> {
     edit: &'e Edit,
     times: Times,
     /// Queries that wait for their responses, and whether they are kept; where responses depend on it.
@@ -27,7 +27,7 @@ impl Edit {
     }
 }
 
-impl<'e> Judge<'e> {
+impl<'e> Filter<'e> {
     pub fn new(edit: &'e Edit) -> Self {
         let responses = edit.if_response || !edit.if_query;
         let paired = responses && (edit.if_edns_size.is_some() || edit.if_do || edit.every.is_some());

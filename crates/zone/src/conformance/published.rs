@@ -1,6 +1,6 @@
 //! Against a row of RZAIA's table 1.1.
 
-use super::{DEVIATIONS, Finding, LEAST, Verdict, basis, exactly, finding};
+use super::{Conformance, DEVIATIONS, Finding, LEAST, basis, exactly, finding};
 use crate::{Family, Info};
 use measure::units::grouped;
 
@@ -23,7 +23,7 @@ const BASE_AAAA: f64 = 197.0;
 
 /// Judges a zone against a row. The study drew the name servers of each new TLD (and in some families who
 /// has AAAA or DS records) at random, and printed what came out: the bounds hold 99.9 % of such draws.
-pub fn published(info: &Info, row: &Published) -> Verdict {
+pub fn published(info: &Info, row: &Published) -> Conformance {
     let new = row.delegations.saturating_sub(BASE_TLDS) as f64;
     let servers = deviation(&info.ns_per_delegation) * new.sqrt();
     let binomial = |n: f64, p: f64| (n * p.clamp(0.0, 1.0) * (1.0 - p.clamp(0.0, 1.0))).sqrt();
@@ -54,14 +54,14 @@ pub fn published(info: &Info, row: &Published) -> Verdict {
         finding(&format!("{name} records"), expected, info.count(name) as f64, margin.max(least), why)
     }));
     let size = format!(
-        "file size: {} published, {} here; not judged: it depends on the layout (spaces, owners repeated, lengths of \
+        "file size: {} published, {} here; not compared: it depends on the layout (spaces, owners repeated, lengths of \
          names). In uncompressed wire format the zone has {} octets",
         grouped(row.bytes),
         grouped(info.bytes),
         grouped(info.wire_bytes)
     );
     let against = format!("RZAIA table 1.1, {}, {} TLDs", row.family, grouped(row.delegations));
-    Verdict::new(against, findings, vec![size])
+    Conformance::new(against, findings, vec![size])
 }
 
 /// Standard deviation of what was counted.

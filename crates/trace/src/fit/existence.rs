@@ -3,9 +3,9 @@
 use traffic::Names;
 use wire::{header::Header, name, opt, record::Records, rtype};
 
-/// The verdict on the name of a query. Names are in lower case.
+/// The existence on the name of a query. Names are in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Existence {
     /// It exists, or an answer leads to it.
     Hit(Option<Place>),
     /// It does not exist.
@@ -24,46 +24,46 @@ pub(super) struct Place {
     pub cut: bool,
 }
 
-/// The verdict of an answer about the name that was asked for, `qname`.
-pub(super) fn of_answer(answer: &[u8], qname: &[u8], qtype: u16, owner: &mut Vec<u8>) -> Verdict {
-    let Some(header) = Header::new(answer) else { return Verdict::Neither };
+/// The existence of an answer about the name that was asked for, `qname`.
+pub(super) fn of_answer(answer: &[u8], qname: &[u8], qtype: u16, owner: &mut Vec<u8>) -> Existence {
+    let Some(header) = Header::new(answer) else { return Existence::Neither };
     if opt::find(answer).is_some_and(|opt| opt.extended_rcode != 0) {
-        return Verdict::Neither;
+        return Existence::Neither;
     }
     match header.rcode() {
         0 => {
             // At a delegation the parent itself answers for DS alone (RFC 4035, section 3.1.4.1).
             let whole = Place { octets: qname.len(), cut: qtype == rtype::DS && qname.len() > 1 };
             if header.ancount() > 0 {
-                return Verdict::Hit(Some(whole));
+                return Existence::Hit(Some(whole));
             }
             match authority(answer, owner) {
-                Some(rtype::NS) if owner.len() == 1 && qname.len() > 1 => Verdict::Neither,
+                Some(rtype::NS) if owner.len() == 1 && qname.len() > 1 => Existence::Neither,
                 Some(rtype::NS) if name::is_under(qname, owner) => {
-                    Verdict::Hit(Some(Place { octets: owner.len(), cut: true }))
+                    Existence::Hit(Some(Place { octets: owner.len(), cut: true }))
                 }
-                Some(rtype::SOA) => Verdict::Hit(Some(whole)),
-                _ if header.tc() => Verdict::Hit(None),
-                _ => Verdict::Neither,
+                Some(rtype::SOA) => Existence::Hit(Some(whole)),
+                _ if header.tc() => Existence::Hit(None),
+                _ => Existence::Neither,
             }
         }
         3 => match authority(answer, owner) {
             Some(rtype::SOA) if name::is_under(qname, owner) && qname.len() > owner.len() => {
                 let above = name::label_count(qname) - name::label_count(owner) - 1;
                 let first = (0..above).fold(qname, |name, _| name::parent(name));
-                Verdict::Miss(Some(Place { octets: first.len(), cut: true }))
+                Existence::Miss(Some(Place { octets: first.len(), cut: true }))
             }
-            _ => Verdict::Miss(None),
+            _ => Existence::Miss(None),
         },
-        _ => Verdict::Neither,
+        _ => Existence::Neither,
     }
 }
 
-/// The verdict of the zone.
-pub(super) fn of_zone(zone: &Names, qname: &[u8]) -> Verdict {
-    let Some(found) = zone.locate(qname) else { return Verdict::Neither };
+/// The existence of the zone.
+pub(super) fn of_zone(zone: &Names, qname: &[u8]) -> Existence {
+    let Some(found) = zone.locate(qname) else { return Existence::Neither };
     let place = Some(Place { octets: found.octets, cut: found.cut });
-    if found.exists { Verdict::Hit(place) } else { Verdict::Miss(place) }
+    if found.exists { Existence::Hit(place) } else { Existence::Miss(place) }
 }
 
 /// The type of the first NS or SOA record in the authority section, whose owner goes to `owner` in lower case.
@@ -95,12 +95,12 @@ mod tests {
 
     const QNAME: &[u8] = b"\x03www\x07example\x03com\0";
 
-    fn verdict(msg: &[u8], qtype: u16) -> Verdict {
+    fn existence(msg: &[u8], qtype: u16) -> Existence {
         of_answer(msg, QNAME, qtype, &mut Vec::new())
     }
 
-    fn hit(octets: usize, cut: bool) -> Verdict {
-        Verdict::Hit(Some(Place { octets, cut }))
+    fn hit(octets: usize, cut: bool) -> Existence {
+        Existence::Hit(Some(Place { octets, cut }))
     }
 
     #[test]
@@ -108,25 +108,25 @@ mod tests {
         // 12 octets of header, then the name: "com" is at 24, "example.com" at 16.
         let com: &[u8] = &[0xc0, 24];
         let referral = message([0, 0], 0, &[(com, 43, b"x"), (b"\x03COM\0", 2, b"\0"), (com, 2, b"\0")]);
-        assert_eq!(verdict(&referral, 1), hit(5, true));
+        assert_eq!(existence(&referral, 1), hit(5, true));
         let answer = message([4, 0], 1, &[(&[0xc0, 12], 1, b"1234"), (com, 2, b"\0")]);
-        assert_eq!(verdict(&answer, 1), hit(QNAME.len(), false));
+        assert_eq!(existence(&answer, 1), hit(QNAME.len(), false));
         assert_eq!(
-            verdict(&message([4, 0], 0, &[(com, 6, b"x")]), 1),
+            existence(&message([4, 0], 0, &[(com, 6, b"x")]), 1),
             hit(QNAME.len(), false),
             "no such type"
         );
-        assert_eq!(verdict(&message([4, 0], 0, &[(com, 6, b"x")]), rtype::DS), hit(QNAME.len(), true));
-        let of_com = Verdict::Miss(Some(Place { octets: 13, cut: true }));
-        assert_eq!(verdict(&message([4, 3], 0, &[(com, 47, b"x"), (com, 6, b"x")]), 1), of_com);
-        let of_root = Verdict::Miss(Some(Place { octets: 5, cut: true }));
-        assert_eq!(verdict(&message([4, 3], 0, &[(b"\0", 6, b"x")]), 1), of_root);
-        assert_eq!(verdict(&message([4, 3], 0, &[]), 1), Verdict::Miss(None));
-        assert_eq!(verdict(&message([2, 0], 0, &[]), 1), Verdict::Hit(None), "truncated");
+        assert_eq!(existence(&message([4, 0], 0, &[(com, 6, b"x")]), rtype::DS), hit(QNAME.len(), true));
+        let of_com = Existence::Miss(Some(Place { octets: 13, cut: true }));
+        assert_eq!(existence(&message([4, 3], 0, &[(com, 47, b"x"), (com, 6, b"x")]), 1), of_com);
+        let of_root = Existence::Miss(Some(Place { octets: 5, cut: true }));
+        assert_eq!(existence(&message([4, 3], 0, &[(b"\0", 6, b"x")]), 1), of_root);
+        assert_eq!(existence(&message([4, 3], 0, &[]), 1), Existence::Miss(None));
+        assert_eq!(existence(&message([2, 0], 0, &[]), 1), Existence::Hit(None), "truncated");
         for other in
             [message([0, 5], 0, &[]), message([0, 0], 0, &[]), message([0, 0], 0, &[(b"\0", 2, b"\0")])]
         {
-            assert_eq!(verdict(&other, 1), Verdict::Neither);
+            assert_eq!(existence(&other, 1), Existence::Neither);
         }
     }
 
@@ -141,11 +141,11 @@ mod tests {
                 msg[at] = draw.bits() as u8;
             }
             msg.truncate(draw.below(msg.len() as u64 + 1) as usize);
-            if let Verdict::Hit(Some(place)) | Verdict::Miss(Some(place)) = verdict(&msg, 1) {
+            if let Existence::Hit(Some(place)) | Existence::Miss(Some(place)) = existence(&msg, 1) {
                 assert!(place.octets <= QNAME.len());
             }
         }
         let circle = message([4, 3], 0, &[(&[0xc0, 33], 6, b"x")]);
-        assert_eq!(verdict(&circle, 1), Verdict::Miss(None));
+        assert_eq!(existence(&circle, 1), Existence::Miss(None));
     }
 }

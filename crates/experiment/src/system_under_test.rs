@@ -1,9 +1,8 @@
 //! One server on one zone, ready to be measured, and what a generator does to it.
 
-use crate::bench::Bench;
-use crate::bench::START_DELAY;
 use crate::config::Traffic;
 use crate::meter::{Machine, meter};
+use crate::run_context::{RunContext, START_DELAY};
 use crate::sampling::{Sampling, Sources};
 use crate::zones::Prepared;
 use crate::{Error, anchor};
@@ -21,8 +20,8 @@ use trace::ReplaySpec;
 use traffic::{EdnsSpec, NameList, ProfileSpec, QueriesSpec, SourceSpec};
 
 /// One server on one zone, ready to be measured.
-pub struct Stage<'a> {
-    pub bench: &'a Bench<'a>,
+pub struct SystemUnderTest<'a> {
+    pub context: &'a RunContext<'a>,
     pub spec: &'a ServerSpec,
     pub zone: &'a Prepared,
     pub traffic: Traffic,
@@ -45,10 +44,10 @@ pub struct Driven {
     pub machine: Machine,
 }
 
-impl Stage<'_> {
+impl SystemUnderTest<'_> {
     /// Notes the receive buffers of the server's UDP sockets, and makes them as large as `wanted` (bytes) first, where that is said.
     pub fn receive_buffers(&self, server: &Server<'_>, wanted: Option<usize>, record: &mut TrialRecord) {
-        let port = self.spec.targets(self.bench.server)[0].port();
+        let port = self.spec.targets(self.context.server)[0].port();
         let looked = rack::sample::Processes::now()
             .map(|all| all.tree(&server.pids()))
             .and_then(|pids| rack::UdpSockets::of(&pids, port))
@@ -70,11 +69,12 @@ impl Stage<'_> {
         }
     }
 
-    /// Has an independent judge validate a sample of answers.
+    /// Has an independent validator check a sample of answers.
     pub fn validate(&self, record: &mut TrialRecord) -> Result<(), Error> {
-        let at = self.spec.targets(self.bench.server)[0];
-        let (bench, count) = (self.bench, self.bench.experiment.zone.validate);
-        let verdict = anchor::validate(bench.launcher, &bench.generators[0], at, self.zone, count, self.dir)?;
+        let at = self.spec.targets(self.context.server)[0];
+        let (context, count) = (self.context, self.context.experiment.zone.validate);
+        let verdict =
+            anchor::validate(context.launcher, &context.generators[0], at, self.zone, count, self.dir)?;
         record.outcome.metrics.push(metrics::ANSWERS_VALIDATED.of(f64::from(verdict.validated)));
         record.outcome.metrics.push(metrics::ANSWERS_NOT_VALIDATED.of(verdict.refused.len() as f64));
         if let Some(first) = verdict.refused.first() {
@@ -92,7 +92,7 @@ impl Stage<'_> {
 
     /// The queries.
     fn source(&self) -> Source {
-        let (traffic, e) = (&self.traffic, self.bench.experiment);
+        let (traffic, e) = (&self.traffic, self.context.experiment);
         if let Some(trace) = &traffic.trace {
             return ReplaySpec { paths: vec![trace.clone()], ports: Vec::new(), to: Vec::new() }.into();
         }
@@ -117,11 +117,11 @@ impl Stage<'_> {
 
     /// The load for the server: at a pace, or as captured.
     pub fn load(&self, pace: Pace, duration: Nanos) -> Result<LoadSpec, Error> {
-        let Stage { bench, spec, traffic, .. } = self;
+        let SystemUnderTest { context, spec, traffic, .. } = self;
         let source = self.source();
-        let read = |trace: &PathBuf| bench.captures.iter().find(|(path, _)| path == trace).map(|(_, s)| s);
+        let read = |trace: &PathBuf| context.captures.iter().find(|(path, _)| path == trace).map(|(_, s)| s);
         let recorded = traffic.trace.as_ref().and_then(read);
-        let mut targets = spec.targets(bench.server);
+        let mut targets = spec.targets(context.server);
         let (pace, duration) = match recorded {
             Some(survey) => {
                 let length = survey.length(traffic.speed).min(load::LONGEST);
@@ -135,7 +135,7 @@ impl Stage<'_> {
             }
         };
         let mut load = LoadSpec {
-            cpus: bench.generator_cpus.to_vec(),
+            cpus: context.generator_cpus.to_vec(),
             allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
             transport: traffic.transport,
             backend: traffic.backend,
@@ -156,8 +156,8 @@ impl Stage<'_> {
         server: &mut Server<'_>,
         tell: &mut dyn FnMut(&serde_json::Value),
     ) -> Result<Driven, Error> {
-        let bench = self.bench;
-        let hosts = &bench.generators[..self.traffic.generators as usize];
+        let context = self.context;
+        let hosts = &context.generators[..self.traffic.generators as usize];
         let members: Vec<Member> = hosts.iter().map(|h| Member { name: &h.name, cpus: &[] }).collect();
         let mut parts = divide(load, &members)?;
         // A client asks at one address of the server's, as the paper's did (Nominet).
@@ -169,9 +169,9 @@ impl Stage<'_> {
             let host: &Host =
                 hosts.iter().find(|h| h.name == part.name).expect("parts are named after hosts");
             let log = self.dir.join(format!("{}.log", part.name));
-            Role::start(bench.launcher, host, "load", &part.spec, &part.spec.cpus, &log)
+            Role::start(context.launcher, host, "load", &part.spec, &part.spec.cpus, &log)
         })?;
-        let sources = Arc::new(Sources::open(bench, server.pids(), generators.pids()));
+        let sources = Arc::new(Sources::open(context, server.pids(), generators.pids()));
         let mut sampling = Sampling::of(Arc::clone(&sources));
         let began = measure::clock::wall() + START_DELAY;
         let base = measure::clock::Wall::read().to_monotonic(began) + load.warmup;
@@ -183,13 +183,13 @@ impl Stage<'_> {
             let metering = scope.spawn(|| meter(&sources, base, length, &over));
             let mut follow = || -> Result<(), Error> {
                 while !generators.are_done() {
-                    if bench.stop.load(Ordering::Relaxed) {
+                    if context.stop.load(Ordering::Relaxed) {
                         generators.stop();
                     }
                     while let Some((second, values)) = generators.second()? {
                         let second = second as u32;
                         series.extend(crate::sampling::rows(second, &values));
-                        if bench.experiment.sampling {
+                        if context.experiment.sampling {
                             series.extend(sampling.rows(second));
                         }
                         tell(&values);
@@ -208,7 +208,7 @@ impl Stage<'_> {
             |r: &Named<LoadResult>| metrics::ANSWERED_BY_GENERATOR.of(&r.name, r.value.counts.answered_qps);
         let each = if results.len() > 1 { results.iter().map(answered).collect() } else { Vec::new() };
         let result = LoadResult::merge(results);
-        let machine = metered.judge(&sources, &result, allowed);
+        let machine = metered.explain(&sources, &result, allowed);
         Ok(Driven { result, each, began, series, drops: sampling.drops(), machine })
     }
 }

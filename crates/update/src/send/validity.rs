@@ -26,7 +26,7 @@ pub(super) struct Evidence<'a> {
 const OWN: Own = Own { name: "sender", sends: "messages", pin: "--cpu" };
 
 /// Judges a run.
-pub(super) fn judge(e: &Evidence<'_>) -> Validity {
+pub(super) fn decide(e: &Evidence<'_>) -> Validity {
     let mut v = Validity::default();
     sending(e, &mut v);
     running(e, &mut v);
@@ -124,7 +124,7 @@ mod tests {
                 recv_buffer: 1,
                 across_clients: 0,
             };
-            let v = judge(&evidence);
+            let v = decide(&evidence);
             let codes: Vec<_> = v.reasons.iter().chain(&v.warnings).map(|r| r.code.clone()).collect();
             (v.valid, codes.join(" "))
         };

@@ -3,7 +3,7 @@
 use super::files::{Files, Renamed, Span};
 use super::line::{self, End, What};
 use super::message::{self, Update};
-use super::report::{Answer, Basis, Report, Verdict};
+use super::report::{Answer, Basis, Report, SyncVerdict};
 use super::verdict::Pending;
 use super::{FileCount, Scope};
 use memchr::memmem;
@@ -48,7 +48,7 @@ struct Call<'a> {
 }
 
 /// Reads a trace line by line; memory is bounded by the updates that wait for an answer.
-pub struct Judge {
+pub struct Analysis {
     scope: Scope,
     line: u64,
     begun: HashMap<u32, Begun>,
@@ -61,7 +61,7 @@ pub struct Judge {
     report: Report,
 }
 
-impl Judge {
+impl Analysis {
     /// Nothing read yet.
     pub fn new(scope: Scope) -> Self {
         Self {
@@ -369,7 +369,7 @@ impl Judge {
             }
             let (basis, verdict) = match rcode {
                 0 => pending.verdict(&self.files, call.span.begin, call.pid),
-                _ => (Basis::All, Verdict::Refused),
+                _ => (Basis::All, SyncVerdict::Refused),
             };
             self.report.span = call.time.saturating_sub(self.first);
             let answer = Answer {
@@ -387,10 +387,10 @@ impl Judge {
                 verdict,
             };
             match &answer.verdict {
-                Verdict::Covered => self.report.covered += 1,
-                Verdict::NothingWritten => self.report.nothing_written += 1,
-                Verdict::Refused => self.report.refused += 1,
-                Verdict::NotCovered { .. } => {
+                SyncVerdict::Covered => self.report.covered += 1,
+                SyncVerdict::NothingWritten => self.report.nothing_written += 1,
+                SyncVerdict::Refused => self.report.refused += 1,
+                SyncVerdict::NotCovered { .. } => {
                     self.report.not_covered += 1;
                     self.report.first_not_covered.get_or_insert_with(|| answer.clone());
                 }
