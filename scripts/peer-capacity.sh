@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Does the capacity that an experiment gives agree with dnsperf's window? Runs 'demo' for each server on one zone, then starts each
 # server again with the configuration that the experiment wrote, in a rack of the same addresses and cores, and asks it with
-# dnsperf and a window of 1000 (three loads of 3 s, each with queries of its own: a load that repeated those before it would measure
-# PowerDNS's packet cache). Prints both and their ratio. Needs root.
+# dnsperf and the experiment's window of 250 (three loads of 3 s, each with queries of its own: a load that repeated those before it
+# would measure PowerDNS's packet cache). dnsperf's queries all have EDNS or none has, so here none has, for both. Prints the capacity,
+# its loads' median stretch, dnsperf's rate, and the ratios of both to it. Needs root.
 # Usage: scripts/peer-capacity.sh [ROUNDS [DELEGATIONS [FAMILY]]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,11 +12,11 @@ rounds=${1:-3} delegations=${2:-10K} family=${3:-U-4-DS0}
 . scripts/peer-rack.sh
 peer_rack capacity "$delegations" 1500K
 split -n l/3 "$work/queries" "$work/queries-"
-printf '%-9s %5s %12s %26s %12s %26s %6s\n' server round capacity loads dnsperf loads ratio
+printf '%-9s %5s %10s %10s %10s %22s %15s\n' server round capacity median dnsperf loads ratios
 for round in $(seq "$rounds"); do
     run=$work/run-$round
     taskset -c 0,1 "$dnsrack" experiment run demo --set measure=peak --set zone.families="$family" --set zone.delegations="$delegations" \
-        --set zone.keep=true --set peak.budget=1s -o "$run" >"$work/said" 2>&1 || [ $? -eq 3 ] || { cat "$work/said" >&2; exit 1; }
+        --set traffic.changes.edns=0 --set traffic.changes.do=0 --set zone.keep=true --set peak.budget=1s -o "$run" >"$work/said" 2>&1 || [ $? -eq 3 ] || { cat "$work/said" >&2; exit 1; }
     for dir in "$run"/servers/*; do
         if [ -e "$dir/named.conf" ]; then
             server=bind; spawn server named -f -n 1 -c "$dir/named.conf" -L "$work/log"
@@ -33,7 +34,7 @@ for round in $(seq "$rounds"); do
         done
         : >"$work/windows"
         for queries in "$work"/queries-*; do
-            on generator taskset -c 1 dnsperf -s "$address" -d "$queries" -l 3 -q 1000 -c 16 -T 1 2>/dev/null |
+            on generator taskset -c 1 dnsperf -s "$address" -d "$queries" -l 3 -q 250 -c 16 -T 1 2>/dev/null |
                 awk '/Queries per second/ { print $4 }' >>"$work/windows"
         done
         python3 - "$server" "$round" "$dir/search.json" "$work/windows" <<'PY'
@@ -41,12 +42,13 @@ import json, statistics, sys
 server, n, path, windows = sys.argv[1:]
 capacity = json.load(open(path))["capacity"]
 theirs = sorted(float(line) for line in open(windows))
-ours, loads = capacity["qps"], capacity["range"] or (0, 0)
+ours, stretch = capacity["qps"] or 0, capacity["median_qps"] or 0
 word = "at least " if capacity["at_least"] else ""
 shown = f"{word}{ours:,.0f}" if ours else "not known"
 peer = statistics.median(theirs)
-span = lambda low, high: f"{low:,.0f} to {high:,.0f}"
-print(f"{server:<9} {n:>5} {shown:>12} {span(*loads):>26} {peer:>12,.0f} {span(theirs[0], theirs[-1]):>26} {ours / peer if ours else 0:>6.2f}")
+span = f"{theirs[0]:,.0f} to {theirs[-1]:,.0f}"
+ratios = f"{ours / peer:.2f} and {stretch / peer:.2f}"
+print(f"{server:<9} {n:>5} {shown:>10} {stretch:>10,.0f} {peer:>10,.0f} {span:>22} {ratios:>15}")
 PY
         kill "$process" 2>/dev/null || true
         wait "$process" 2>/dev/null || true

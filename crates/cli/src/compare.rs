@@ -4,6 +4,7 @@ use crate::experiment as experiments;
 use crate::output::{self, Common, Failure, Status};
 use ::experiment::Set;
 use ::report::compare as words;
+use measure::params;
 use results::RunDir;
 use results::compare::{self, Comparison, Gates, Outcome, Side, Verdict};
 use serde::Serialize;
@@ -241,7 +242,7 @@ fn kind_of(program: &Path) -> Option<server::Kind> {
 /// The labels of a run's servers, in order of appearance.
 fn servers(run: &RunDir) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for label in run.trials().iter().filter_map(|t| t.param("server")) {
+    for label in run.trials().iter().filter_map(|t| t.param(params::SERVER)) {
         if !all.iter().any(|known| known == label) {
             all.push(label.to_owned());
         }

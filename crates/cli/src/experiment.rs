@@ -188,9 +188,9 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
             tell(&happening);
         }
     })?;
-    let kept = results::RunDir::open(&dir)?;
+    let run_dir = results::RunDir::open(&dir)?;
     let html = dir.join("report.html");
-    let page = ::report::html(std::slice::from_ref(&kept))?;
+    let page = ::report::html(std::slice::from_ref(&run_dir))?;
     output::write_output(&html, |out| Ok(out.write_all(page.as_bytes())?))?;
     let compares = e.comparison.is_some();
     if common.json && !compares {
@@ -206,14 +206,14 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
             // The comparison has standard output to itself.
             eprintln!("{place}");
         } else {
-            output::print(&format!("{}\n{place}\n", ::report::terminal(&kept)?))?;
+            output::print(&format!("{}\n{place}\n", ::report::terminal(&run_dir)?))?;
         }
     }
     if summary.undone == 0 && !e.zone.keep && e.zone.file.is_none() {
         eprintln!("zones: removed; --set zone.keep=true keeps them in {}", dir.join("zones").display());
     }
     if let Some(comparison) = e.comparison.as_ref().filter(|c| e.repeats < c.repeats) {
-        said_repeats(&e, comparison, &kept);
+        said_repeats(&e, comparison, &run_dir);
     }
     if summary.undone > 0 {
         eprintln!(
@@ -279,8 +279,8 @@ fn interleaved(
 }
 
 /// Says where there were more repeats than the least, and why.
-fn said_repeats(e: &Experiment, c: &::experiment::Comparison, kept: &results::RunDir) {
-    let most = kept.trials().iter().map(|t| t.repeat).max().unwrap_or(0);
+fn said_repeats(e: &Experiment, c: &::experiment::Comparison, run_dir: &results::RunDir) {
+    let most = run_dir.trials().iter().map(|t| t.repeat).max().unwrap_or(0);
     if most > e.repeats {
         eprintln!(
             "repeats: up to {most} of each server, from {} on until each figure that decides was known (at most {}, begun \

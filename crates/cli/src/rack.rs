@@ -72,12 +72,12 @@ fn up(file: &Path, name: Option<String>, common: &Common) -> output::Result {
     let spec = RackSpec::load(file)?;
     let stem = || file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = name.or_else(|| spec.name.clone()).or_else(stem).unwrap_or_default();
-    let kept = standing::up(&spec, &name)?;
+    let standing = standing::up(&spec, &name)?;
     if common.json {
-        output::json("rack.up", &Listed::of(kept))?;
+        output::json("rack.up", &Listed::of(standing))?;
     } else {
-        let first = kept.hosts.first().map_or("HOST", |h| &h.name).to_owned();
-        output::print(&table(&[Listed::of(kept)]))?;
+        let first = standing.hosts.first().map_or("HOST", |h| &h.name).to_owned();
+        output::print(&table(&[Listed::of(standing)]))?;
         output::print(&format!("try: dnsrack rack exec --rack {name} {first} ip addr\n"))?;
     }
     Ok(Status::Done)
@@ -102,18 +102,26 @@ struct ListedPaths {
     /// Whether they are: their emulator is there.
     open: bool,
     #[serde(flatten)]
-    kept: Box<standing::StandingPaths>,
+    standing: Box<standing::StandingPaths>,
     /// The report up to the last full second.
     report: Option<rack::path::Report>,
 }
 
 impl Listed {
-    fn of(kept: StandingRack) -> Self {
-        let (alive, processes) = (kept.alive(), kept.processes());
-        let holder = kept.holder.map(|holder| holder.pid);
-        let (open, report) = (kept.paths_open(), kept.paths_report());
-        let paths = kept.paths.map(|kept| ListedPaths { open, kept, report });
-        Self { name: kept.name, alive, hosts: kept.hosts, steering: kept.steering, holder, paths, processes }
+    fn of(standing: StandingRack) -> Self {
+        let (alive, processes) = (standing.alive(), standing.processes());
+        let holder = standing.holder.map(|holder| holder.pid);
+        let (open, report) = (standing.paths_open(), standing.paths_report());
+        let paths = standing.paths.map(|standing| ListedPaths { open, standing, report });
+        Self {
+            name: standing.name,
+            alive,
+            hosts: standing.hosts,
+            steering: standing.steering,
+            holder,
+            paths,
+            processes,
+        }
     }
 }
 
@@ -181,7 +189,7 @@ fn table(racks: &[Listed]) -> String {
                 rack.name.clone(),
                 rack::ROUTER.into(),
                 "-".into(),
-                cpus(&paths.kept.cpus),
+                cpus(&paths.standing.cpus),
                 if paths.open { "paths".into() } else { gone.into() },
                 processes(rack::ROUTER),
             ]);

@@ -40,10 +40,10 @@ pub fn add_repeat(e: &Experiment, plan: &mut Vec<Trial>, done: &[TrialRecord]) -
 }
 
 /// One more repeat, or pair of repeats, of a cell that is not known well enough, where all of the plan is done.
-pub fn go_on(e: &Experiment, plan: &mut Vec<Trial>, kept: &RunDir) -> bool {
+pub fn go_on(e: &Experiment, plan: &mut Vec<Trial>, run_dir: &RunDir) -> bool {
     match &e.comparison {
-        Some(comparison) => add_pair(e, comparison, plan, kept),
-        None => add_repeat(e, plan, kept.trials()),
+        Some(comparison) => add_pair(e, comparison, plan, run_dir),
+        None => add_repeat(e, plan, run_dir.trials()),
     }
 }
 
@@ -60,10 +60,10 @@ const SURE: f64 = 0.99;
 /// A repeat of base and candidate more, of the cell with the fewest repeats among those in which a figure that decides is not
 /// known. What a cell says is looked at after `repeats` repeats, and after each third more, and by a higher level than the
 /// comparison's own: frequent looks find by chance what is not there.
-fn add_pair(e: &Experiment, c: &Comparison, plan: &mut Vec<Trial>, kept: &RunDir) -> bool {
+fn add_pair(e: &Experiment, c: &Comparison, plan: &mut Vec<Trial>, run_dir: &RunDir) -> bool {
     // Only what the plan has: a run that goes on decides as it did before it was ended.
     let last = plan.iter().map(|t| t.id).max().unwrap_or(0);
-    let side = |label| Side { run: kept, server: Some(label), upto: Some(last) };
+    let side = |label| Side { run: run_dir, server: Some(label), upto: Some(last) };
     let found = compare::compare(side(&c.base), side(&c.candidate), &c.gates);
     if found.outcome_so_far() == Outcome::CandidateFailed {
         return false;
@@ -123,7 +123,7 @@ fn known(records: &[&TrialRecord], metric: Definition, most: f64) -> bool {
 mod tests {
     use super::*;
     use crate::plan::plan;
-    use measure::metrics;
+    use measure::{metrics, params};
 
     fn experiment(sets: &[&str]) -> Experiment {
         let (path, text) = crate::named("demo").unwrap();
@@ -177,7 +177,7 @@ mod tests {
         for run in std::fs::read_dir(folder).unwrap() {
             let run = results::RunDir::open(&run.unwrap().path()).unwrap();
             for trial in run.trials().iter().filter(|t| t.is_valid()) {
-                let word = trial.param("measure").unwrap();
+                let word = trial.param(params::MEASURE).unwrap();
                 let Some(measure) = all.iter().find(|m| m.word() == word) else { continue };
                 let (metric, _) = goal(&e, *measure).unwrap();
                 // Runs from before the capacity was measured have the knee alone.
@@ -207,10 +207,10 @@ mod tests {
         ];
         let e = experiment(&[&fixed[..], sets].concat());
         let folder = tempfile::tempdir().unwrap();
-        let mut kept = RunDir::create(&folder.path().join("run"), "", &serde_json::json!({})).unwrap();
+        let mut run_dir = RunDir::create(&folder.path().join("run"), "", &serde_json::json!({})).unwrap();
         let mut trials = plan(&e);
         loop {
-            for trial in &trials[kept.trials().len()..] {
+            for trial in &trials[run_dir.trials().len()..] {
                 let factor = if trial.server == "nsd" { 1.0 } else { candidate(trial.repeat) };
                 let mut record = TrialRecord { id: trial.id, repeat: trial.repeat, ..TrialRecord::default() };
                 record.params =
@@ -219,9 +219,9 @@ mod tests {
                     record.error = Some("it ended".into());
                 }
                 record.outcome.metrics.push(metrics::ANSWERED_QPS.of(1000.0 * factor));
-                kept.append(record).unwrap();
+                run_dir.append(record).unwrap();
             }
-            if !go_on(&e, &mut trials, &kept) {
+            if !go_on(&e, &mut trials, &run_dir) {
                 return (trials, folder, e);
             }
         }
@@ -247,9 +247,9 @@ mod tests {
         let added: Vec<(&str, u32)> = some.0[12..16].iter().map(|t| (t.server.as_str(), t.repeat)).collect();
         assert_eq!(added, [("nsd", 7), ("knot", 7), ("knot", 8), ("nsd", 8)]);
         // A run that goes on comes to the same plan from the first trials on.
-        let kept = RunDir::open(&some.1.path().join("run")).unwrap();
+        let run_dir = RunDir::open(&some.1.path().join("run")).unwrap();
         let mut again = plan(&some.2);
-        while again.len() < kept.trials().len() && go_on(&some.2, &mut again, &kept) {}
+        while again.len() < run_dir.trials().len() && go_on(&some.2, &mut again, &run_dir) {}
         assert_eq!(again, some.0);
     }
 }

@@ -70,11 +70,11 @@ pub fn run(
             here
         }
     };
-    let mut kept = if options.resume && options.dir.join("run.toml").exists() {
-        let kept = RunDir::resume(&options.dir)?;
-        kept.same_plan(&run_toml)?;
+    let mut run_dir = if options.resume && options.dir.join("run.toml").exists() {
+        let run_dir = RunDir::resume(&options.dir)?;
+        run_dir.same_plan(&run_toml)?;
         zones::sweep(&options.dir.join("zones"));
-        kept
+        run_dir
     } else {
         RunDir::create(&options.dir, &run_toml, &environment(e, options, &cpus, rack.as_ref())?)?
     };
@@ -99,15 +99,15 @@ pub fn run(
     // Trials done here, and the time that they took: by these the rest is estimated.
     let mut here = 0u32;
     // A run that goes on had its added repeats too.
-    while plan.len() < kept.trials().len() && repeats::go_on(e, &mut plan, &kept) {}
-    kept.note_undone(plan.len().saturating_sub(kept.trials().len()))?;
+    while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
+    run_dir.note_undone(plan.len().saturating_sub(run_dir.trials().len()))?;
     loop {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let in_time = began.elapsed() < Duration::from_nanos(budget);
-        let Some(trial) = plan::next_trial(&plan, kept.trials()).cloned() else {
-            if in_time && repeats::go_on(e, &mut plan, &kept) {
+        let Some(trial) = plan::next_trial(&plan, run_dir.trials()).cloned() else {
+            if in_time && repeats::go_on(e, &mut plan, &run_dir) {
                 continue;
             }
             break;
@@ -115,7 +115,7 @@ pub fn run(
         let trial = &trial;
         if let Some(reason) = resources::refused(e, trial, memory) {
             tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
-            kept.append(trial::skipped(e, trial, reason))?;
+            run_dir.append(trial::skipped(e, trial, reason))?;
             continue;
         }
         if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
@@ -127,13 +127,13 @@ pub fn run(
             zone = Some((trial.zone.clone(), made.map_err(|e| lost(e.to_string()))?));
         }
         let (_, prepared) = zone.as_ref().expect("it was just prepared");
-        let todo = plan.len().saturating_sub(kept.trials().len());
+        let todo = plan.len().saturating_sub(run_dir.trials().len());
         let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
         tell(RunEvent::Trial { trial: trial.clone(), of: plan.len(), left });
         here += 1;
         let what = format!("trial {} ({}) is lost", trial.id, trial.words());
         let lost = |why| lost(what.clone(), &options.dir, why);
-        let record = attempts(e, &context, trial, prepared, &kept.servers_dir(trial.id), tell)
+        let record = attempts(e, &context, trial, prepared, &run_dir.servers_dir(trial.id), tell)
             .map_err(|e| lost(e.to_string()))?;
         if stop.load(Ordering::Relaxed) {
             break;
@@ -142,18 +142,18 @@ pub fn run(
             let error = record.error.unwrap_or_default();
             return Err(lost(format!("{why} ({error})")));
         }
-        kept.append(record.clone()).map_err(|e| lost(e.to_string()))?;
+        run_dir.append(record.clone()).map_err(|e| lost(e.to_string()))?;
         tell(RunEvent::Done { record: Box::new(record) });
     }
-    let undone = plan.len().saturating_sub(kept.trials().len());
-    kept.note_undone(undone)?;
+    let undone = plan.len().saturating_sub(run_dir.trials().len());
+    run_dir.note_undone(undone)?;
     if undone == 0 && !e.zone.keep && zones_dir.exists() {
         std::fs::remove_dir_all(&zones_dir).map_err(Error::io(&zones_dir))?;
     }
-    let count = |of: fn(&TrialRecord) -> bool| kept.trials().iter().filter(|t| of(t)).count();
+    let count = |of: fn(&TrialRecord) -> bool| run_dir.trials().iter().filter(|t| of(t)).count();
     let failed = count(|t| t.error.is_some());
     let (valid, skipped) = (count(TrialRecord::is_valid), count(|t| t.skipped.is_some()));
-    Ok(Summary { valid, failed, skipped, invalid: kept.trials().len() - valid - failed - skipped, undone })
+    Ok(Summary { valid, failed, skipped, invalid: run_dir.trials().len() - valid - failed - skipped, undone })
 }
 
 /// Why nothing can be written into the run directory now, where that is so: then a trial that failed says nothing about its

@@ -1,8 +1,8 @@
 //! CPU time, memory and drops of both sides, second by second, and the rows of the series.
 
 use crate::run_context::RunContext;
-use measure::Metric;
-use measure::metrics;
+use measure::metrics::{self, Family};
+use measure::{Definition, Metric, series};
 use rack::Host;
 use rack::sample::{self, Core, Counters, HostCounters, Processes, Usage};
 use rack::server_watch::Snapshot;
@@ -44,7 +44,7 @@ struct Reading {
 }
 
 /// Where a host drops packets.
-type Place = (metrics::Family, fn(&Counters) -> u64);
+type Place = (Family, fn(&Counters) -> u64);
 
 /// `drops` is all of them.
 const PLACES: [Place; 4] = [
@@ -57,12 +57,25 @@ const PLACES: [Place; 4] = [
 /// A counter of processes.
 type Counter = fn(&Usage) -> u64;
 
-/// Counters of processes besides CPU time and memory: name, unit, and where it is read.
-const SPENT: [(&str, &str, Counter); 4] = [
-    ("switches", "1/s", |usage| usage.voluntary_switches),
-    ("preemptions", "1/s", |usage| usage.involuntary_switches),
-    ("disk_read", "B/s", |usage| usage.disk_read),
-    ("disk_written", "B/s", |usage| usage.disk_written),
+/// What one side spends by the second.
+type Spent = (fn(series::Processes) -> Definition, Counter);
+
+/// Counters of processes besides CPU time and memory, and where each is read.
+const SPENT: [Spent; 4] = [
+    (|side| side.switches, |usage| usage.voluntary_switches),
+    (|side| side.preemptions, |usage| usage.involuntary_switches),
+    (|side| side.disk_read, |usage| usage.disk_read),
+    (|side| side.disk_written, |usage| usage.disk_written),
+];
+
+/// A part of a core's time.
+type CorePart = (Family, fn(&Core) -> Duration);
+
+const CORE_PARTS: [CorePart; 4] = [
+    (series::USER_OF_CORE, |core| core.user),
+    (series::SYSTEM_OF_CORE, |core| core.system),
+    (series::SOFTIRQ_OF_CORE, |core| core.softirq),
+    (series::STEAL_OF_CORE, |core| core.steal),
 ];
 
 impl Sources {
@@ -141,44 +154,38 @@ impl Sampling {
         let now = &self.last;
         let wall = (now.at - last.at).as_secs_f64().max(1e-3);
         let mut rows = Vec::new();
-        let mut row = |metric: String, unit: &str, value: f64| {
-            rows.push(SeriesRow { second, metric, unit: unit.into(), value });
-        };
+        let mut add = |figure: Metric| rows.push(SeriesRow::new(second, figure));
         let percent =
             |now: &Usage, last: &Usage| now.cpu().saturating_sub(last.cpu()).as_secs_f64() / wall * 100.0;
         // Ours: what this sampling costs, among little else.
-        row("coordinator_cpu".into(), "%", percent(&now.own, &last.own));
-        let here = self.sources.server_is_here().then_some(("server", &now.server, &last.server));
-        for (name, now, last) in here.into_iter().chain([("generator", &now.generator, &last.generator)]) {
-            row(format!("{name}_cpu"), "%", percent(now, last));
-            row(format!("{name}_rss"), "B", now.rss as f64);
-            for (what, unit, of) in SPENT {
-                row(format!("{name}_{what}"), unit, of(now).saturating_sub(of(last)) as f64 / wall);
+        add(metrics::COORDINATOR_CPU.of(percent(&now.own, &last.own)));
+        let here = self.sources.server_is_here().then_some((series::SERVER, &now.server, &last.server));
+        let sides = here.into_iter().chain([(series::GENERATOR, &now.generator, &last.generator)]);
+        for (side, now, last) in sides {
+            add(side.cpu.of(percent(now, last)));
+            add(side.rss.of(now.rss as f64));
+            for (figure, count) in SPENT {
+                add(figure(side).of(count(now).saturating_sub(count(last)) as f64 / wall));
             }
         }
         if self.sources.server_is_here() {
             let waited = now.server.waited.saturating_sub(last.server.waited).as_secs_f64();
-            row("server_waited".into(), "%", waited / wall * 100.0);
+            add(metrics::SERVER_WAITED.of(waited / wall * 100.0));
         }
         // By number: a core that goes offline or comes online does not shift the others.
         for core in &now.cores {
             let Some(before) = last.cores.iter().find(|c| c.core == core.core) else { continue };
             let spent = core.since(before);
-            for (word, part) in [
-                ("user", spent.user),
-                ("system", spent.system),
-                ("softirq", spent.softirq),
-                ("steal", spent.steal),
-            ] {
-                row(format!("{word}_core{}", core.core), "%", spent.percent(part));
+            for (figure, part) in CORE_PARTS {
+                add(figure.of(&core.core.to_string(), spent.percent(part(&spent))));
             }
         }
         for (((name, _), drops), before) in self.sources.hosts.iter().zip(&now.drops).zip(&last.drops) {
             for (((place, _), now), before) in PLACES.iter().zip(drops).zip(before) {
-                row(place.name(name), place.unit, now.saturating_sub(*before) as f64);
+                add(place.of(name, now.saturating_sub(*before) as f64));
             }
         }
-        row("backlog_drops".into(), "1", now.backlog.saturating_sub(last.backlog) as f64);
+        add(series::BACKLOG_DROPS.count(now.backlog.saturating_sub(last.backlog)));
         rows
     }
 }
@@ -217,41 +224,28 @@ pub fn memory(pids: &[u32]) -> Vec<Metric> {
     metrics
 }
 
-/// The mean of a metric over the seconds of a series.
-pub fn mean(series: &[SeriesRow], metric: &str) -> Option<f64> {
-    let values: Vec<f64> = series.iter().filter(|row| row.metric == metric).map(|row| row.value).collect();
+/// The mean of a figure over the seconds of a series.
+pub fn mean(series: &[SeriesRow], figure: Definition) -> Option<f64> {
+    let values: Vec<f64> = series.iter().filter(|row| figure.is(&row.metric)).map(|row| row.value).collect();
     stats::mean(&values)
-}
-
-/// The unit of a figure, from the ending of its name.
-fn unit(name: &str) -> &'static str {
-    match name.rsplit('_').next() {
-        Some("qps") => "1/s",
-        Some("p50" | "p90" | "p99" | "p999" | "max") => "us",
-        Some("ratio") => "1",
-        _ if name.starts_with("bytes") => "B",
-        _ => "1",
-    }
 }
 
 /// The generator's own figures of a second.
 pub fn rows(second: u32, values: &Value) -> Vec<SeriesRow> {
-    let mut rows = Vec::new();
-    for (name, value) in values.as_object().into_iter().flatten() {
-        if let Some(value) = value.as_f64() {
-            rows.push(SeriesRow { second, metric: name.clone(), unit: unit(name).into(), value });
-        }
-    }
-    rows
+    let row = |(name, value): (&String, &Value)| {
+        let (unit, _) = series::describe(name)?;
+        Some(SeriesRow { second, metric: name.clone(), unit: unit.into(), value: value.as_f64()? })
+    };
+    values.as_object().into_iter().flatten().filter_map(row).collect()
 }
 
 /// The same for a person.
 pub fn sentence(values: &Value) -> String {
-    let value_of = |name: &str| values.get(name).and_then(Value::as_f64);
-    let rate = value_of("answered_qps").or_else(|| value_of("answered")).unwrap_or_default();
+    let rate = metrics::ANSWERED_QPS.among(values).unwrap_or_default();
     let mut text = format!("{} answered/s", measure::units::grouped(rate.round() as u64));
-    for (name, label) in [("latency_p50", "median"), ("latency_p99", "p99"), ("latency_max", "max")] {
-        if let Some(us) = value_of(name) {
+    let latency = metrics::LATENCY;
+    for (figure, label) in [(latency.p50, "median"), (latency.p99, "p99"), (latency.max, "max")] {
+        if let Some(us) = figure.among(values) {
             text += &format!(", {label} {us:.0} µs");
         }
     }

@@ -7,8 +7,8 @@ use crate::run_context::{self, RunContext};
 use crate::system_under_test::SystemUnderTest;
 use crate::zones::Prepared;
 use crate::{Error, Experiment, Measure, RunEvent, Trial, family_spec, measures};
-use measure::Reason;
 use measure::clock::{SECOND, Wall};
+use measure::{Parameter, Reason, params};
 use results::TrialRecord;
 use std::path::Path;
 
@@ -20,12 +20,7 @@ pub fn run(
     dir: &Path,
     tell: &mut dyn FnMut(RunEvent),
 ) -> TrialRecord {
-    let mut record = TrialRecord {
-        id: trial.id,
-        repeat: trial.repeat,
-        params: params(context.experiment, trial, Some(zone)),
-        ..TrialRecord::default()
-    };
+    let mut record = new_record(context.experiment, trial, Some(zone));
     let clock = Wall::read();
     let mut measured = |record: &mut TrialRecord| measure(context, trial, zone, dir, record, &mut *tell);
     if let Err(error) = paths::around(context, trial, dir, &mut record, &mut measured) {
@@ -60,79 +55,82 @@ fn clock_stepped(by: i64, measure: Measure, record: &mut TrialRecord) {
 
 /// The record of a trial that was not tried.
 pub fn skipped(e: &Experiment, trial: &Trial, reason: String) -> TrialRecord {
-    TrialRecord {
-        id: trial.id,
-        repeat: trial.repeat,
-        params: params(e, trial, None),
-        skipped: Some(reason),
-        ..TrialRecord::default()
+    TrialRecord { skipped: Some(reason), ..new_record(e, trial, None) }
+}
+
+/// A record that has the fixed parameters of a trial alone.
+fn new_record(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> TrialRecord {
+    let mut record = TrialRecord { id: trial.id, repeat: trial.repeat, ..TrialRecord::default() };
+    for (parameter, value) in params(e, trial, zone) {
+        record.add_param(parameter, value);
     }
+    record
 }
 
 /// The fixed parameters of a trial, for tables: the key of its cell. Without a zone it is known by its plan.
-fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(String, String)> {
+fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(Parameter, String)> {
     let family = match &trial.zone {
         ZonePlan::Family { family, .. } => family.clone(),
         ZonePlan::File(_) => trial.zone.label(),
     };
     let kind = e.server(&trial.server).map_or_else(|_| String::new(), |s| s.kind);
     let mut params = vec![
-        ("experiment", e.name.clone()),
-        ("measure", trial.measure.word().into()),
-        ("server", trial.server.clone()),
-        ("kind", kind),
-        ("family", family),
+        (params::EXPERIMENT, e.name.clone()),
+        (params::MEASURE, trial.measure.word().into()),
+        (params::SERVER, trial.server.clone()),
+        (params::KIND, kind),
+        (params::FAMILY, family),
     ];
     match (zone, &trial.zone) {
         (Some(zone), _) => {
-            params.push(("zone_size", zone.probe.delegations.to_string()));
-            params.push(("zone_bytes", zone.probe.bytes.to_string()));
-            params.push(("signed", zone.signed.clone().unwrap_or_else(|| "no".into())));
+            params.push((params::ZONE_SIZE, zone.probe.delegations.to_string()));
+            params.push((params::ZONE_BYTES, zone.probe.bytes.to_string()));
+            params.push((params::SIGNED, zone.signed.clone().unwrap_or_else(|| "no".into())));
         }
         (None, ZonePlan::Family { family, delegations }) => {
-            params.push(("zone_size", delegations.to_string()));
+            params.push((params::ZONE_SIZE, delegations.to_string()));
             let signed = if family_spec::is_signed(family) { e.zone.sign.clone() } else { "no".into() };
-            params.push(("signed", signed));
+            params.push((params::SIGNED, signed));
         }
         (None, ZonePlan::File(_)) => {}
     }
-    params.push(("published", e.published.join(",")));
+    params.push((params::PUBLISHED, e.published.join(",")));
     let d = e.distribution_of(trial.variant.as_deref());
     if zone.is_some_and(|zone| zone.keys.is_some())
         && measures::is_distributed(e, trial.measure, trial.variant.as_deref())
     {
         let primary = d.primary.as_ref().unwrap_or(&trial.server);
-        params.push(("signing", e.signing_of(d, primary).word().into()));
+        params.push((params::SIGNING, e.signing_of(d, primary).word().into()));
     }
     if d.secondaries > 0 && measures::is_distributed(e, trial.measure, trial.variant.as_deref()) {
-        params.push(("primary", d.primary.clone().unwrap_or_else(|| trial.server.clone())));
-        params.push(("secondaries", d.secondaries.to_string()));
+        params.push((params::PRIMARY, d.primary.clone().unwrap_or_else(|| trial.server.clone())));
+        params.push((params::SECONDARIES, d.secondaries.to_string()));
         let label = d.primary.as_ref().unwrap_or(&trial.server);
-        params.extend(e.kind(label).ok().map(|kind| ("primary_kind", kind.name().to_owned())));
-        params.push(("timers", d.timers.word().into()));
+        params.extend(e.kind(label).ok().map(|kind| (params::PRIMARY_KIND, kind.name().to_owned())));
+        params.push((params::TIMERS, d.timers.word().into()));
         params.extend(paths::params(d));
-        params.extend(trial.updates.map(|rate| ("updates", rate.to_string())));
-        params.extend(d.away.map(|away| ("away", away.to_string())));
+        params.extend(trial.updates.map(|rate| (params::UPDATES, rate.to_string())));
+        params.extend(d.away.map(|away| (params::AWAY, away.to_string())));
     }
     if measures::of(trial.measure).takes_updates() {
-        params.push(("syncs", e.syncs_of(&trial.server, trial.variant.as_deref()).word().into()));
+        params.push((params::SYNCS, e.syncs_of(&trial.server, trial.variant.as_deref()).word().into()));
     }
     if trial.measure == Measure::Memory {
-        return params.into_iter().map(|(k, v)| (k.into(), v)).collect();
+        return params;
     }
     let (traffic, udp_size) = e.traffic_of(trial.variant.as_deref());
     let file = traffic.queries.as_ref().or(traffic.trace.as_ref());
-    params.push(("traffic", file.map_or(traffic.profile.clone(), |file| file.display().to_string())));
-    params.push(("transport", traffic.transport.to_string()));
-    params.push(("udp_size", udp_size.to_string()));
+    params.push((params::TRAFFIC, file.map_or(traffic.profile.clone(), |file| file.display().to_string())));
+    params.push((params::TRANSPORT, traffic.transport.to_string()));
+    params.push((params::UDP_SIZE, udp_size.to_string()));
     if let Some(bytes) = e.receive_buffer_of(trial.variant.as_deref()) {
-        params.push(("receive_buffer", bytes.to_string()));
+        params.push((params::RECEIVE_BUFFER, bytes.to_string()));
     }
-    params.push(("generators", traffic.generators.to_string()));
-    params.push(("addresses", traffic.addresses.to_string()));
-    params.extend(trial.variant.clone().map(|variant| ("variant", variant)));
+    params.push((params::GENERATORS, traffic.generators.to_string()));
+    params.push((params::ADDRESSES, traffic.addresses.to_string()));
+    params.extend(trial.variant.clone().map(|variant| (params::VARIANT, variant)));
     params.extend((measures::of(trial.measure).params)(e, trial));
-    params.into_iter().map(|(k, v)| (k.into(), v)).collect()
+    params
 }
 
 fn measure(

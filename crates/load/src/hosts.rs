@@ -2,7 +2,7 @@
 
 use crate::{Error, LoadResult, LoadSpec, Prefix, Source};
 use measure::clock::{self, SECOND};
-use measure::{Arrivals, Event, Named, Nanos, Pace, Seed};
+use measure::{Arrivals, Event, Named, Nanos, Pace, Seed, metrics};
 use rack::{Role, StandingRack};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -203,7 +203,7 @@ fn merge_seconds(seconds: &[Value]) -> Value {
         let value_of = |s: &Value| s[&name].as_f64();
         let values = seconds.iter().filter_map(value_of);
         let value = if name.ends_with("_p50") {
-            let weight = |s: &Value| s["answered_qps"].as_f64().unwrap_or(0.0);
+            let weight = |s: &Value| metrics::ANSWERED_QPS.among(s).unwrap_or(0.0);
             let weights: f64 = seconds.iter().map(weight).sum();
             let sum: f64 = seconds.iter().map(|s| value_of(s).unwrap_or(0.0) * weight(s)).sum();
             if weights > 0.0 { sum / weights } else { 0.0 }

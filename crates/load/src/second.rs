@@ -1,7 +1,8 @@
 //! The figures of one second, small enough to be handed over every second without disturbing the pace.
 
-use measure::{Coarse, Nanos};
-use serde_json::{Value, json};
+use measure::coarse::times;
+use measure::{Coarse, Nanos, metrics, series};
+use serde_json::Value;
 
 /// One second of one worker, or of all.
 #[derive(Clone, Default)]
@@ -46,25 +47,23 @@ impl Second {
         self.pacing.merge(&other.pacing);
     }
 
-    /// By metric name: rates in 1/s, times in microseconds.
+    /// Rates in 1/s, times in microseconds.
     pub(crate) fn values(&self) -> Value {
-        let mut values = json!({
-            "sent_qps": self.sent as f64,
-            "answered_qps": self.answered as f64,
-            "unsent": self.unsent as f64,
-            "lost": self.lost as f64,
-            "offered_qps": self.offered as f64,
-            "truncated": self.truncated as f64,
-            "failed": self.failed as f64,
-            "wrong": self.wrong as f64,
-            "drops": self.drops as f64,
-            "in_flight": self.in_flight as f64,
-            "open": self.open as f64,
-        });
-        for (name, us) in measure::coarse::times(&self.latency, &self.pacing, self.stall) {
-            values[name] = us.into();
-        }
-        values
+        let counts = [
+            (metrics::SENT_QPS, self.sent),
+            (metrics::ANSWERED_QPS, self.answered),
+            (metrics::UNSENT, self.unsent),
+            (metrics::LOST, self.lost),
+            (metrics::OFFERED_QPS, self.offered),
+            (metrics::TRUNCATED, self.truncated),
+            (series::FAILED, self.failed),
+            (series::WRONG, self.wrong),
+            (series::DROPS, self.drops),
+            (series::IN_FLIGHT, self.in_flight),
+            (series::OPEN, self.open),
+        ];
+        let counts = counts.map(|(figure, count)| (figure, count as f64));
+        series::values(counts.into_iter().chain(times(&self.latency, &self.pacing, self.stall)))
     }
 }
 

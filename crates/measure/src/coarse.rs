@@ -1,6 +1,7 @@
 //! A histogram that is small enough to be handed over every second without disturbing a pace.
 
-use crate::Nanos;
+use crate::metrics::{LATENCY, PACING_ERROR_P99};
+use crate::{Definition, Nanos, series};
 
 /// Places in each doubling of the value: the relative error is at most 1/64.
 const PER_OCTAVE: usize = 64;
@@ -77,17 +78,17 @@ impl Coarse {
     }
 }
 
-/// The times of one second by metric name, in microseconds, as progress events have them: how long answers took, what left late,
+/// The times of one second in microseconds, as progress events have them: how long answers took, what left late,
 /// and the longest time that the sender stood still.
-pub fn times(latency: &Coarse, pacing: &Coarse, stall: Nanos) -> [(&'static str, f64); 5] {
+pub fn times(latency: &Coarse, pacing: &Coarse, stall: Nanos) -> [(Definition, f64); 5] {
     [
-        ("stall_max", stall),
-        ("latency_p50", latency.quantile(0.5)),
-        ("latency_p99", latency.quantile(0.99)),
-        ("latency_max", latency.max()),
-        ("pacing_error_p99", pacing.quantile(0.99)),
+        (series::STALL_MAX, stall),
+        (LATENCY.p50, latency.quantile(0.5)),
+        (LATENCY.p99, latency.quantile(0.99)),
+        (LATENCY.max, latency.max()),
+        (PACING_ERROR_P99, pacing.quantile(0.99)),
     ]
-    .map(|(name, ns)| (name, ns as f64 / 1e3))
+    .map(|(figure, ns)| (figure, ns as f64 / 1e3))
 }
 
 #[cfg(test)]

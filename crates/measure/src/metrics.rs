@@ -2,6 +2,7 @@
 //! use these items, so a name that is written wrong does not compile. `docs/metrics.md` is made of it.
 
 use crate::{Latency, Metric};
+use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Which value of a metric a user wants.
@@ -26,11 +27,13 @@ pub enum Scope {
     TcpRetries,
     /// The stream of updates.
     Updates,
+    /// A load of a search, in the series of the trial.
+    Search,
 }
 
 impl Scope {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Trial, Self::Background, Self::TcpRetries, Self::Updates];
+    pub const ALL: [Self; 5] = [Self::Trial, Self::Background, Self::TcpRetries, Self::Updates, Self::Search];
 
     /// The beginning of the metrics' names.
     pub const fn prefix(self) -> &'static str {
@@ -39,6 +42,7 @@ impl Scope {
             Self::Background => "background_",
             Self::TcpRetries => "tcp_retries_",
             Self::Updates => "update_",
+            Self::Search => "search_",
         }
     }
 }
@@ -57,7 +61,12 @@ pub struct Definition {
 }
 
 impl Definition {
-    const fn new(name: &'static str, unit: &'static str, better: Better, title: &'static str) -> Self {
+    pub(crate) const fn new(
+        name: &'static str,
+        unit: &'static str,
+        better: Better,
+        title: &'static str,
+    ) -> Self {
         Self { name, scope: Scope::Trial, unit, better, title }
     }
 
@@ -84,6 +93,11 @@ impl Definition {
     /// The metric with its value.
     pub fn of(self, value: f64) -> Metric {
         Metric::new(self.name(), self.unit, value)
+    }
+
+    /// Its value among the figures of an event; none where the event does not have it.
+    pub fn among(self, values: &Value) -> Option<f64> {
+        values.get(self.name())?.as_f64()
     }
 
     /// The metric of a count.
@@ -164,6 +178,16 @@ pub struct Family {
 }
 
 impl Family {
+    pub(crate) const fn new(
+        before: &'static str,
+        after: &'static str,
+        unit: &'static str,
+        better: Better,
+        title: &'static str,
+    ) -> Self {
+        Self { before, after, unit, better, title }
+    }
+
     /// The name of one of them. `which` stands in it with underscores for hyphens.
     pub fn name(self, which: &str) -> String {
         format!("{}{}{}", self.before, which.replace('-', "_"), self.after)
@@ -174,9 +198,10 @@ impl Family {
         Metric::new(self.name(which), self.unit, value)
     }
 
-    fn is(self, name: &str) -> bool {
-        let rest = name.strip_prefix(self.before).and_then(|rest| rest.strip_suffix(self.after));
-        rest.is_some_and(|which| !which.is_empty())
+    /// Which of them has this name; none where it is not of the family.
+    pub fn which(self, name: &str) -> Option<&str> {
+        let rest = name.strip_prefix(self.before)?.strip_suffix(self.after)?;
+        (!rest.is_empty()).then_some(rest)
     }
 }
 
@@ -189,6 +214,7 @@ macro_rules! registry {
         const SINGLE: &[Definition] = &[$($id),*];
     };
 }
+pub(crate) use registry;
 
 macro_rules! percentiles {
     ($($id:ident $name:literal $title:literal;)*) => {
@@ -235,12 +261,12 @@ macro_rules! families {
     ($($id:ident $before:literal $after:literal $unit:literal $better:ident $title:literal;)*) => {
         $(
             #[doc = concat!($title, ".")]
-            pub const $id: Family =
-                Family { before: $before, after: $after, unit: $unit, better: Better::$better, title: $title };
+            pub const $id: Family = Family::new($before, $after, $unit, Better::$better, $title);
         )*
         const FAMILIES: &[Family] = &[$($id),*];
     };
 }
+pub(crate) use families;
 
 percentiles! {
     LATENCY "latency" "latency from the intended send";
@@ -302,8 +328,8 @@ registry! {
     CAPACITY_HIGH "capacity_high" "1/s" More "capacity: most of its loads";
     CAPACITY_AT_LEAST "capacity_at_least" "1" Neither "1: the generator was the limit, so the capacity is at least this";
     PEAK_QPS "peak_qps" "1/s" More "knee: highest offered rate within the loss goal (RFC 9971)";
-    PEAK_LOWER "peak_lower" "1/s" More "knee: proven lower bound";
-    PEAK_UPPER "peak_upper" "1/s" More "knee: proven upper bound";
+    PEAK_LOWER "peak_lower" "1/s" More "knee: lower bound, which it is above with a probability of 95 %";
+    PEAK_UPPER "peak_upper" "1/s" More "knee: upper bound, which it is below with a probability of 95 %";
 
     // The server.
     SERVER_READY "server_ready" "s" Less "start of the server until its first right answer";
@@ -537,14 +563,30 @@ pub fn find(name: &str) -> Option<Definition> {
 
 /// The unit and title of any metric by its name; none where the registry does not have it.
 pub fn describe(name: &str) -> Option<(&'static str, &'static str)> {
+    let scoped = single().flat_map(|definition| Scope::ALL.map(|scope| definition.within(scope)));
     let rest = |scope: Scope| name.strip_prefix(scope.prefix());
-    let family = |name: &str| FAMILIES.iter().find(|family| family.is(name));
-    let of_family = || Scope::ALL.into_iter().filter_map(rest).find_map(family).map(|f| (f.unit, f.title));
-    find(name).map(|definition| (definition.unit, definition.title)).or_else(of_family)
+    let of_family = |name| describe_in(std::iter::empty(), FAMILIES.iter().copied(), name);
+    describe_in(scoped, std::iter::empty(), name)
+        .or_else(|| Scope::ALL.into_iter().filter_map(rest).find_map(of_family))
 }
 
-/// The registry as a table of Markdown. `…` stands for the thing that a metric is of.
+/// The unit and title of a figure among these, by its name.
+pub(crate) fn describe_in(
+    mut single: impl Iterator<Item = Definition>,
+    mut families: impl Iterator<Item = Family>,
+    name: &str,
+) -> Option<(&'static str, &'static str)> {
+    let one = single.find(|definition| definition.is(name)).map(|d| (d.unit, d.title));
+    one.or_else(|| families.find(|family| family.which(name).is_some()).map(|f| (f.unit, f.title)))
+}
+
+/// The registry as a table of Markdown.
 pub fn markdown() -> String {
+    table(single(), FAMILIES)
+}
+
+/// Figures as a table of Markdown. `…` stands for the thing that a figure of a family is of.
+pub(crate) fn table(single: impl Iterator<Item = Definition>, families: &[Family]) -> String {
     let mut text = String::from("| metric | unit | better | what it is |\n|---|---|---|---|\n");
     let mut row = |name: String, unit: &str, better: Better, title: &str| {
         let better = match better {
@@ -554,8 +596,8 @@ pub fn markdown() -> String {
         };
         writeln!(text, "| `{name}` | {unit} | {better} | {title} |").expect("a String takes it");
     };
-    single().for_each(|d| row(d.name(), d.unit, d.better, d.title));
-    FAMILIES.iter().for_each(|f| row(f.name("…"), f.unit, f.better, f.title));
+    single.for_each(|d| row(d.name(), d.unit, d.better, d.title));
+    families.iter().for_each(|f| row(f.name("…"), f.unit, f.better, f.title));
     text
 }
 
@@ -599,8 +641,15 @@ mod tests {
     fn the_page_of_metrics_is_the_registry() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
         let text = std::fs::read_to_string(page).expect("the page");
-        let (before, _) = text.split_once("| metric |").expect("a table");
-        let wanted = format!("{before}{}", markdown());
+        // Each table stands at the end of its section.
+        let mut sections: Vec<String> = text.split("\n## ").map(str::to_owned).collect();
+        let tables = [markdown(), crate::series::markdown(), crate::params::markdown()];
+        assert_eq!(sections.len(), tables.len(), "a section for each registry");
+        for (section, table) in sections.iter_mut().zip(tables) {
+            let (before, _) = section.split_once("<!-- made -->").expect("where the table begins");
+            *section = format!("{before}<!-- made -->\n\n{table}");
+        }
+        let wanted = sections.join("\n## ");
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(page, &wanted).expect("it can be written");
         }

@@ -179,22 +179,22 @@ fn describe(rack: &Rack, name: &str, holder: Option<Holder>, file: impl Fn(&str)
 }
 
 /// Starts the emulator where there are paths, and keeps the record: the emulator ends if we do before this.
-fn complete(mut kept: StandingRack, spec: &RackSpec, own: &Path) -> Result<StandingRack, Error> {
+fn complete(mut standing: StandingRack, spec: &RackSpec, own: &Path) -> Result<StandingRack, Error> {
     let mut emulator = None;
-    if let Some(paths) = &mut kept.paths {
+    if let Some(paths) = &mut standing.paths {
         paths.paths = spec.paths.clone();
     }
-    if kept.paths.is_some() {
+    if standing.paths.is_some() {
         let plan = Plan::of(spec);
-        let started = keep::start(kept.entry(ROUTER)?, &kept.name, &plan, &own.join(REPORT))?;
-        if let Some(paths) = &mut kept.paths {
+        let started = keep::start(standing.entry(ROUTER)?, &standing.name, &plan, &own.join(REPORT))?;
+        if let Some(paths) = &mut standing.paths {
             paths.emulator = Some(started.process());
         }
         emulator = Some(started);
     }
-    record(&kept, own)?;
-    emulator.map_or(Ok(()), |emulator| emulator.keep(&kept.name))?;
-    Ok(kept)
+    record(&standing, own)?;
+    emulator.map_or(Ok(()), |emulator| emulator.keep(&standing.name))?;
+    Ok(standing)
 }
 
 fn pin(spec: &RackSpec, name: &str, own: &Path) -> Result<StandingRack, Error> {
@@ -209,11 +209,11 @@ fn pin(spec: &RackSpec, name: &str, own: &Path) -> Result<StandingRack, Error> {
     complete(describe(&rack, name, None, |what| own.join(what)), spec, own)
 }
 
-fn record(kept: &StandingRack, own: &Path) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(kept).expect("a record is plain data") + "\n";
+fn record(standing: &StandingRack, own: &Path) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(standing).expect("a record is plain data") + "\n";
     let aside = own.join(".rack.json");
     let written = fs::write(&aside, text).and_then(|()| fs::rename(&aside, own.join(RECORD)));
-    written.map_err(failed(&kept.name, "write its record"))
+    written.map_err(failed(&standing.name, "write its record"))
 }
 
 /// Starts this program again as holder (see [`hold`]) and waits for its word.
@@ -243,10 +243,10 @@ fn talk(child: &mut Child, spec: &RackSpec, name: &str, own: &Path) -> Result<St
         .map_err(failed(name, "talk with its holder"))?;
     let answer: Result<StandingRack, String> = serde_json::from_str(&line)
         .map_err(|_| Error::Holder(format!("rack {name}: its holder ended without a word")))?;
-    let kept = complete(answer.map_err(Error::Holder)?, &spec, own)?;
+    let standing = complete(answer.map_err(Error::Holder)?, &spec, own)?;
     // The holder ends if we do before this.
     writeln!(to, "kept").map_err(failed(name, "talk with its holder"))?;
-    Ok(kept)
+    Ok(standing)
 }
 
 /// The holder's whole life (the program's hidden command `rack hold`): reads the specification, makes the rack,
@@ -260,13 +260,13 @@ pub fn hold() -> Result<(), Error> {
         let rack = Rack::up(&spec)?;
         let name = spec.name.as_deref().unwrap_or("rack");
         let own = Holder::of(std::process::id()).map_err(failed(name, "read /proc"))?;
-        let kept = describe(&rack, name, Some(own), |what| {
+        let standing = describe(&rack, name, Some(own), |what| {
             let fd = rack.namespaces().find(|(n, _)| *n == what).map_or(-1, |(_, fd)| fd.as_raw_fd());
             format!("/proc/{}/fd/{fd}", own.pid).into()
         });
-        Ok((rack, kept))
+        Ok((rack, standing))
     });
-    let word = made.as_ref().map(|(_, kept)| kept).map_err(ToString::to_string);
+    let word = made.as_ref().map(|(_, standing)| standing).map_err(ToString::to_string);
     let text = serde_json::to_string(&word).expect("plain data");
     let mut out = io::stdout().lock();
     let written = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -306,7 +306,7 @@ pub fn find(name: Option<&str>) -> Result<StandingRack, Error> {
     let mut all = all();
     match name {
         Some(name) => {
-            let found = all.into_iter().find(|kept| kept.name == name);
+            let found = all.into_iter().find(|standing| standing.name == name);
             found.ok_or_else(|| Error::NoRack { name: format!("{name} ") })
         }
         None if all.len() > 1 => Err(Error::Ambiguous { names: all.into_iter().map(|k| k.name).collect() }),

@@ -4,12 +4,12 @@ use crate::cells::{Cell, Run};
 use crate::format;
 use crate::grid::{Grid, Shown, grid};
 use measure::metrics::{self, Definition, Scope};
-use measure::units;
+use measure::{params, units};
 
 /// The grids that a run has figures for, beyond latency.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     let mut all = Vec::new();
-    let over_tcp = run.dir.trials().iter().any(|t| t.param("transport") == Some("udp+tcp"));
+    let over_tcp = run.dir.trials().iter().any(|t| t.param(params::TRANSPORT) == Some("udp+tcp"));
     let variants = run.cells.iter().any(|c| c.key.variant.is_some());
     let sizes =
         run.published().iter().any(|id| matches!(id.as_str(), "rzaia-text-referrals" | "isc-3.3-bytes"));

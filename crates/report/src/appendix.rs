@@ -3,6 +3,7 @@
 use crate::cells::Run;
 use crate::format;
 use measure::metrics::{self, Definition};
+use measure::params;
 use serde::Serialize;
 
 /// A trial's row in the appendix.
@@ -70,8 +71,9 @@ pub(crate) fn rows(run: &Run) -> Vec<TrialView> {
         } else {
             "invalid"
         };
-        let same = t.param("kind") == t.param("server");
-        let is_elsewhere = |k: &str| k == "published" || k == "experiment" || (k == "kind" && same);
+        let same = t.param(params::KIND) == t.param(params::SERVER);
+        let is_elsewhere =
+            |k: &str| params::PUBLISHED.is(k) || params::EXPERIMENT.is(k) || (params::KIND.is(k) && same);
         let params = t.params.iter().filter(|(k, _)| !is_elsewhere(k));
         let folder = run.dir.servers_dir(t.id);
         TrialView {

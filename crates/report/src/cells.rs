@@ -2,7 +2,7 @@
 
 use crate::Error;
 use measure::metrics::{self, Definition};
-use measure::{Histogram, Nanos, units};
+use measure::{Histogram, Nanos, Parameter, params, units};
 use results::{RunDir, TrialRecord};
 use stats::{Basis, Interval};
 
@@ -50,14 +50,14 @@ pub(crate) struct Carried {
 
 impl Carried {
     fn of(trial: &TrialRecord) -> Self {
-        let param = |name: &str| trial.param(name).map(str::to_owned);
+        let param = |parameter: Parameter| trial.param(parameter).map(str::to_owned);
         Self {
-            primary: param("primary_kind"),
-            timers: param("timers"),
-            rtt_ms: param("path_rtt_ms"),
-            loss: param("path_loss"),
-            share: param("share"),
-            batches: param("batches"),
+            primary: param(params::PRIMARY_KIND),
+            timers: param(params::TIMERS),
+            rtt_ms: param(params::PATH_RTT_MS),
+            loss: param(params::PATH_LOSS),
+            share: param(params::SHARE),
+            batches: param(params::BATCHES),
         }
     }
 
@@ -69,8 +69,8 @@ impl Carried {
 
 impl Key {
     fn of(trial: &TrialRecord) -> Self {
-        let param = |name: &str| trial.param(name).unwrap_or_default().to_owned();
-        let measure = match trial.param("measure") {
+        let param = |parameter: Parameter| trial.param(parameter).unwrap_or_default().to_owned();
+        let measure = match trial.param(params::MEASURE) {
             Some(measure) => measure,
             None if trial
                 .outcome
@@ -83,20 +83,19 @@ impl Key {
             None => "latency",
         };
         Self {
-            server: param("server"),
-            kind: param("kind"),
-            family: param("family"),
+            server: param(params::SERVER),
+            kind: param(params::KIND),
+            family: param(params::FAMILY),
             // A zone without delegations has none to speak of, and slices of one zone are about as large as each other.
-            size: trial
-                .param("zone_size")
-                .and_then(|s| units::count(s).ok())
-                .filter(|n| *n > 0 && !trial.param("family").is_some_and(|family| family.contains('#'))),
+            size: trial.param(params::ZONE_SIZE).and_then(|s| units::count(s).ok()).filter(|n| {
+                *n > 0 && !trial.param(params::FAMILY).is_some_and(|family| family.contains('#'))
+            }),
             // `no`, or how: `yes RSASHA256`, `rzaia`, an algorithm.
-            signed: trial.param("signed").is_some_and(|s| !s.is_empty() && s != "no"),
-            rate: (measure == "latency").then(|| param("rate")),
-            updates: trial.param("updates").map(str::to_owned),
+            signed: trial.param(params::SIGNED).is_some_and(|s| !s.is_empty() && s != "no"),
+            rate: (measure == "latency").then(|| param(params::RATE)),
+            updates: trial.param(params::UPDATES).map(str::to_owned),
             measure: measure.to_owned(),
-            variant: trial.param("variant").map(str::to_owned),
+            variant: trial.param(params::VARIANT).map(str::to_owned),
             carried: Carried::of(trial),
         }
     }
@@ -288,10 +287,9 @@ impl Sample {
     }
 }
 
-/// A duration among a trial's parameters, as `name` (`4s`) or as `name_s` (in seconds).
-pub(crate) fn duration(trial: &TrialRecord, name: &str) -> Option<Nanos> {
-    let text = trial.param(name).or_else(|| trial.param(&format!("{name}_s")))?;
-    units::duration(text).ok()
+/// A duration among a trial's parameters.
+pub(crate) fn duration(trial: &TrialRecord, parameter: Parameter) -> Option<Nanos> {
+    units::duration(trial.param(parameter)?).ok()
 }
 
 /// A run, ready to be shown.
@@ -321,7 +319,7 @@ impl<'a> Run<'a> {
                 None => cells.push(Cell { key, trials: vec![trial] }),
             }
         }
-        let deadline = dir.trials().iter().find_map(|t| duration(t, "deadline"));
+        let deadline = dir.trials().iter().find_map(|t| duration(t, params::DEADLINE));
         Ok(Self { dir, plan, cells, servers, deadline: deadline.unwrap_or(4_000_000_000) })
     }
 
@@ -343,7 +341,7 @@ impl<'a> Run<'a> {
     pub fn published(&self) -> Vec<String> {
         let planned = self.plan.get("published").and_then(|p| p.as_array());
         let planned = planned.into_iter().flatten().filter_map(|p| p.as_str());
-        let params = self.dir.trials().iter().filter_map(|t| t.param("published"));
+        let params = self.dir.trials().iter().filter_map(|t| t.param(params::PUBLISHED));
         let params = params.flat_map(|p| p.split([',', ' ', ';'])).map(str::trim);
         let mut all: Vec<String> = Vec::new();
         for id in planned.chain(params).filter(|p| !p.is_empty()) {

@@ -3,7 +3,7 @@
 
 use crate::format;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use measure::units;
+use measure::{Parameter, params, units};
 use results::RunDir;
 use results::compare::{self, Cell, Change, ComparedFigure, Comparison, Outcome, Side, Tried, Verdict};
 use serde::Serialize;
@@ -462,12 +462,13 @@ fn signed(share: f64) -> String {
 
 /// The parameters that tell cells apart, besides those that every name has.
 fn varied(c: &Comparison) -> Vec<String> {
-    const NAMED: [&str; 6] = ["server", "family", "zone_size", "signed", "measure", "rate"];
+    const NAMED: [Parameter; 6] =
+        [params::SERVER, params::FAMILY, params::ZONE_SIZE, params::SIGNED, params::MEASURE, params::RATE];
     let mut all: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     let cells = c.cells.iter().map(|c| &c.params).chain(c.alone.iter().map(|a| &a.params));
     for params in cells {
-        let measure = params.get("measure").map_or("", String::as_str);
-        for (name, value) in params.iter().filter(|(name, _)| !NAMED.contains(&name.as_str())) {
+        let measure = value(params, params::MEASURE);
+        for (name, value) in params.iter().filter(|(name, _)| !NAMED.iter().any(|p| p.is(name))) {
             let values = all.entry((name, measure)).or_default();
             if !values.contains(&value.as_str()) {
                 values.push(value);
@@ -477,18 +478,24 @@ fn varied(c: &Comparison) -> Vec<String> {
     all.into_iter().filter(|(_, values)| values.len() > 1).map(|((name, _), _)| name.to_owned()).collect()
 }
 
+/// The value of a cell's parameter; empty where the cell does not have it.
+fn value(params: &BTreeMap<String, String>, parameter: Parameter) -> &str {
+    params.get(parameter.name()).map_or("", String::as_str)
+}
+
 /// `nsd on U-4-DS0-10K at 5,000/s`, and what else tells the cell from others.
 fn name(params: &BTreeMap<String, String>, varied: &[String]) -> String {
-    let get = |name: &str| params.get(name).map_or("", String::as_str);
-    let size = units::count(get("zone_size")).map_or(String::new(), |n| format!("-{}", units::short(n)));
-    let mut text = format!("{}{size}", get("family"));
-    if params.contains_key("server") {
-        text = format!("{} on {text}", get("server"));
+    let value_of = |parameter| value(params, parameter);
+    let size = units::count(value_of(params::ZONE_SIZE));
+    let size = size.map_or(String::new(), |n| format!("-{}", units::short(n)));
+    let mut text = format!("{}{size}", value_of(params::FAMILY));
+    if !value_of(params::SERVER).is_empty() {
+        text = format!("{} on {text}", value_of(params::SERVER));
     }
-    if !matches!(get("signed"), "" | "no") {
-        let _ = write!(text, ", signed ({})", get("signed"));
+    if !matches!(value_of(params::SIGNED), "" | "no") {
+        let _ = write!(text, ", signed ({})", value_of(params::SIGNED));
     }
-    match (get("measure"), get("rate").parse::<f64>()) {
+    match (value_of(params::MEASURE), value_of(params::RATE).parse::<f64>()) {
         (_, Ok(rate)) => {
             let _ = write!(text, " at {}", format::rate(rate));
         }
@@ -498,8 +505,8 @@ fn name(params: &BTreeMap<String, String>, varied: &[String]) -> String {
             let _ = write!(text, ", {measure}");
         }
     }
-    for key in varied.iter().filter(|key| params.contains_key(*key)) {
-        let _ = write!(text, ", {key} {}", get(key));
+    for (key, value) in varied.iter().filter_map(|key| params.get_key_value(key)) {
+        let _ = write!(text, ", {key} {value}");
     }
     text
 }

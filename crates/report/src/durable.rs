@@ -5,6 +5,7 @@ use crate::format;
 use crate::grid::{Grid, Shown, grid, nothing};
 use measure::metrics::{self, Definition, Scope};
 use measure::units::grouped;
+use measure::{Parameter, params};
 
 /// All grids of durability, where the run has their figures.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
@@ -23,8 +24,8 @@ pub(crate) fn whole(count: f64) -> String {
 }
 
 /// The words that trials have for it, the first one's.
-fn said<'a>(cell: &Cell<'a>, name: &str) -> Option<&'a str> {
-    cell.used().into_iter().find_map(|t| t.param(name))
+fn said<'a>(cell: &Cell<'a>, parameter: Parameter) -> Option<&'a str> {
+    cell.used().into_iter().find_map(|t| t.param(parameter))
 }
 
 /// The first words of a server's error that has many lines.
@@ -72,7 +73,7 @@ fn traced(run: &Run) -> Option<Grid> {
                 c.metric(metrics::SYNCS_PER_ANSWER)
                     .map(|f| format!("{} syncs an answer", format::significant(f.value))),
             );
-            details.extend(said(c, "first_not_covered").map(short));
+            details.extend(said(c, params::FIRST_NOT_COVERED).map(short));
             let text = format!("{} of {}", whole(all - not), whole(all));
             Some(Shown { text, details, compare: None })
         },
@@ -123,7 +124,7 @@ fn cuts(run: &Run) -> Option<Grid> {
                 whole(value_of(metrics::CUTS))
             )];
             if value_of(metrics::CUTS_NOT_BACK) > 0.0 {
-                let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));
+                let why = said(c, params::NOT_BACK).map_or_else(String::new, |w| format!(": {}", short(w)));
                 details.push(format!(
                     "not served again after {} of them{why}",
                     whole(value_of(metrics::CUTS_NOT_BACK))
@@ -170,7 +171,7 @@ fn kills(run: &Run) -> Option<Grid> {
                 whole(value_of(metrics::PAIRS_ASKED))
             ));
             if value_of(metrics::KILLS_BACK) < value_of(metrics::KILLS) {
-                let why = said(c, "not_back").map_or_else(String::new, |w| format!(": {}", short(w)));
+                let why = said(c, params::NOT_BACK).map_or_else(String::new, |w| format!(": {}", short(w)));
                 details.push(format!("did not come back{why}"));
             }
             let text = format!(

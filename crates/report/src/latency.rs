@@ -3,90 +3,120 @@
 use crate::cells::{self, Cell, Figure, Key, Run};
 use crate::format;
 use crate::grid::{Grid, Shown, beside, grid, repeats, software};
-use measure::{metrics, units};
+use measure::{metrics, params, units};
 use results::published;
+use results::published::Table;
+
+/// The rate at which the papers measured: only there their values stand beside (RZAIA, tables 3.1 and 3.2).
+const PUBLISHED_RATE: f64 = 5000.0;
+
+/// The deadline of RZAIA's table 3.2, in nanoseconds.
+const PUBLISHED_DEADLINE: u64 = 4_000_000_000;
 
 /// The tables of one rate: the median, the slowest 1 %, and the share answered in time.
 pub(crate) fn grids(run: &Run, rate: &str) -> Vec<Grid> {
-    let deadline = run.deadline;
-    let limit = format::duration(deadline);
-    let qps = rate.parse::<f64>().map_or_else(|_| rate.to_owned(), |r| units::grouped(r as u64));
-    let keep = |c: &Cell| c.key.is("latency") && c.key.rate.as_deref() == Some(rate);
-    let of_rate = run.dir.trials().iter().filter(|t| t.param("rate") == Some(rate));
-    let time = of_rate.filter_map(|t| cells::duration(t, "duration")).next();
-    let time = time.map_or_else(String::new, |ns| format!(" for {}", format::duration(ns)));
-    let how = format!("{qps} queries/s{time}, open loop; {}", repeats(run, "latency"));
-    // The paper's rate is the condition for its cells to stand beside.
-    let same_rate = rate.parse::<f64>() == Ok(5000.0);
-    let table = |id: &str| published::find(id).filter(|_| same_rate && run.wants(id));
-    let heading = |k: &Key| {
-        Some(vec![software(&k.kind)?.to_owned(), if k.signed { "signed" } else { "unsigned" }.to_owned()])
+    let at = AtRate::new(run, rate);
+    [at.median(), at.slowest(), at.share()].into_iter().flatten().collect()
+}
+
+/// The trials at one rate.
+struct AtRate<'a> {
+    run: &'a Run<'a>,
+    rate: &'a str,
+    /// The rate, for people.
+    qps: String,
+    /// How it was measured, in words.
+    how: String,
+}
+
+impl<'a> AtRate<'a> {
+    fn new(run: &'a Run, rate: &'a str) -> Self {
+        let qps = rate.parse::<f64>().map_or_else(|_| rate.to_owned(), |r| units::grouped(r as u64));
+        let of_rate = run.dir.trials().iter().filter(|t| t.param(params::RATE) == Some(rate));
+        let time = of_rate.filter_map(|t| cells::duration(t, params::DURATION)).next();
+        let time = time.map_or_else(String::new, |ns| format!(" for {}", format::duration(ns)));
+        let how = format!("{qps} queries/s{time}, open loop; {}", repeats(run, "latency"));
+        Self { run, rate, qps, how }
+    }
+
+    fn median(&self) -> Option<Grid> {
+        let published = self.published("rzaia-3.1");
+        let text = (
+            &*format!("median-{}", self.rate),
+            format!("Median latency at {} queries/s", self.qps),
+            format!(
+                "{}. From the intended time of sending, over all queries: one without an answer within {} counts as slower.",
+                self.how,
+                self.limit()
+            ),
+        );
+        let beside = |key: &Key, measured| beside(published, key, heading, measured, "ns");
+        grid(self.run, text, |c| self.has(c), beside, |c| self.quantile(c, 0.5))
+    }
+
+    fn slowest(&self) -> Option<Grid> {
+        let text = (
+            &*format!("p99-{}", self.rate),
+            format!("Latency of the slowest 1 % at {} queries/s", self.qps),
+            format!("{}. 99 % of all queries had their answer within this time.", self.how),
+        );
+        grid(self.run, text, |c| self.has(c), |_, _| None, |c| self.quantile(c, 0.99))
+    }
+
+    fn share(&self) -> Option<Grid> {
+        let published = self.published("rzaia-3.2").filter(|_| self.run.deadline == PUBLISHED_DEADLINE);
+        let text = (
+            &*format!("share-{}", self.rate),
+            format!("Queries answered within {} at {} queries/s", self.limit(), self.qps),
+            format!("{}. Late answers count as lost.", self.how),
+        );
+        let beside = |key: &Key, measured| beside(published, key, heading, measured, "%");
+        grid(self.run, text, |c| self.has(c), beside, answered_share)
+    }
+
+    fn has(&self, cell: &Cell) -> bool {
+        cell.key.is("latency") && cell.key.rate.as_deref() == Some(self.rate)
+    }
+
+    fn limit(&self) -> String {
+        format::duration(self.run.deadline)
+    }
+
+    fn published(&self, id: &str) -> Option<&'static Table> {
+        let same_rate = self.rate.parse() == Ok(PUBLISHED_RATE);
+        published::find(id).filter(|_| same_rate && self.run.wants(id))
+    }
+
+    /// A quantile with its interval; beyond the deadline it is only known to be greater.
+    fn quantile(&self, cell: &Cell, q: f64) -> Option<Shown> {
+        let deadline = self.run.deadline;
+        let text_of = |f: &Figure| match f.value > deadline as f64 {
+            true => format!(">{}", self.limit()),
+            false => format::latency(f.value),
+        };
+        let range = |low: f64, high: f64| match high > deadline as f64 {
+            true => format!("{} to >{}", format::latency(low), self.limit()),
+            false => format::latency_range(low, high),
+        };
+        let f = cell.latency(q, deadline)?;
+        let details = f.interval_text(&text_of(&f), range).into_iter().collect();
+        let compare = (f.value <= deadline as f64).then_some(f.value);
+        Some(Shown { text: text_of(&f), details, compare })
+    }
+}
+
+/// The column of a published table that a cell belongs to.
+fn heading(key: &Key) -> Option<Vec<String>> {
+    Some(vec![software(&key.kind)?.to_owned(), if key.signed { "signed" } else { "unsigned" }.to_owned()])
+}
+
+fn answered_share(cell: &Cell) -> Option<Shown> {
+    let f = cell.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?;
+    let text = format::percent(f.value);
+    let ends = |a: f64, b: f64| match a == b {
+        true => format::percent(a),
+        false => format!("{} to {}", format::percent(a), format::percent(b)),
     };
-    let latency_text = |f: &Figure| {
-        if f.value > deadline as f64 { format!(">{limit}") } else { format::latency(f.value) }
-    };
-    let range = |low: f64, high: f64| {
-        if high > deadline as f64 {
-            format!("{} to >{limit}", format::latency(low))
-        } else {
-            format::latency_range(low, high)
-        }
-    };
-    let quantile = |q: f64| {
-        move |c: &Cell| {
-            let f = c.latency(q, deadline)?;
-            let details = f.interval_text(&latency_text(&f), range).into_iter().collect();
-            let compare = (f.value <= deadline as f64).then_some(f.value);
-            Some(Shown { text: latency_text(&f), details, compare })
-        }
-    };
-    let medians = table("rzaia-3.1");
-    let shares = table("rzaia-3.2").filter(|_| deadline == 4_000_000_000);
-    let mut all = Vec::new();
-    all.extend(grid(
-        run,
-        (
-            &format!("median-{rate}"),
-            format!("Median latency at {qps} queries/s"),
-            format!("{how}. From the intended time of sending, over all queries: one without an answer within {limit} counts as slower."),
-        ),
-        keep,
-        |k, m| beside(medians, k, heading, m, "ns"),
-        quantile(0.5),
-    ));
-    all.extend(grid(
-        run,
-        (
-            &format!("p99-{rate}"),
-            format!("Latency of the slowest 1 % at {qps} queries/s"),
-            format!("{how}. 99 % of all queries had their answer within this time."),
-        ),
-        keep,
-        |_, _| None,
-        quantile(0.99),
-    ));
-    all.extend(grid(
-        run,
-        (
-            &format!("share-{rate}"),
-            format!("Queries answered within {limit} at {qps} queries/s"),
-            format!("{how}. Late answers count as lost."),
-        ),
-        keep,
-        |k, m| beside(shares, k, heading, m, "%"),
-        |c| {
-            let f = c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?;
-            let text = format::percent(f.value);
-            let ends = |a: f64, b: f64| {
-                if a == b {
-                    format::percent(a)
-                } else {
-                    format!("{} to {}", format::percent(a), format::percent(b))
-                }
-            };
-            let details = f.interval_text(&text, ends);
-            Some(Shown { text, details: details.into_iter().collect(), compare: Some(f.value) })
-        },
-    ));
-    all
+    let details = f.interval_text(&text, ends);
+    Some(Shown { text, details: details.into_iter().collect(), compare: Some(f.value) })
 }

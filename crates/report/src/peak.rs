@@ -3,7 +3,8 @@
 use crate::cells::{Cell, Figure, Run};
 use crate::format;
 use crate::grid::{Grid, Shown, grid, repeats};
-use measure::metrics::{self, Definition};
+use measure::metrics::{self, Definition, Scope};
+use measure::series;
 
 /// The search's goal in words, from the plan.
 pub(crate) fn goal(run: &Run) -> String {
@@ -14,9 +15,6 @@ pub(crate) fn goal(run: &Run) -> String {
         format!("Highest rate with a loss of at most {} (RFC 9971)", format::percent(loss * 100.0));
     if let Some(trial) = run.planned("peak.trial") {
         text += &format!(", in short trials of {trial} (the RFC's goal is 60 s)");
-    }
-    if let Some(sum) = run.planned("peak.duration_sum") {
-        text += &format!(", {sum} of them at the bounds");
     }
     if let Some(width) = run.planned("peak.width").and_then(|w| w.parse::<f64>().ok()) {
         text += &format!(", bounds {} apart at most", format::percent(width * 100.0));
@@ -136,10 +134,14 @@ pub(crate) struct Tried {
 pub(crate) fn tried(cell: &Cell) -> Vec<Tried> {
     let mut all = Vec::new();
     for trial in cell.used() {
-        let (loss, valid) = (trial.series("search_loss_ratio"), trial.series("search_valid"));
-        let (answered, disturbed) = (trial.series("search_answered_qps"), trial.series("search_disturbed"));
+        let (loss, valid) =
+            (trial.series(metrics::LOSS_RATIO.within(Scope::Search)), trial.series(series::SEARCH_VALID));
+        let (answered, disturbed) = (
+            trial.series(metrics::ANSWERED_QPS.within(Scope::Search)),
+            trial.series(series::SEARCH_DISTURBED),
+        );
         let at = |of: &[(u32, f64)], n: u32| of.iter().find(|(m, _)| *m == n).map(|(_, v)| *v);
-        for (n, offered) in trial.series("search_offered_qps") {
+        for (n, offered) in trial.series(metrics::OFFERED_QPS.within(Scope::Search)) {
             if let Some(loss) = at(&loss, n) {
                 let undisturbed = at(&disturbed, n).is_none_or(|v| v == 0.0);
                 let valid = at(&valid, n).is_none_or(|v| v != 0.0) && undisturbed;
@@ -184,8 +186,8 @@ pub(crate) fn capacity_grid(run: &Run) -> Option<Grid> {
 /// The table of knees.
 pub(crate) fn knee_grid(run: &Run) -> Option<Grid> {
     let about = format!(
-        "{}; {}. The knee lies between the two: the highest rate that was proven to be within the goal, and the lowest that was \
-         proven to be beyond it, over all valid trials. A bound that is not proven is not given.",
+        "{}; {}. The knee is above the first rate with a probability of 95 %, and below the second with one of 95 %, in each valid \
+         trial. A bound that is not known so well is not given.",
         goal(run),
         repeats(run, "peak")
     );
@@ -212,7 +214,7 @@ fn why_not_proven(cell: &Cell) -> Option<String> {
         "limited_by_machine" => Some("the machine disturbed the loads above"),
         "limited_by_max_load" => Some("no greater load was allowed"),
         "search_unfinished" => Some("the time ended before the bounds were near"),
-        "no_lower_bound" => Some("no load was proven within the time"),
+        "no_lower_bound" => Some("no rate was known to be within the goal in time"),
         _ => None,
     };
     warnings.find_map(|w| word(&w.code)).map(str::to_owned)

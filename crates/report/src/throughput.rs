@@ -3,7 +3,7 @@
 use crate::cells::{Cell, Key, Run, State};
 use crate::format;
 use crate::grid::{Beside, Grid, Shown, grid, of_cell, repeats};
-use measure::metrics;
+use measure::{metrics, params};
 use results::published::{self, Table};
 
 const MEASURE: &str = "throughput";
@@ -26,7 +26,11 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
         let of_clients = |table: &'static Table| {
             let trial = run.cells.iter().find(|c| c.key == *key)?.trials.first()?;
             let row = ["9.4.0a5", "9.3.2"].map(|version| {
-                [version, trial.param("generators").unwrap_or("1"), trial.param("addresses").unwrap_or("1")]
+                [
+                    version,
+                    trial.param(params::GENERATORS).unwrap_or("1"),
+                    trial.param(params::ADDRESSES).unwrap_or("1"),
+                ]
             });
             row.iter().find_map(|row| total(table, row, "Total", measured))
         };

@@ -5,6 +5,8 @@ use crate::plots::trim;
 use crate::plots::{Entry, Figure};
 use crate::svg::{self, Axis, Plot};
 use crate::{format, svg::SIZE};
+use measure::metrics::{self, Family, Scope};
+use measure::{Definition, series};
 use results::TrialRecord;
 
 /// More points than this are averaged: the plot has no more pixels.
@@ -12,12 +14,13 @@ const POINTS: usize = 240;
 
 /// The trial whose seconds are shown for a cell: the first that counts and has any.
 fn shown<'a>(cell: &Cell<'a>) -> Option<&'a TrialRecord> {
-    cell.used().into_iter().find(|t| t.series.iter().any(|row| !row.metric.starts_with("search_")))
+    cell.used()
+        .into_iter()
+        .find(|t| t.series.iter().any(|row| !row.metric.starts_with(Scope::Search.prefix())))
 }
 
-/// A metric by the second, thinned by averaging.
-fn points(trial: &TrialRecord, metric: &str) -> Vec<(f64, f64)> {
-    let all = trial.series(metric);
+/// A figure by the second, thinned by averaging.
+fn points(all: &[(u32, f64)]) -> Vec<(f64, f64)> {
     let mean = |of: &[(u32, f64)]| {
         let n = of.len() as f64;
         (of.iter().map(|p| f64::from(p.0)).sum::<f64>() / n, of.iter().map(|p| p.1).sum::<f64>() / n)
@@ -42,9 +45,9 @@ pub(crate) fn figures(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Vec<F
         .filter_map(|c| Some((run.style(&c.key.server), c.key.server.as_str(), shown(c)?)))
         .collect();
     let ids: Vec<u32> = trials.iter().map(|t| t.2.id).collect();
-    let lines = |metric: &str, class: &'static str, word: &str| -> Vec<Line> {
+    let lines = |figure: Definition, class: &'static str, word: &str| -> Vec<Line> {
         let line_of = |(style, server, trial): &(usize, &str, &TrialRecord)| {
-            (*style, class, format!("{server}{word}"), points(trial, metric))
+            (*style, class, format!("{server}{word}"), points(&trial.series(figure)))
         };
         trials.iter().map(line_of).filter(|l| !l.3.is_empty()).collect()
     };
@@ -55,22 +58,22 @@ pub(crate) fn figures(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Vec<F
         trials: ids.clone(),
     };
     let mut all = Vec::new();
-    let mut rates = lines("answered_qps", "", " answered");
-    rates.extend(lines("sent_qps", "second", " sent"));
+    let mut rates = lines(metrics::ANSWERED_QPS, "", " answered");
+    rates.extend(lines(metrics::SENT_QPS, "second", " sent"));
     all.extend(plot(&sheet("rates", "Queries sent and answered"), "queries/s", &rates, false, |v| {
         format::significant(v)
     }));
     all.extend(plot(
         &sheet("p99", "Latency of the slowest 1 %"),
         "latency",
-        &lines("latency_p99", "", ""),
+        &lines(metrics::LATENCY.p99, "", ""),
         true,
         |us| format::latency(us * 1e3),
     ));
-    let mut cpu = lines("server_cpu", "", " server");
-    cpu.extend(lines("generator_cpu", "second", " generator"));
+    let mut cpu = lines(series::SERVER.cpu, "", " server");
+    cpu.extend(lines(series::GENERATOR.cpu, "second", " generator"));
     all.extend(plot(&sheet("cpu", "CPU time"), "% of one core", &cpu, false, |v| format!("{v:.0} %")));
-    let mut memory = lines("server_rss", "", "");
+    let mut memory = lines(series::SERVER.rss, "", "");
     let most = memory.iter().flat_map(|l| l.3.iter().map(|p| p.1)).fold(0.0, f64::max);
     // In the unit that gives round ticks.
     let (unit, bytes) = if most >= 1e9 { ("GiB", 1u64 << 30) } else { ("MiB", 1 << 20) };
@@ -141,17 +144,22 @@ fn legend(lines: &[Line]) -> Vec<Entry> {
 /// The use of each core, one above the other: user, system, softirq, steal. A picture for each core that did
 /// anything, in one figure.
 fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Option<Figure> {
-    const PARTS: [&str; 4] = ["user", "system", "softirq", "steal"];
-    let number =
-        |metric: &str| PARTS.iter().find_map(|p| metric.strip_prefix(p)?.strip_prefix("_core")?.parse().ok());
+    const PARTS: [(&str, Family); 4] = [
+        ("user", series::USER_OF_CORE),
+        ("system", series::SYSTEM_OF_CORE),
+        ("softirq", series::SOFTIRQ_OF_CORE),
+        ("steal", series::STEAL_OF_CORE),
+    ];
+    let number = |figure: &str| PARTS.iter().find_map(|(_, part)| part.which(figure)?.parse().ok());
     // A core that did next to nothing has nothing to show; on a machine with many that is most of them.
     let mut numbers: Vec<u32> =
         trial.series.iter().filter(|row| row.value >= 1.0).filter_map(|row| number(&row.metric)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     let picture_of = |core: &u32| {
-        let parts: Vec<Vec<(f64, f64)>> =
-            PARTS.iter().map(|p| points(trial, &format!("{p}_core{core}"))).collect();
+        let core_text = core.to_string();
+        let of_core = |(_, part): &(&str, Family)| points(&trial.series_of(*part, &core_text));
+        let parts: Vec<Vec<(f64, f64)>> = PARTS.iter().map(of_core).collect();
         let xs: Vec<f64> = parts.iter().max_by_key(|p| p.len())?.iter().map(|p| p.0).collect();
         let last = xs.last().copied().filter(|x| *x > 0.0)?;
         let mut plot = Plot::with_height(
@@ -160,7 +168,7 @@ fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Option<Figu
             SIZE.1 * 0.5,
         );
         let mut low = vec![0.0; xs.len()];
-        for (part, values) in PARTS.iter().zip(&parts) {
+        for ((part, _), values) in PARTS.iter().zip(&parts) {
             // A part that was not recorded for this second adds nothing.
             let high: Vec<f64> =
                 low.iter().enumerate().map(|(i, l)| l + values.get(i).map_or(0.0, |p| p.1)).collect();
@@ -184,7 +192,7 @@ fn cores(trial: &TrialRecord, server: &str, id: &str, what: &str) -> Option<Figu
         id: format!("{id}-{}-cores", trial.id),
         caption: format!("Cores while {server} served, second by second, {what}."),
         svg: pictures.concat(),
-        legend: PARTS.iter().map(|p| Entry { swatch: swatch(p), text: (*p).to_owned() }).collect(),
+        legend: PARTS.iter().map(|(p, _)| Entry { swatch: swatch(p), text: (*p).to_owned() }).collect(),
         trials: vec![trial.id],
     })
 }

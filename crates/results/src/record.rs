@@ -1,7 +1,7 @@
 //! One trial, as it is kept.
 
-use measure::metrics;
-use measure::{Nanos, Outcome};
+use measure::metrics::{self, Family};
+use measure::{Definition, Metric, Nanos, Outcome, Parameter};
 use serde::{Deserialize, Serialize};
 
 /// One figure of one second of a trial.
@@ -17,6 +17,13 @@ pub struct SeriesRow {
     pub unit: String,
     /// The figure.
     pub value: f64,
+}
+
+impl SeriesRow {
+    /// A figure of a second.
+    pub fn new(second: u32, figure: Metric) -> Self {
+        Self { second, metric: figure.name, unit: figure.unit, value: figure.value }
+    }
 }
 
 /// One measurement at fixed parameters, with all that it gave.
@@ -40,9 +47,14 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
-    /// A parameter by name, where the trial has it.
-    pub fn param(&self, name: &str) -> Option<&str> {
-        self.params.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    /// A parameter, where the trial has it.
+    pub fn param(&self, parameter: Parameter) -> Option<&str> {
+        self.params.iter().find(|(name, _)| parameter.is(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Adds a parameter.
+    pub fn add_param(&mut self, parameter: Parameter, value: impl Into<String>) {
+        self.params.push((parameter.name().to_owned(), value.into()));
     }
 
     /// True where the trial was done, did not fail and nothing speaks against its figures.
@@ -60,8 +72,14 @@ impl TrialRecord {
         histogram.quantile_of_sent(sent, q, deadline)
     }
 
-    /// The values of one metric by the second, in order.
-    pub fn series(&self, metric: &str) -> Vec<(u32, f64)> {
-        self.series.iter().filter(|row| row.metric == metric).map(|row| (row.second, row.value)).collect()
+    /// The values of one figure by the second, in order.
+    pub fn series(&self, figure: Definition) -> Vec<(u32, f64)> {
+        self.series.iter().filter(|row| figure.is(&row.metric)).map(|row| (row.second, row.value)).collect()
+    }
+
+    /// The values of one figure of a family by the second, in order: of a core, by its number.
+    pub fn series_of(&self, family: Family, which: &str) -> Vec<(u32, f64)> {
+        let name = family.name(which);
+        self.series.iter().filter(|row| row.metric == name).map(|row| (row.second, row.value)).collect()
     }
 }

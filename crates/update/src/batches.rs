@@ -7,7 +7,7 @@
 use crate::send::{self, Gate, SentBatch};
 use crate::watch::{self, Shown};
 use crate::{Error, SendResult, SendSpec, WatchResult, WatchSpec};
-use measure::{Event, Nanos, Reason};
+use measure::{Event, Nanos, Reason, series};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -100,7 +100,7 @@ pub fn batches(
         let sent = send::run_gated(&spec.send, Some(gate), begin, stop, &mut |event| {
             events(match event {
                 Event::Progress { second, mut values } => {
-                    values["batch"] = at_work.load(Ordering::Relaxed).into();
+                    values[series::BATCH.stem()] = at_work.load(Ordering::Relaxed).into();
                     Event::Progress { second, values }
                 }
                 other => other,

@@ -134,7 +134,8 @@ impl Signer {
     }
 
     /// How many octets a signature adds to a message.
-    pub fn overhead(&self) -> usize {
+    #[cfg(test)]
+    fn overhead(&self) -> usize {
         self.name.len() + 10 + self.algorithm.len() + 16 + self.mac_len
     }
 

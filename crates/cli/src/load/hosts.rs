@@ -23,7 +23,7 @@ pub struct Hosts {
 /// Where from, ready.
 pub enum Place {
     Here,
-    Rack { kept: StandingRack, hosts: Vec<String>, logs: tempfile::TempDir },
+    Rack { standing_rack: StandingRack, hosts: Vec<String>, logs: tempfile::TempDir },
 }
 
 impl Hosts {
@@ -32,8 +32,8 @@ impl Hosts {
         if self.hosts.is_empty() {
             return Ok(Place::Here);
         }
-        let kept = standing::find(self.rack.as_deref())?;
-        Ok(Place::Rack { kept, hosts: self.hosts.clone(), logs: tempfile::tempdir()? })
+        let standing_rack = standing::find(self.rack.as_deref())?;
+        Ok(Place::Rack { standing_rack, hosts: self.hosts.clone(), logs: tempfile::tempdir()? })
     }
 }
 
@@ -47,8 +47,8 @@ impl Place {
     ) -> Result<LoadResult, Failure> {
         match self {
             Self::Here => ::load::run(spec, || clock::now() + SECOND / 100, stop, events),
-            Self::Rack { kept, hosts, logs } => {
-                ::load::hosts::run(spec, kept, hosts, logs.path(), stop, events)
+            Self::Rack { standing_rack, hosts, logs } => {
+                ::load::hosts::run(spec, standing_rack, hosts, logs.path(), stop, events)
             }
         }
         .map_err(failure)

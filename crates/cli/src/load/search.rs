@@ -12,8 +12,9 @@ use ::load::{LoadResult, LoadSpec};
 use ::report::live::About;
 use clap::Args;
 use measure::clock::SECOND;
+use measure::metrics::{self, Scope};
 use measure::units;
-use measure::{Arrivals, Event, Nanos, Outcome, Pace};
+use measure::{Arrivals, Event, Nanos, Outcome, Pace, series};
 use report::{RatePoint, SearchPlot, search_html, search_svg};
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,7 @@ pub struct Search {
     /// Length of the first, short trial at a rate
     #[arg(long, default_value = "500ms", value_parser = positive, help_heading = "Search", hide_short_help = true)]
     initial: Nanos,
-    /// Time of trials that decides about a rate (goal duration sum of RFC 9971)
+    /// Time of trials after which the class of a rate is decided (goal duration sum of RFC 9971)
     #[arg(long, default_value = "4s", value_parser = positive, help_heading = "Search", hide_short_help = true)]
     duration_sum: Nanos,
     /// Share of a rate's trials, by time, that may exceed the loss goal (exceed ratio of RFC 9971)
@@ -90,12 +91,14 @@ fn tell(
     found: &SearchResult,
 ) {
     if common.events {
-        let mut values = serde_json::json!({
-            "search_offered_qps": trial.rate, "search_duration": trial.duration as f64 / SECOND as f64,
-            "search_loss_ratio": trial.loss_ratio, "search_valid": trial.valid,
-        });
+        let mut values = series::values([
+            (metrics::OFFERED_QPS.within(Scope::Search), trial.rate),
+            (series::SEARCH_DURATION, trial.duration as f64 / SECOND as f64),
+            (metrics::LOSS_RATIO.within(Scope::Search), trial.loss_ratio),
+        ]);
+        values[series::SEARCH_VALID.stem()] = trial.valid.into();
         if let Some(fraction) = fraction {
-            values["search_peak_fraction"] = fraction.into();
+            values[series::SEARCH_PEAK_FRACTION.stem()] = fraction.into();
         }
         // Nobody reads the lines any more where this fails; the result is still reported.
         let _ = output::event(&Event::Progress { second: number as u64, values });

@@ -5,22 +5,22 @@ use ::load::search::{Class, LatencyAt, SearchResult, WindowLoad};
 use ::load::{Counts, Latency, LoadResult, LoadSpec};
 use measure::clock::SECOND;
 use measure::units::grouped;
-use measure::{Nanos, Reason, Validity};
+use measure::{Definition, Nanos, Reason, Validity, metrics};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// One second of a run, on one line.
 pub fn second(second: u64, values: &Value) -> String {
-    let get = |name: &str| values[name].as_f64().unwrap_or(0.0);
+    let count = |figure: Definition| grouped(figure.among(values).unwrap_or(0.0) as u64);
     format!(
         "{second:>5} s  sent {}/s  answered {}/s  p50 {} us  p99 {} us  max {} us  unsent {}",
-        grouped(get("sent_qps") as u64),
-        grouped(get("answered_qps") as u64),
-        grouped(get("latency_p50") as u64),
-        grouped(get("latency_p99") as u64),
-        grouped(get("latency_max") as u64),
-        grouped(get("unsent") as u64),
+        count(metrics::SENT_QPS),
+        count(metrics::ANSWERED_QPS),
+        count(metrics::LATENCY.p50),
+        count(metrics::LATENCY.p99),
+        count(metrics::LATENCY.max),
+        count(metrics::UNSENT),
     )
 }
 

@@ -9,7 +9,7 @@ use ::update::{MarkerSpec, SendResult, SendSpec, Transport as SendTransport, Tsi
 use clap::{Args, ValueEnum};
 use measure::clock;
 use measure::units::{self, counted, grouped};
-use measure::{Arrivals, Event, Latency, Nanos, Pace};
+use measure::{Arrivals, Definition, Event, Latency, Nanos, Pace, metrics, series};
 use serde_json::Value;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -142,16 +142,16 @@ fn tell(event: &Event, common: &Common) {
 
 /// One second, on one line.
 fn line(second: u64, values: &Value) -> String {
-    let get = |name: &str| grouped(values[name].as_f64().unwrap_or(0.0) as u64);
+    let count = |figure: Definition| grouped(figure.among(values).unwrap_or(0.0) as u64);
     format!(
         "{second:>5} s  sent {}/s  acknowledged {}/s  accepted {}/s  p50 {} us  p99 {} us  waiting {}  unsent {}",
-        get("sent_ups"),
-        get("acknowledged_ups"),
-        get("accepted_ups"),
-        get("latency_p50"),
-        get("latency_p99"),
-        get("in_flight"),
-        get("unsent"),
+        count(metrics::SENT_UPS),
+        count(metrics::ACKNOWLEDGED_UPS),
+        count(metrics::ACCEPTED_UPS),
+        count(metrics::LATENCY.p50),
+        count(metrics::LATENCY.p99),
+        count(series::IN_FLIGHT),
+        count(metrics::UNSENT),
     )
 }
 

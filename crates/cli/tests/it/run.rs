@@ -1,6 +1,7 @@
 //! A whole run, on real servers.
 
 use crate::{TINY, dnsrack, has, stderr, stdout, write};
+use measure::{params, series};
 use std::path::{Path, PathBuf};
 
 fn run(folder: &Path, text: &str, sets: &[&str]) -> (Option<i32>, PathBuf, String, String) {
@@ -40,7 +41,7 @@ fn four_servers_answer_and_are_reported() {
     for trial in kept.trials() {
         assert_eq!(trial.error, None, "{log}");
         let metric = |name: &str| trial.outcome.metric_named(name);
-        if trial.param("measure") == Some("latency") {
+        if trial.param(params::MEASURE) == Some("latency") {
             let offered = metric("offered").expect("offered");
             assert_eq!(offered, 500.0);
             assert_eq!(metric("sent").unwrap() + metric("unsent").unwrap(), offered);
@@ -50,7 +51,7 @@ fn four_servers_answer_and_are_reported() {
             assert!(trial.series.iter().any(|row| row.metric == "answered_qps"));
             assert!(trial.series.iter().any(|row| row.metric.starts_with("softirq_core")));
             assert!(metric("server_pss").is_some_and(|b| b > 1e6));
-            if trial.param("family") == Some("S-6-DS100") && trial.repeat == 1 && has("delv") {
+            if trial.param(params::FAMILY) == Some("S-6-DS100") && trial.repeat == 1 && has("delv") {
                 assert_eq!(metric("answers_not_validated"), Some(0.0), "{:?}", trial.outcome.validity);
                 assert_eq!(metric("answers_validated"), Some(12.0));
             }
@@ -84,7 +85,7 @@ fn the_generator_takes_no_more_memory_as_a_trial_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_, dir, _, log) = run(folder.path(), TINY, &["latency.duration=6s", "latency.rates=5000"]);
     let kept = results::RunDir::open(&dir).expect("the run directory is whole");
-    let memory = kept.trials()[0].series("generator_rss");
+    let memory = kept.trials()[0].series(series::GENERATOR.rss);
     let (first, last) = (memory.first().expect("a second").1, memory.last().expect("a second").1);
     // The table of ids is filled within the first second; pages of libraries may still be touched for the first time.
     assert!(memory.len() >= 5 && first > 1e6, "{memory:?} {log}");

@@ -190,7 +190,7 @@ pub struct Peak {
     /// Length of the goal's trials.
     #[serde(deserialize_with = "Time::positive")]
     pub trial: Time,
-    /// How much trial time must speak for a bound.
+    /// How much trial time RFC 9971 takes to class a rate; at least two trials.
     #[serde(deserialize_with = "Time::positive")]
     pub duration_sum: Time,
     /// Relative distance of the bounds at which the search ends.

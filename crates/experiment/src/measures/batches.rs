@@ -16,7 +16,7 @@ use load::LoadResult;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::units::grouped;
-use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason};
+use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason, params, series};
 use rack::Role;
 use results::{SeriesRow, TrialRecord};
 use server::Server;
@@ -44,12 +44,12 @@ pub const MEASUREMENT: Measurement = Measurement {
     params: |e, trial| {
         let b = e.batches_of(trial.variant.as_deref());
         vec![
-            ("share", b.share.to_string()),
-            ("batches", b.count.to_string()),
-            ("mix", e.updates.mix.clone()),
-            ("window", e.updates.window.to_string()),
-            ("queries", b.rate.to_string()),
-            ("deadline", e.latency.deadline.to_string()),
+            (params::SHARE, b.share.to_string()),
+            (params::BATCHES, b.count.to_string()),
+            (params::MIX, e.updates.mix.clone()),
+            (params::WINDOW, e.updates.window.to_string()),
+            (params::QUERIES, b.rate.to_string()),
+            (params::DEADLINE, e.latency.deadline.to_string()),
         ]
     },
     seconds: |e, trial, start| {
@@ -111,16 +111,14 @@ impl SystemUnderTest<'_> {
             match role.next(Duration::from_millis(50))? {
                 Some(Event::Done { result }) => break changes::read(result)?,
                 Some(Event::Progress { second, values }) => {
-                    let value_of = |name: &str| values[name].as_f64().unwrap_or(0.0);
+                    let batch = series::BATCH.among(&values).unwrap_or(0.0);
                     let text = format!(
-                        "batch {:.0} of {}, {:.0} messages accepted/s",
-                        value_of("batch"),
+                        "batch {batch:.0} of {}, {:.0} messages accepted/s",
                         stream.messages.len(),
-                        value_of("accepted_ups")
+                        metrics::ACCEPTED_UPS.among(&values).unwrap_or(0.0)
                     );
                     tell(RunEvent::Second { text });
-                    let (metric, unit, value) = ("batch".to_owned(), "1".to_owned(), value_of("batch"));
-                    record.series.push(SeriesRow { second: second as u32, metric, unit, value });
+                    record.series.push(SeriesRow::new(second as u32, series::BATCH.of(batch)));
                     if e.sampling {
                         record.series.extend(sampling.rows(second as u32));
                     }

@@ -2,15 +2,18 @@
 
 use super::{Changes, Measurement, Part, Run, lag};
 use crate::Experiment;
-use measure::Time;
 use measure::metrics;
+use measure::{Time, params};
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
     changes: Changes::Versions,
     has_variants: true,
     params: |e, _| {
-        vec![("versions", e.updates.series.len().to_string()), ("every", e.updates.every.to_string())]
+        vec![
+            (params::VERSIONS, e.updates.series.len().to_string()),
+            (params::EVERY, e.updates.every.to_string()),
+        ]
     },
     seconds: |e, _, _| length(e).as_seconds() + 2.0,
     known_by: Some((metrics::LAG.p50, |precision| precision.latency)),

@@ -2,8 +2,8 @@
 
 use super::{Changes, Measurement, Part, Ready, Run};
 use crate::{Error, RunEvent};
-use measure::Time;
 use measure::metrics;
+use measure::{Time, params};
 use results::TrialRecord;
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
     changes: Changes::AtRates { alone: true },
     has_variants: true,
-    params: |e, _| vec![("duration", e.updates.duration.to_string()), ("mix", e.updates.mix.clone())],
+    params: |e, _| {
+        vec![(params::DURATION, e.updates.duration.to_string()), (params::MIX, e.updates.mix.clone())]
+    },
     seconds: |e, _, _| e.updates.duration.as_seconds() + 2.0,
     known_by: Some((metrics::LAG.p50, |precision| precision.latency)),
     run: Run::Ready(run),

@@ -3,7 +3,7 @@
 use super::{Changes, Measurement, Part, Ready, Run, load_params};
 use crate::{Error, RunEvent};
 use measure::metrics;
-use measure::{Arrivals, Pace};
+use measure::{Arrivals, Pace, params};
 use results::TrialRecord;
 
 pub const MEASUREMENT: Measurement = Measurement {
@@ -12,7 +12,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     has_variants: true,
     params: |e, trial| {
         let rate = trial.rate.map_or_else(|| "recorded".into(), |rate| rate.to_string());
-        let mut params = vec![("rate", rate)];
+        let mut params = vec![(params::RATE, rate)];
         params.extend(load_params(e.latency.duration, e.latency.deadline));
         params
     },

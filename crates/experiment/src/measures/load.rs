@@ -9,7 +9,7 @@ use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::{self, SECOND};
 use measure::metrics::{self, Phase};
-use measure::{Arrivals, Event, Metric, Nanos, Pace, Reason};
+use measure::{Arrivals, Definition, Event, Metric, Nanos, Pace, Reason, params, series};
 use rack::Role;
 use rack::sample::{self, Processes};
 use results::TrialRecord;
@@ -41,7 +41,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Alone,
     changes: Changes::None,
     has_variants: false,
-    params: |e, _| vec![("rate", e.load.rate.to_string())],
+    params: |e, _| vec![(params::RATE, e.load.rate.to_string())],
     seconds: |_, _, start| 4.0 + start,
     known_by: Some((metrics::SERVER_READY, |precision| precision.rate)),
     // Loading is watched from before the start, and changes the zone.
@@ -110,7 +110,7 @@ impl SystemUnderTest<'_> {
         let dir = self.dir.join("server");
         let started = clock::now();
         let mut server = context.start(context.server, spec, &dir)?;
-        record.params.push(("version".into(), server.version().into()));
+        record.add_param(params::VERSION, server.version());
         let (took, peak) = while_watching(&mut server, |server| server.ready(&self.zone.probe, patience));
         let took = took?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
@@ -219,19 +219,19 @@ fn figures(phase: Phase, (from, to): Span, began: Nanos, seconds: &[(u32, Value)
             end > from && end < to + SECOND
         }
     };
-    let value_of = |values: &Value, key: &str| values.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+    let value_of = |values: &Value, figure: Definition| figure.among(values).unwrap_or(0.0);
     let (mut offered, mut answered, mut failed, mut lost, mut slowest) = (0.0, 0.0, 0.0, 0.0, 0.0f64);
     let (mut silent, mut longest) = (0u32, 0u32);
     for (second, values) in seconds {
         if of_phase(second - 1) {
-            lost += value_of(values, "lost");
+            lost += value_of(values, metrics::LOST);
         }
         if of_phase(*second) {
-            let here = value_of(values, "answered_qps") - value_of(values, "failed");
-            failed += value_of(values, "failed");
-            offered += value_of(values, "offered_qps");
+            let here = value_of(values, metrics::ANSWERED_QPS) - value_of(values, series::FAILED);
+            failed += value_of(values, series::FAILED);
+            offered += value_of(values, metrics::OFFERED_QPS);
             answered += here;
-            slowest = slowest.max(value_of(values, "latency_p99"));
+            slowest = slowest.max(value_of(values, metrics::LATENCY.p99));
             silent = if here == 0.0 { silent + 1 } else { 0 };
             longest = longest.max(silent);
         }

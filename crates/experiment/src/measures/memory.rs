@@ -44,12 +44,7 @@ impl SystemUnderTest<'_> {
             let now = pss(server)?;
             // Half a second to a row: the series counts rows, not seconds.
             let second = (began.elapsed().as_nanos() as u64 / SECOND) as u32 + 1;
-            record.series.push(SeriesRow {
-                second,
-                metric: "server_pss".into(),
-                unit: "B".into(),
-                value: now as f64,
-            });
+            record.series.push(SeriesRow::new(second, metrics::SERVER_PSS.of(now as f64)));
             if now.abs_diff(level) as f64 > CHANGE * level as f64 {
                 (level, since) = (now, Instant::now());
             }

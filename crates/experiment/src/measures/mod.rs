@@ -21,7 +21,7 @@ use crate::replication::fleet::{Fleet, Others, note_urged};
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, Measure, RunEvent, Trial};
-use ::measure::{Definition, metrics};
+use ::measure::{Definition, Parameter, metrics, params};
 use results::TrialRecord;
 use server::Server;
 
@@ -34,7 +34,7 @@ pub struct Measurement {
     /// It depends on the kind of queries, so it is done for each variant.
     pub has_variants: bool,
     /// Its parameters beside those of every trial; with those they are the key of its cell.
-    pub params: fn(&Experiment, &Trial) -> Vec<(&'static str, String)>,
+    pub params: fn(&Experiment, &Trial) -> Vec<(Parameter, String)>,
     /// Seconds of a trial, about, when the start of all its servers takes `start` seconds, which is counted already.
     pub seconds: fn(e: &Experiment, trial: &Trial, start: f64) -> f64,
     /// The figure by which the repeats of a cell are compared, and how well it must be known; none where repeats do not make it better
@@ -201,7 +201,7 @@ fn on_a_fresh_server(
     // Beside others its folder is one of several.
     let folder = if fleet.is_some() { sut.dir.join("server") } else { sut.dir.to_owned() };
     let mut server = context.start(context.server, spec, &folder)?;
-    record.params.push(("version".into(), server.version().into()));
+    record.add_param(params::VERSION, server.version());
     let took = server.ready(&zone.probe, run_context::patience(context.experiment, zone))?;
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
     // What answers already was not started here.
@@ -242,6 +242,6 @@ fn on_a_fresh_server(
 }
 
 /// Parameters of a load at a fixed rate or with a window: its length and its deadline.
-fn load_params(duration: ::measure::Time, deadline: ::measure::Time) -> [(&'static str, String); 2] {
-    [("duration", duration.to_string()), ("deadline", deadline.to_string())]
+fn load_params(duration: ::measure::Time, deadline: ::measure::Time) -> [(Parameter, String); 2] {
+    [(params::DURATION, duration.to_string()), (params::DEADLINE, deadline.to_string())]
 }

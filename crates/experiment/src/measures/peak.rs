@@ -6,9 +6,9 @@ use crate::{Error, RunEvent};
 use load::search::{CapacityGoal, Goal, Offered, Search};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
-use measure::metrics;
+use measure::metrics::{self, Scope};
 use measure::units::grouped;
-use measure::{Arrivals, Pace};
+use measure::{Arrivals, Pace, params, series};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
 
@@ -18,11 +18,11 @@ pub const MEASUREMENT: Measurement = Measurement {
     has_variants: true,
     params: |e, _| {
         vec![
-            ("loss_goal", e.peak.loss.to_string()),
-            ("trial_duration", e.peak.trial.to_string()),
-            ("duration_sum", e.peak.duration_sum.to_string()),
-            ("budget", e.peak.budget.to_string()),
-            ("deadline", e.peak.deadline.to_string()),
+            (params::LOSS_GOAL, e.peak.loss.to_string()),
+            (params::TRIAL_DURATION, e.peak.trial.to_string()),
+            (params::DURATION_SUM, e.peak.duration_sum.to_string()),
+            (params::BUDGET, e.peak.budget.to_string()),
+            (params::DEADLINE, e.peak.deadline.to_string()),
         ]
     },
     seconds: |e, _, _| e.peak.budget.as_seconds(),
@@ -61,12 +61,6 @@ impl SystemUnderTest<'_> {
             Ok(Offered { result, server_idle: machine.server_idle, disturbed })
         };
         let mut number = 0;
-        let row = |number: u32, metric: &str, unit: &str, value: f64| SeriesRow {
-            second: number,
-            metric: metric.into(),
-            unit: unit.into(),
-            value,
-        };
         let mut capacity = load::search::capacity(&load, &capacity_goal, &mut measure, &mut |seen, _| {
             number += 1;
             let why =
@@ -79,10 +73,12 @@ impl SystemUnderTest<'_> {
                 ),
             });
             let counts = f64::from(u8::from(seen.not_counted.is_none()));
-            record.series.push(row(number, "window_answered_qps", "1/s", seen.sustained_qps));
-            record.series.push(row(number, "window_counts", "1", counts));
-            let idle = seen.server_idle.map(|idle| row(number, "window_server_idle", "%", 100.0 * idle));
-            record.series.extend(idle);
+            let idle = seen.server_idle.map(|idle| series::WINDOW_SERVER_IDLE.of(100.0 * idle));
+            let figures =
+                [series::WINDOW_ANSWERED_QPS.of(seen.sustained_qps), series::WINDOW_COUNTS.of(counts)];
+            record
+                .series
+                .extend(figures.into_iter().chain(idle).map(|metric| SeriesRow::new(number, metric)));
         })?;
         let mut search = Search::new(goal, e.peak.budget.0);
         if let Some(qps) = capacity.qps {
@@ -107,22 +103,21 @@ impl SystemUnderTest<'_> {
                 ),
             });
             let latency = &result.latency_us;
-            for (metric, unit, value) in [
-                ("search_offered_qps", "1/s", trial.rate),
-                ("search_answered_qps", "1/s", result.counts.answered_qps),
-                ("search_latency_p50", "us", latency.p50),
-                ("search_latency_p99", "us", latency.p99),
-                ("search_loss_ratio", "1", trial.loss_ratio),
-                ("search_duration", "s", trial.duration as f64 / SECOND as f64),
-                ("search_server_drops", "1", dropped),
-                ("search_valid", "1", f64::from(u8::from(trial.valid))),
-                ("search_disturbed", "1", f64::from(u8::from(trial.disturbed))),
-            ] {
-                record.series.push(row(n as u32, metric, unit, value));
-            }
-            for m in losses {
-                record.series.push(row(n as u32, &format!("search_{}", m.name), &m.unit, m.value));
-            }
+            let figures = [
+                metrics::OFFERED_QPS.within(Scope::Search).of(trial.rate),
+                metrics::ANSWERED_QPS.within(Scope::Search).of(result.counts.answered_qps),
+                metrics::LATENCY.p50.within(Scope::Search).of(latency.p50),
+                metrics::LATENCY.p99.within(Scope::Search).of(latency.p99),
+                metrics::LOSS_RATIO.within(Scope::Search).of(trial.loss_ratio),
+                series::SEARCH_DURATION.of(trial.duration as f64 / SECOND as f64),
+                series::SEARCH_SERVER_DROPS.of(dropped),
+                series::SEARCH_VALID.of(f64::from(u8::from(trial.valid))),
+                series::SEARCH_DISTURBED.of(f64::from(u8::from(trial.disturbed))),
+            ];
+            let causes = losses.iter().map(|lost| lost.clone().within(Scope::Search));
+            record
+                .series
+                .extend(figures.into_iter().chain(causes).map(|figure| SeriesRow::new(n as u32, figure)));
             let within = trial.loss_ratio <= e.peak.loss && trial.is_evidence();
             if within && best.as_ref().is_none_or(|b| result.counts.answered_qps > b.counts.answered_qps) {
                 best = Some(result.clone());

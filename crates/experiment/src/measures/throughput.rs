@@ -4,7 +4,7 @@ use super::{Changes, Measurement, Part, Ready, Run, load_params};
 use crate::{Error, RunEvent};
 use load::search::IDLE_LIMIT;
 use measure::metrics;
-use measure::{Pace, Reason};
+use measure::{Pace, Reason, params};
 use results::TrialRecord;
 
 pub const MEASUREMENT: Measurement = Measurement {
@@ -12,7 +12,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     changes: Changes::AtRates { alone: false },
     has_variants: true,
     params: |e, _| {
-        let mut params = vec![("window", e.throughput.window.to_string())];
+        let mut params = vec![(params::WINDOW, e.throughput.window.to_string())];
         params.extend(load_params(e.throughput.duration, e.throughput.deadline));
         params
     },

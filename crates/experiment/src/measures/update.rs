@@ -7,7 +7,7 @@ use crate::run_context::START_DELAY;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::metrics::{self, Scope};
-use measure::{Event, Pace};
+use measure::{Event, Pace, params};
 use results::TrialRecord;
 use server::Server;
 use std::time::Duration;
@@ -19,9 +19,9 @@ pub const MEASUREMENT: Measurement = Measurement {
     has_variants: true,
     params: |e, _| {
         vec![
-            ("window", e.updates.window.to_string()),
-            ("count", e.updates.count.to_string()),
-            ("mix", e.updates.mix.clone()),
+            (params::WINDOW, e.updates.window.to_string()),
+            (params::COUNT, e.updates.count.to_string()),
+            (params::MIX, e.updates.mix.clone()),
         ]
     },
     // At some hundred a second.

@@ -241,8 +241,12 @@ pub fn read<T: DeserializeOwned>(result: Value) -> Result<T, Error> {
 
 /// A second of sending, in words.
 pub fn progress(values: &Value) -> String {
-    let value_of = |name: &str| values[name].as_f64().unwrap_or(0.0);
-    format!("{:.0} updates accepted/s, p99 {:.1} ms", value_of("accepted_ups"), value_of("latency_p99") / 1e3)
+    let value_of = |figure: Definition| figure.among(values).unwrap_or(0.0);
+    format!(
+        "{:.0} updates accepted/s, p99 {:.1} ms",
+        value_of(metrics::ACCEPTED_UPS),
+        value_of(metrics::LATENCY.p99) / 1e3
+    )
 }
 
 /// The newest marker of each server that is watched.

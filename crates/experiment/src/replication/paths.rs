@@ -8,7 +8,7 @@ use crate::config::Distribution;
 use crate::run_context::RunContext;
 use crate::{Error, Experiment, Trial, measures};
 use measure::metrics;
-use measure::{Metric, Outcome, Reason, Seed};
+use measure::{Metric, Outcome, Parameter, Reason, Seed, params};
 use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
 use rack::{Capture, HostSpec, Paths, RackSpec};
 use results::TrialRecord;
@@ -103,11 +103,11 @@ pub fn check(e: &Experiment, peers: &[String]) -> Result<(), Error> {
 
 /// The parameters of a distribution's paths, for tables: in words, and where each way takes a constant time the round trip in
 /// milliseconds, and the share of packets lost at random.
-pub fn params(plan: &Distribution) -> Vec<(&'static str, String)> {
+pub fn params(plan: &Distribution) -> Vec<(Parameter, String)> {
     let words: Vec<String> = plan.path.0.iter().map(words).collect();
     let mut all = Vec::new();
     if !words.is_empty() {
-        all.push(("path", words.join("; ")));
+        all.push((params::PATH, words.join("; ")));
     }
     if let [one] = plan.path.0.as_slice() {
         let Delay::Constant(way) = one.delay else { return all };
@@ -119,8 +119,8 @@ pub fn params(plan: &Distribution) -> Vec<(&'static str, String)> {
             Loss::Bursts(_) => return all,
         };
         if alone == *one {
-            all.push(("path_rtt_ms", (2.0 * way as f64 / 1e6).to_string()));
-            all.push(("path_loss", lost.to_string()));
+            all.push((params::PATH_RTT_MS, (2.0 * way as f64 / 1e6).to_string()));
+            all.push((params::PATH_LOSS, lost.to_string()));
         }
     }
     all
@@ -324,13 +324,17 @@ mod tests {
             let again: Experiment = toml::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
             assert_eq!(again, *e, "{text}");
         }
-        let params = |e: &Experiment| params(&e.distribution);
-        let expected = [("path", "delay 50ms, loss 0.01"), ("path_rtt_ms", "100"), ("path_loss", "0.01")];
-        assert_eq!(params(&one), expected.map(|(k, v)| (k, v.to_owned())));
+        let params_of = |e: &Experiment| params(&e.distribution);
+        let expected = [
+            (params::PATH, "delay 50ms, loss 0.01"),
+            (params::PATH_RTT_MS, "100"),
+            (params::PATH_LOSS, "0.01"),
+        ];
+        assert_eq!(params_of(&one), expected.map(|(k, v)| (k, v.to_owned())));
         assert_eq!(
-            params(&two),
+            params_of(&two),
             [(
-                "path",
+                params::PATH,
                 "delay {like:rzaia-5.6}, hold 1s; duplicate 0.01, loss {burst:3.0,share:0.1}".to_owned()
             )]
         );

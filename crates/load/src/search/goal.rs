@@ -206,9 +206,9 @@ pub fn classify(goal: &Goal, trials: &[Trial]) -> Class {
     }
 }
 
-/// The conditional throughput of a lower bound (appendix B): its load less the loss ratio that the goal's share of its
-/// full-length time stays within. In queries per second.
-pub fn conditional_throughput(goal: &Goal, trials: &[Trial]) -> f64 {
+/// The conditional throughput of a lower bound (appendix B): the load less the loss ratio that the goal's share of the full-length time of
+/// its trials stays within. Both in queries per second.
+pub fn conditional_throughput(goal: &Goal, load: f64, trials: &[Trial]) -> f64 {
     let mut full: Vec<_> =
         trials.iter().filter(|t| t.is_evidence() && t.duration >= goal.final_trial).collect();
     full.sort_by(|a, b| a.loss_ratio.total_cmp(&b.loss_ratio));
@@ -223,7 +223,7 @@ pub fn conditional_throughput(goal: &Goal, trials: &[Trial]) -> f64 {
         rest -= trial.duration as f64;
     }
     let loss = if rest > 1.0 { 1.0 } else { loss.unwrap_or(1.0) };
-    trials.first().map_or(0.0, |t| t.rate * (1.0 - loss))
+    load * (1.0 - loss)
 }
 
 #[cfg(test)]
@@ -275,9 +275,9 @@ mod tests {
             let got = goals.each_ref().map(|g| classify(g, &trials));
             assert_eq!(got, want, "point {}", n + 1);
         }
-        assert_eq!(conditional_throughput(&goals[1], &trials), 1e6);
-        assert_eq!(conditional_throughput(&goals[2], &trials), 1e6);
-        assert!((conditional_throughput(&goals[3], &trials) - 999_000.0).abs() < 1e-6);
+        assert_eq!(conditional_throughput(&goals[1], 1e6, &trials), 1e6);
+        assert_eq!(conditional_throughput(&goals[2], 1e6, &trials), 1e6);
+        assert!((conditional_throughput(&goals[3], 1e6, &trials) - 999_000.0).abs() < 1e-6);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! The peak query rate by RFC 9971 (Multiple Loss Ratio Search) with one goal.
+//! The knee by RFC 9971 (Multiple Loss Ratio Search) with one goal: the greatest rate that a server can do.
 //!
-//! Loss is not monotonic in the rate, and one short trial proves little. So each load is classified by all of its
-//! trials ([`goal`]), and the result is an interval: the *relevant upper bound* is the smallest load that the server
-//! cannot do, the *relevant lower bound* the greatest below it that it can. The search first looks for the
-//! neighbourhood with short trials, each led by the rate that the one before forwarded, then measures there in full
-//! length until the bounds are within the goal's width, or the time budget ends: whichever it was, the result says.
+//! One short trial proves little, and by chance a greater load may lose less. The result is therefore an interval: the *lower bound* is
+//! the greatest load measured that the knee is above with a probability of 95 %, the *upper bound* the smallest that it is below. The
+//! probabilities follow from all trials (module `posterior`). The RFC's class of each load, by its own trials alone ([`goal`]), stands
+//! beside them: it takes two trials for a bound, which is far too sure of servers that pause at random. The search first looks for
+//! the neighbourhood with short trials, each led by the rate that the one before forwarded, then measures there in full length
+//! until the bounds are within the goal's width, or the time budget ends: whichever it was, the result says.
 //!
 //! [`Search`] is pure: it says what to measure next and takes the result.
 
@@ -13,6 +14,7 @@ mod drive;
 pub mod goal;
 mod latency;
 mod offered;
+mod posterior;
 mod result;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ pub use result::{End, SearchResult, UpperBound};
 
 use measure::Nanos;
 use measure::clock::SECOND;
+use posterior::Posterior;
 use std::collections::BTreeMap;
 
 /// Looks at most this often for the neighbourhood.
@@ -38,6 +41,12 @@ const MOST_PROBES: usize = 24;
 
 /// No search measures more often than this.
 const MOST_TRIALS: usize = 300;
+
+/// How sure each bound is: the knee is beyond it with this probability.
+const CONFIDENCE: f64 = 0.95;
+
+/// Loads are chosen where the knee is below with this probability, and above with it.
+const SIDE: f64 = 0.1;
 
 /// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,10 +76,10 @@ pub struct Search {
     /// The greatest load that looked possible and the smallest that did not, while the neighbourhood is sought.
     hint: (Option<u64>, Option<u64>),
     probing: bool,
-    /// The load that is measured until it is classified.
-    focus: Option<u64>,
-    /// How far to step where a bound is missing, relative.
-    step: f64,
+    /// Two neighbouring loads were within the goal's width, one of which seemed possible and the other not.
+    located: bool,
+    /// Where the knee is, by the full-length trials.
+    posterior: Posterior,
     ended: End,
     /// Trials that the machine disturbed, by number from 1, and how.
     disturbances: Vec<(usize, String)>,
@@ -79,20 +88,21 @@ pub struct Search {
 impl Search {
     /// A search with a time budget for its trials, between 100 and 10 million queries/s, beginning at 20,000.
     pub fn new(goal: Goal, budget: Nanos) -> Self {
-        let step = goal.width * 2.0;
+        let (min, max) = (100, 10_000_000);
+        let posterior = Posterior::new(&goal, min, max);
         Self {
             goal,
             budget,
-            min: 100,
-            max: 10_000_000,
+            min,
+            max,
             start: 20_000,
             trials: Vec::new(),
             by_load: BTreeMap::new(),
             spent: 0,
             hint: (None, None),
             probing: true,
-            focus: None,
-            step,
+            located: false,
+            posterior,
             ended: End::Unfinished,
             disturbances: Vec::new(),
         }
@@ -103,6 +113,7 @@ impl Search {
     pub fn range(mut self, min: f64, max: f64) -> Self {
         (self.min, self.max) = ((min.round() as u64).max(1), (max.round() as u64).max(1));
         self.start = self.start.clamp(self.min, self.max);
+        self.posterior = Posterior::new(&self.goal, self.min, self.max);
         self
     }
 
@@ -128,7 +139,6 @@ impl Search {
             self.ended = End::Budget;
             return Next::Done;
         }
-        self.focus = Some(load);
         Next::Measure { rate: load as f64, duration }
     }
 
@@ -138,6 +148,9 @@ impl Search {
         self.trials.push(trial);
         let load = trial.rate.round() as u64;
         self.by_load.entry(load).or_default().push(trial);
+        if trial.is_evidence() && trial.duration >= self.goal.final_trial {
+            self.posterior.record(&self.goal, &trial);
+        }
         if self.probing {
             self.probed(load, trial);
         }
@@ -207,20 +220,29 @@ impl Search {
         self.by_load.get(&load).map_or(Class::Undecided, |t| classify(&self.goal, t))
     }
 
-    /// The relevant bounds, and whose the upper one is.
+    /// The loads with full-length trials that say something about the server, in ascending order.
+    fn loads(&self) -> impl DoubleEndedIterator<Item = u64> {
+        let tells = |t: &Trial| t.is_evidence() && t.duration >= self.goal.final_trial;
+        self.by_load.iter().filter(move |(_, trials)| trials.iter().any(tells)).map(|(&load, _)| load)
+    }
+
+    /// The loads measured between which the knee is, each with a probability of [`CONFIDENCE`], and whose the upper one is: the greatest
+    /// load of all is the generator's limit, or the machine's, where nothing can be known of it.
     fn bounds(&self) -> (Option<u64>, Option<(u64, UpperBound)>) {
-        let (mut lower, mut unknown) = (None, None);
-        for &load in self.by_load.keys() {
-            match self.class(load) {
-                // What was offered above it shows that an unusable load was only disturbed.
-                Class::Lower => (lower, unknown) = (Some(load), None),
-                Class::Upper => return (lower, unknown.or(Some((load, UpperBound::Server)))),
-                Class::Unusable => unknown = unknown.or(Some((load, self.unusable(load)))),
-                Class::Disturbed => unknown = unknown.or(Some((load, UpperBound::Machine))),
-                Class::Undecided => {}
-            }
-        }
-        (lower, unknown)
+        let (low, high) = (self.posterior.quantile(1.0 - CONFIDENCE), self.posterior.quantile(CONFIDENCE));
+        let lower = self.loads().rev().find(|&load| load as f64 <= low);
+        let upper = self.loads().find(|&load| load as f64 >= high);
+        (lower, upper.map(|load| (load, UpperBound::Server)).or(self.wall()))
+    }
+
+    /// The smallest load above all that were offered, of which nothing can be known, and why.
+    fn wall(&self) -> Option<(u64, UpperBound)> {
+        let above = self.loads().next_back().map_or(0, |load| load + 1);
+        self.by_load.range(above..).find_map(|(&load, _)| match self.class(load) {
+            Class::Unusable => Some((load, self.unusable(load))),
+            Class::Disturbed => Some((load, UpperBound::Machine)),
+            _ => None,
+        })
     }
 
     /// Whose limit a load is whose trials were invalid: not the generator's where it offered as much, or more, in another trial.
@@ -234,28 +256,63 @@ impl Search {
         if self.probing {
             return Some((self.probe(), self.goal.initial()));
         }
-        let full = self.goal.final_trial;
-        // A load that was begun in full length is measured until it is decided.
-        if let Some(load) = self.focus {
-            let begun = self.by_load.get(&load).is_some_and(|t| t.iter().any(|t| t.duration >= full));
-            if begun && self.class(load) == Class::Undecided {
-                return Some((load, full));
-            }
+        let near =
+            |low: u64, high: u64| (high - low) as f64 <= self.goal.width * high as f64 || high - low <= 1;
+        match self.bounds() {
+            (Some(lower), _) if lower >= self.max => return self.end(End::MaxLoad),
+            (_, Some((upper, _))) if upper <= self.min => return self.end(End::MinLoad),
+            (Some(lower), Some((upper, _))) if near(lower, upper) => return self.end(End::Width),
+            _ => {}
         }
-        let load = match self.bounds() {
+        let full = self.goal.final_trial;
+        let wall = self.wall().map(|(load, _)| load);
+        let (low, high) = self.split();
+        let load = match (low, high.or(wall)) {
             (None, None) => self.hint.0.or(self.hint.1).unwrap_or(self.start),
-            (Some(lower), None) if lower >= self.max => return self.end(End::MaxLoad),
-            (Some(lower), None) => self.above(lower),
-            (None, Some((upper, _))) if upper <= self.min => return self.end(End::MinLoad),
-            (None, Some((upper, _))) => self.below(upper),
-            (Some(lower), Some((upper, _))) => {
-                if (upper - lower) as f64 <= self.goal.width * upper as f64 || upper - lower <= 1 {
-                    return self.end(End::Width);
-                }
-                (((lower as f64) * (upper as f64)).sqrt().round() as u64).clamp(lower + 1, upper - 1)
+            (Some(low), None) => self.above(low),
+            (None, Some(high)) => self.below(high),
+            (Some(low), Some(high)) if !self.located && !near(low, high) => {
+                (low as f64 * high as f64).sqrt().round() as u64
+            }
+            (Some(low), Some(high)) => {
+                self.located = true;
+                let load = self.posterior.quantile(self.side()).round() as u64;
+                // Beyond what can be offered there is nothing to measure.
+                let load =
+                    if wall.is_some_and(|wall| load >= wall) { low } else { load.clamp(low / 2, high * 2) };
+                // A load that was measured already says more with one more trial than two loads next to each other.
+                let same = |known: &u64| load.abs_diff(*known) as f64 <= self.goal.width / 4.0 * load as f64;
+                self.loads().find(same).unwrap_or(load)
             }
         };
-        Some((load, full))
+        Some((load.clamp(self.min, self.max), full))
+    }
+
+    /// With which probability the knee is to be below the next load: as much as a bound needs that is missing, otherwise from one side of the
+    /// knee and from the other in turn.
+    fn side(&self) -> f64 {
+        match self.bounds() {
+            (None, Some(_)) => 1.0 - CONFIDENCE,
+            (Some(_), None) => CONFIDENCE,
+            _ if self.trials.len().is_multiple_of(2) => SIDE,
+            _ => 1.0 - SIDE,
+        }
+    }
+
+    /// The two neighbouring loads between which the knee seems to be: those for which the fewest trials at smaller loads lose too much, and
+    /// at greater ones do not. Of several such pairs the one with the smallest loads.
+    fn split(&self) -> (Option<u64>, Option<u64>) {
+        let loads: Vec<u64> = self.loads().collect();
+        let count = |load: &u64, high: bool| {
+            let is = |t: &&Trial| t.is_evidence() && (t.loss_ratio > self.goal.loss_ratio) == high;
+            self.by_load[load].iter().filter(is).count()
+        };
+        let wrong = |at: &usize| -> usize {
+            let below: usize = loads[..*at].iter().map(|load| count(load, true)).sum();
+            below + loads[*at..].iter().map(|load| count(load, false)).sum::<usize>()
+        };
+        let at = (0..=loads.len()).min_by_key(wrong).unwrap_or(0);
+        (at.checked_sub(1).map(|i| loads[i]), loads.get(at).copied())
     }
 
     fn end(&mut self, why: End) -> Option<(u64, Nanos)> {
@@ -263,30 +320,16 @@ impl Search {
         None
     }
 
-    /// Where no upper bound is known: the hint, or further up by growing steps.
-    fn above(&mut self, lower: u64) -> u64 {
-        let near = lower as f64 * (1.0 + self.goal.width);
-        if let Some(high) = self.hint.1.filter(|&h| h as f64 > near && self.class(h) != Class::Lower) {
-            return high;
-        }
-        let step = self.widen();
-        ((lower as f64 * (1.0 + step)).round() as u64).clamp(lower + 1, self.max)
+    /// Where nothing seems impossible yet: the hint, or twice as much.
+    fn above(&self, low: u64) -> u64 {
+        let near = low as f64 * (1.0 + self.goal.width);
+        self.hint.1.filter(|&high| high as f64 > near).unwrap_or(low * 2)
     }
 
-    /// Where no lower bound is known: the hint, or further down by growing steps.
-    fn below(&mut self, upper: u64) -> u64 {
-        let near = upper as f64 * (1.0 - self.goal.width);
-        if let Some(low) = self.hint.0.filter(|&l| (l as f64) < near && self.class(l) == Class::Undecided) {
-            return low;
-        }
-        let step = self.widen();
-        ((upper as f64 / (1.0 + step)).round() as u64).clamp(self.min, (upper - 1).max(self.min))
-    }
-
-    fn widen(&mut self) -> f64 {
-        let step = self.step;
-        self.step = (step * 2.0).min(1.0);
-        step
+    /// Where nothing seems possible yet: the hint, or half as much.
+    fn below(&self, high: u64) -> u64 {
+        let near = high as f64 * (1.0 - self.goal.width);
+        self.hint.0.filter(|&low| (low as f64) < near).unwrap_or(high / 2)
     }
 
     /// The goal it searches for.
@@ -299,9 +342,9 @@ impl Search {
         let (lower, upper) = self.bounds();
         // Without both bounds, and near each other, nothing is proven that could be written as one number.
         let proven = self.ended == End::Width && upper.is_some_and(|(_, by)| by == UpperBound::Server);
-        let peak = lower.filter(|_| proven).and_then(|l| self.by_load.get(&l));
+        let peak = lower.filter(|_| proven);
         SearchResult {
-            peak_qps: peak.map(|t| conditional_throughput(&self.goal, t)),
+            peak_qps: peak.map(|load| conditional_throughput(&self.goal, load as f64, &self.by_load[&load])),
             lower: lower.map(|l| l as f64),
             upper: upper.map(|(u, _)| u as f64),
             upper_is_ours: upper.is_some_and(|(_, by)| by == UpperBound::Generator),

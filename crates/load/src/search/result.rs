@@ -41,9 +41,9 @@ pub struct SearchResult {
     /// The knee: the conditional throughput of the lower bound, in answered queries per second. None where it is not proven:
     /// the search ended before its bounds were within the goal's width, or the upper bound is not the server's.
     pub peak_qps: Option<f64>,
-    /// The relevant lower bound: offered queries per second that the server can do.
+    /// Offered queries per second that the knee is above with a probability of 95 %.
     pub lower: Option<f64>,
-    /// The relevant upper bound: the smallest load that it cannot do; or, where `upper_is_ours`, that we cannot offer.
+    /// Offered queries per second that the knee is below with a probability of 95 %; or, where `upper_is_ours`, that we cannot offer.
     pub upper: Option<f64>,
     /// The upper bound is the generator's: the server's peak is above `lower`, how far is not known.
     pub upper_is_ours: bool,
@@ -62,7 +62,7 @@ pub struct SearchResult {
     pub range: (f64, f64),
     /// Every trial, in order.
     pub trials: Vec<Trial>,
-    /// Every load and what it turned out to be.
+    /// Every load and its class by RFC 9971.
     pub loads: Vec<(f64, Class)>,
     /// Latency trials at fractions of the peak, where they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -122,7 +122,7 @@ impl SearchResult {
                     self.range.0
                 ),
                 _ => format!(
-                    "no knee: no load was proven within the budget of {} s (upper bound {}); give a larger budget",
+                    "no knee: no load is known to be within the goal after {} s (upper bound {}); give a larger budget",
                     self.budget_s,
                     rate(self.proven_upper())
                 ),

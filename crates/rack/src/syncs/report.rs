@@ -127,9 +127,4 @@ impl Report {
         let answers = self.covered + self.not_covered + self.nothing_written;
         (answers > 0).then(|| self.syncs as f64 / answers as f64)
     }
-
-    /// Syncs a second, under strace; none: no time passed.
-    pub fn syncs_per_second(&self) -> Option<f64> {
-        (self.span > 0).then(|| self.syncs as f64 * 1e9 / self.span as f64)
-    }
 }

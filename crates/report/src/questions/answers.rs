@@ -4,6 +4,7 @@ use super::{Question, distinct, each_server, question, span};
 use crate::cells::{Cell, Run, State};
 use crate::format;
 use measure::metrics::{self, Definition, Scope};
+use measure::params;
 use results::published;
 
 /// The share of good queries, in per cent, that must be answered for them to have survived.
@@ -11,7 +12,7 @@ const SURVIVED: f64 = 99.0;
 
 pub(super) fn questions(run: &Run) -> Vec<Question> {
     let mut all = Vec::new();
-    if run.dir.trials().iter().any(|t| t.param("transport") == Some("udp+tcp")) {
+    if run.dir.trials().iter().any(|t| t.param(params::TRANSPORT) == Some("udp+tcp")) {
         all.extend(truncated(run));
         all.extend(over_tcp(run));
     }

@@ -2,7 +2,7 @@
 
 use crate::TrialRecord;
 use measure::metrics::{self, Definition};
-use measure::units;
+use measure::{params, series, units};
 
 /// One figure that a server can be better or worse in.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ pub const FIGURES: &[Figure] = &[
     rate(metrics::SUSTAINED_QPS, "throughput", |t| t.outcome.metric(metrics::SUSTAINED_QPS)),
     // The mean, of trials that do not have the sustained rate: of runs made before there was one, and of `load run`.
     rate(metrics::ANSWERED_QPS, "mean throughput", |t| {
-        let is_mean =
-            t.param("measure") == Some("throughput") && t.outcome.metric(metrics::SUSTAINED_QPS).is_none();
+        let is_mean = t.param(params::MEASURE) == Some("throughput")
+            && t.outcome.metric(metrics::SUSTAINED_QPS).is_none();
         t.outcome.metric(metrics::ANSWERED_QPS).filter(|_| is_mean)
     }),
     latency(metrics::CALM_LATENCY_P50, "median latency", |t| {
@@ -208,17 +208,17 @@ impl Figure {
 
 /// Whether a trial's rate was searched for.
 fn is_search(trial: &TrialRecord) -> bool {
-    trial.param("measure") == Some("peak") || trial.outcome.metric(metrics::PEAK_QPS).is_some()
+    trial.param(params::MEASURE) == Some("peak") || trial.outcome.metric(metrics::PEAK_QPS).is_some()
 }
 
 /// The trial, where its load had a rate that was given: that of a search, and with a window, is the server's own.
 fn fixed_rate(trial: &TrialRecord) -> Option<&TrialRecord> {
-    (!is_search(trial) && trial.param("measure") != Some("throughput")).then_some(trial)
+    (!is_search(trial) && trial.param(params::MEASURE) != Some("throughput")).then_some(trial)
 }
 
 /// The latency in µs of [`TrialRecord::latency`], where the rate was given.
 fn quantile(trial: &TrialRecord, q: f64) -> Option<f64> {
-    let deadline = trial.param("deadline").and_then(|d| units::duration(d).ok());
+    let deadline = trial.param(params::DEADLINE).and_then(|d| units::duration(d).ok());
     fixed_rate(trial)?.latency(q, deadline).map(|nanos| nanos / 1e3)
 }
 
@@ -236,7 +236,7 @@ fn cpu_per_query(trial: &TrialRecord) -> Option<f64> {
     if let Some(measured) = trial.outcome.metric(metrics::SERVER_CPU_PER_QUERY) {
         return Some(measured);
     }
-    let sum = |metric: &str| trial.series(metric).iter().map(|(_, value)| value).sum::<f64>();
-    let (percent, answered) = (sum("server_cpu"), sum("answered_qps"));
+    let sum = |figure: Definition| trial.series(figure).iter().map(|(_, value)| value).sum::<f64>();
+    let (percent, answered) = (sum(series::SERVER.cpu), sum(metrics::ANSWERED_QPS));
     (percent > 0.0 && answered > 0.0).then_some(percent / 100.0 * 1e6 / answered)
 }

@@ -18,7 +18,7 @@ pub use machine::Differing;
 pub use named::{Named, named};
 
 use crate::{RunDir, TrialRecord};
-use measure::metrics;
+use measure::{Parameter, metrics, params};
 use serde::Serialize;
 use stats::ratio::{self, Ratio};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,7 +229,14 @@ pub struct Alone {
 }
 
 /// Parameters that do not say what was measured: names of things, and what follows from them.
-const NAMES: [&str; 6] = ["experiment", "published", "kind", "version", "program", "zone_bytes"];
+const NAMES: [Parameter; 6] = [
+    params::EXPERIMENT,
+    params::PUBLISHED,
+    params::KIND,
+    params::VERSION,
+    params::PROGRAM,
+    params::ZONE_BYTES,
+];
 
 /// Compares the candidate B with the base A by these gates.
 pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
@@ -254,7 +261,11 @@ pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
     starts::pool(&mut cells, &in_a, &in_b, interleaved);
     let labels: BTreeSet<(&str, &str)> = match (a.server, b.server) {
         (Some(a), Some(b)) => [(a, b)].into(),
-        _ => cells.iter().filter_map(|c| c.params.get("server")).map(|s| (s.as_str(), s.as_str())).collect(),
+        _ => cells
+            .iter()
+            .filter_map(|c| c.params.get(params::SERVER.name()))
+            .map(|s| (s.as_str(), s.as_str()))
+            .collect(),
     };
     let environment = machine::differing(a.run.environment(), b.run.environment(), &labels);
     let mut comparison = Comparison {
@@ -444,7 +455,8 @@ type Trials<'a> = Vec<&'a TrialRecord>;
 fn gather(side: Side, by_label: bool) -> Vec<(Params, Trials)> {
     let mut all: Vec<(Params, Trials)> = Vec::new();
     for trial in of(side) {
-        let matters = |name: &str| !NAMES.contains(&name) && (by_label || name != "server");
+        let matters =
+            |name: &str| !NAMES.iter().any(|p| p.is(name)) && (by_label || !params::SERVER.is(name));
         let params = trial.params.iter().filter(|(name, _)| matters(name));
         // A file is the same wherever it lies.
         let tail = |value: &str| value.rsplit('/').next().unwrap_or_default().to_owned();
@@ -460,7 +472,7 @@ fn gather(side: Side, by_label: bool) -> Vec<(Params, Trials)> {
 /// The trials that count.
 fn of(side: Side<'_>) -> impl Iterator<Item = &'_ TrialRecord> {
     let counts = move |t: &&TrialRecord| {
-        (side.server.is_none() || t.param("server") == side.server)
+        (side.server.is_none() || t.param(params::SERVER) == side.server)
             && side.upto.is_none_or(|last| t.id <= last)
     };
     side.run.trials().iter().filter(counts)
@@ -477,7 +489,7 @@ fn tried(side: Side) -> Tried {
         tried.valid += usize::from(trial.is_valid());
         tried.failed += usize::from(trial.error.is_some());
         tried.skipped += usize::from(trial.skipped.is_some());
-        if let (Some(kind), Some(version)) = (trial.param("kind"), trial.param("version")) {
+        if let (Some(kind), Some(version)) = (trial.param(params::KIND), trial.param(params::VERSION)) {
             let version = format!("{kind} {version}");
             if !tried.versions.contains(&version) {
                 tried.versions.push(version);
@@ -526,7 +538,7 @@ fn cell(params: &Params, a: &Trials, b: &Trials, interleaved: bool, alone: &mut 
         .iter()
         .map(|f| f.name)
         .find(|name| [metrics::SUSTAINED_QPS, metrics::ANSWERED_QPS].iter().any(|m| m.is(name)));
-    if rate.is_some() && params.get("measure").is_some_and(|m| m == "throughput") {
+    if rate.is_some() && params.get(params::MEASURE.name()).is_some_and(|m| m == "throughput") {
         let cpu = figures.iter_mut().filter(|f| f.name.ends_with(metrics::SERVER_CPU_PER_QUERY.stem()));
         cpu.for_each(|f| f.same_as = rate);
     }

@@ -2,6 +2,7 @@
 
 use super::Gates;
 use crate::RunDir;
+use measure::params;
 use serde::Deserialize;
 
 /// The base, the candidate and the gates of a run, as `[comparison]` of its plan has them.
@@ -31,7 +32,7 @@ fn against(run: &RunDir) -> Option<Named> {
     let command = run.environment()["command"].as_str().unwrap_or_default();
     let (_, rest) = command.split_once("--against")?;
     let base = rest.strip_prefix('=').unwrap_or(rest).split_whitespace().next()?;
-    let mut others: Vec<&str> = run.trials().iter().filter_map(|t| t.param("server")).collect();
+    let mut others: Vec<&str> = run.trials().iter().filter_map(|t| t.param(params::SERVER)).collect();
     others.retain(|label| *label != base);
     others.dedup();
     match others[..] {

@@ -2,6 +2,7 @@
 
 use super::figures::FIGURES;
 use super::{Cell, Params, Trials, compare_trials, pairs, values};
+use measure::{Parameter, params};
 
 const START: &str = measure::metrics::SERVER_READY.stem();
 
@@ -9,7 +10,7 @@ const START: &str = measure::metrics::SERVER_READY.stem();
 const MEASURES: [&str; 4] = ["latency", "throughput", "peak", "memory"];
 
 /// The parameters that a start depends on.
-const ZONE: [&str; 4] = ["server", "family", "zone_size", "signed"];
+const ZONE: [Parameter; 4] = [params::SERVER, params::FAMILY, params::ZONE_SIZE, params::SIGNED];
 
 /// Takes the start out of cells that share zone and servers, and puts it into one of its own, with the repeats of all.
 pub(super) fn pool(cells: &mut Vec<Cell>, a: &[(Params, Trials)], b: &[(Params, Trials)], interleaved: bool) {
@@ -49,16 +50,16 @@ pub(super) fn pool(cells: &mut Vec<Cell>, a: &[(Params, Trials)], b: &[(Params, 
 
 /// Whether a cell has a start that is like those of others: of a server alone, which nothing is asked of meanwhile.
 fn has_start(cell: &Cell) -> bool {
-    let measure = cell.params.get("measure").map(String::as_str);
+    let measure = cell.params.get(params::MEASURE.name()).map(String::as_str);
     measure.is_some_and(|m| MEASURES.contains(&m))
-        && !cell.params.contains_key("secondaries")
+        && !cell.params.contains_key(params::SECONDARIES.name())
         && cell.figures.iter().any(|f| f.name == START)
 }
 
 fn zone(params: &Params) -> Params {
     params
         .iter()
-        .filter(|(name, _)| ZONE.contains(&name.as_str()))
+        .filter(|(name, _)| ZONE.iter().any(|p| p.is(name)))
         .map(|(k, v)| (k.clone(), v.clone()))
         .collect()
 }

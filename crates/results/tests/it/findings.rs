@@ -64,7 +64,7 @@ fn filters(text: &str) -> Result<Vec<(String, String)>, String> {
 
 /// What a comment says of a table.
 #[derive(Default)]
-struct Recipe {
+struct TableComment {
     trials: Vec<TrialRecord>,
     of_all: Vec<(String, String)>,
     rows: Vec<String>,
@@ -73,24 +73,24 @@ struct Recipe {
     show_invalid: bool,
 }
 
-impl Recipe {
+impl TableComment {
     fn parse(comment: &str) -> Result<Self, String> {
-        let mut recipe = Self::default();
+        let mut table = Self::default();
         for line in comment.lines().map(str::trim).filter(|l| !l.is_empty()) {
             let (key, value) = line.split_once(": ").ok_or_else(|| format!("'{line}' is no KEY: VALUE"))?;
             match key {
-                "run" => recipe.trials = trials(value)?,
-                "where" => recipe.of_all = filters(value)?,
-                "rows" => recipe.rows = value.split(", ").map(str::to_owned).collect(),
-                "col" => recipe.columns.push(value.to_owned()),
-                "invalid" => recipe.show_invalid = value == "shown",
+                "run" => table.trials = trials(value)?,
+                "where" => table.of_all = filters(value)?,
+                "rows" => table.rows = value.split(", ").map(str::to_owned).collect(),
+                "col" => table.columns.push(value.to_owned()),
+                "invalid" => table.show_invalid = value == "shown",
                 _ => match key.strip_prefix("row ") {
-                    Some(label) => drop(recipe.row.insert(label.to_owned(), value.to_owned())),
+                    Some(label) => drop(table.row.insert(label.to_owned(), value.to_owned())),
                     None => return Err(format!("unknown key '{key}'")),
                 },
             }
         }
-        Ok(recipe)
+        Ok(table)
     }
 
     /// How many columns at the left are labels.
@@ -204,11 +204,11 @@ fn tables(lines: &[&str], first: usize) -> Vec<String> {
             }
             continue;
         }
-        match Recipe::parse(&comment) {
+        match TableComment::parse(&comment) {
             Err(e) => wrong.push(format!("line {place}: {e}")),
-            Ok(recipe) => {
+            Ok(table) => {
                 for (i, line) in lines[begin + 2..at].iter().enumerate() {
-                    let row = recipe.check_row(&cells(line));
+                    let row = table.check_row(&cells(line));
                     wrong.extend(row.into_iter().map(|e| format!("line {}: {e}", place + 2 + i)));
                 }
             }

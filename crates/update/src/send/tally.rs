@@ -1,8 +1,9 @@
 //! The counters.
 
-use measure::{Coarse, Histogram, Nanos};
+use measure::coarse::times;
+use measure::{Coarse, Histogram, Nanos, metrics, series};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// How many of something were sent, answered in time, and answered with NOERROR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,20 +73,18 @@ pub(super) struct Second {
 }
 
 impl Second {
-    /// By metric name: rates in 1/s, times in microseconds.
+    /// Rates in 1/s, times in microseconds.
     pub fn values(&self) -> Value {
-        let mut values = json!({
-            "offered_ups": self.offered as f64,
-            "sent_ups": self.sent as f64,
-            "acknowledged_ups": self.acknowledged as f64,
-            "accepted_ups": self.accepted as f64,
-            "unsent": self.unsent as f64,
-            "lost": self.lost as f64,
-            "in_flight": self.in_flight as f64,
-        });
-        for (name, us) in measure::coarse::times(&self.latency, &self.pacing, self.stall) {
-            values[name] = us.into();
-        }
-        values
+        let counts = [
+            (metrics::OFFERED_UPS, self.offered),
+            (metrics::SENT_UPS, self.sent),
+            (metrics::ACKNOWLEDGED_UPS, self.acknowledged),
+            (metrics::ACCEPTED_UPS, self.accepted),
+            (metrics::UNSENT, self.unsent),
+            (metrics::LOST, self.lost),
+            (series::IN_FLIGHT, self.in_flight),
+        ];
+        let counts = counts.map(|(figure, count)| (figure, count as f64));
+        series::values(counts.into_iter().chain(times(&self.latency, &self.pacing, self.stall)))
     }
 }

@@ -12,7 +12,7 @@ use crate::run_context::{self, PORT};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::metrics::{self, Definition, Scope};
-use measure::{Arrivals, Pace, Reason, Seed};
+use measure::{Arrivals, Pace, Reason, Seed, params};
 use results::TrialRecord;
 use server::Server;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -35,7 +35,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
     changes: Changes::Own { markers: false },
     has_variants: true,
-    params: |e, _| vec![("kills", e.durability.kills.to_string())],
+    params: |e, _| vec![(params::KILLS, e.durability.kills.to_string())],
     seconds: |e, _, start| {
         start + f64::from(e.durability.kills) * (0.6 * e.durability.life.as_seconds() + 2.0)
     },
@@ -58,7 +58,7 @@ impl SystemUnderTest<'_> {
         let captured_in = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &captured_in)?;
         let mut server = context.start(context.server, self.spec, &self.dir.join("server"))?;
-        record.params.push(("version".into(), server.version().into()));
+        record.add_param(params::VERSION, server.version());
         let took = server.ready(&self.zone.probe, run_context::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         others.secondaries = fleet.start_secondaries(&self.spec.label)?;
@@ -200,11 +200,13 @@ fn add_metrics(
         add(metrics::CAUGHT_UP, f64::from(u8::from(caught_up)));
     }
     let words = [
-        ("not_back", lives.why.first().cloned()),
-        ("first_mixed_by_query", asked.first_half.clone()),
-        ("first_half_by_transfer", transferred.first_half.clone()),
+        (params::NOT_BACK, lives.why.first().cloned()),
+        (params::FIRST_MIXED_BY_QUERY, asked.first_half.clone()),
+        (params::FIRST_HALF_BY_TRANSFER, transferred.first_half.clone()),
     ];
-    record.params.extend(words.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));
+    for (parameter, text) in words {
+        text.into_iter().for_each(|text| record.add_param(parameter, text));
+    }
     // Few serials say little of what happens between two.
     if asked.serials < u64::from(lives.kills) || transferred.compared == 0 {
         let text = format!(

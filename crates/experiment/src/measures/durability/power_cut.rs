@@ -10,7 +10,7 @@ use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics;
-use measure::{Draw, Nanos, Pace, Reason, Seed};
+use measure::{Draw, Nanos, Pace, Reason, Seed, params};
 use rack::disk::{Cut, Disk, Options};
 use results::{SeriesRow, TrialRecord};
 use serde::Serialize;
@@ -91,7 +91,9 @@ pub const MEASUREMENT: Measurement = Measurement {
     part: Part::LonePrimary,
     changes: Changes::None,
     has_variants: true,
-    params: |e, _| vec![("cuts", e.durability.cuts.to_string()), ("window", e.durability.window.to_string())],
+    params: |e, _| {
+        vec![(params::CUTS, e.durability.cuts.to_string()), (params::WINDOW, e.durability.window.to_string())]
+    },
     seconds: |e, _, start| {
         start + f64::from(e.durability.cuts) * (0.6 * e.durability.life.as_seconds() + 2.0)
     },
@@ -158,7 +160,7 @@ impl SystemUnderTest<'_> {
         let disk = Disk::mount(&backing, &at, options)?;
         let mut server = context.start(context.server, self.spec, &at.join("server"))?;
         if number == 1 {
-            record.params.push(("version".into(), server.version().into()));
+            record.add_param(params::VERSION, server.version());
         }
         let took = server.ready(&self.zone.probe, run_context::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
@@ -315,22 +317,17 @@ fn add_metrics(seen: &[CutSeen], record: &mut TrialRecord) {
         (metrics::CUT_SYNCS, sum(|c| c.cut.syncs)),
         (metrics::CUT_LOST_PAGES, sum(|c| c.cut.lost_pages)),
     ];
+    if let Some(why) = seen.iter().find_map(|c| c.why.clone()) {
+        record.add_param(params::NOT_BACK, why);
+    }
     let outcome = &mut record.outcome;
     outcome.metrics.extend(metrics.map(|(metric, value)| metric.of(value)));
     if let Some(longest) = seen.iter().filter_map(|c| c.back_s).max_by(f64::total_cmp) {
         outcome.metrics.push(metrics::CUT_BACK_MAX.of(longest));
     }
     for one in seen {
-        let row = |metric: &str, value: u64| SeriesRow {
-            second: one.number,
-            metric: metric.into(),
-            unit: "1".into(),
-            value: value as f64,
-        };
-        record.series.extend([row("cut_acknowledged", one.acknowledged), row("cut_lost", one.lost)]);
-    }
-    if let Some(why) = seen.iter().find_map(|c| c.why.clone()) {
-        record.params.push(("not_back".into(), why));
+        let figures = [metrics::CUT_ACKNOWLEDGED.count(one.acknowledged), metrics::CUT_LOST.count(one.lost)];
+        record.series.extend(figures.map(|metric| SeriesRow::new(one.number, metric)));
     }
     let idle = count(|c| c.acknowledged == 0);
     if idle > 0.0 {
@@ -409,7 +406,7 @@ mod tests {
             ),
             (2.0, 1.0, 1.0)
         );
-        assert_eq!(record.param("not_back"), Some("refused"));
+        assert_eq!(record.param(params::NOT_BACK), Some("refused"));
         assert!(record.outcome.validity.valid);
         let idle = CutSeen { acknowledged: 0, ..one };
         add_metrics(&[idle], &mut record);

@@ -8,7 +8,7 @@ use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
-use measure::{Named, Nanos, Pace, Reason};
+use measure::{Named, Nanos, Pace, Reason, params};
 use rack::Substitute;
 use rack::syncs::{self, Answer, Calibration, Report, Scope, SyncVerdict};
 use results::TrialRecord;
@@ -47,7 +47,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     part: Part::LonePrimary,
     changes: Changes::None,
     has_variants: true,
-    params: |e, _| vec![("count", e.durability.updates.to_string())],
+    params: |e, _| vec![(params::COUNT, e.durability.updates.to_string())],
     seconds: |e, _, start| {
         let d = &e.durability;
         start + d.timed.as_seconds() + 2.0 * d.calibrate.as_seconds() + d.updates as f64 / 50.0
@@ -84,7 +84,7 @@ impl SystemUnderTest<'_> {
         let file = self.dir.join("updates.txt");
         let before = syncs::calibrate(self.dir, calibrate, 1)?;
         let mut server = context.start(context.server, self.spec, &folder)?;
-        record.params.push(("version".into(), server.version().into()));
+        record.add_param(params::VERSION, server.version());
         let took = server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         stream::write_additions(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
@@ -237,7 +237,7 @@ fn trace_figures(report: &Report, accepted: u64, record: &mut TrialRecord) {
         let file = file.file_name().unwrap_or_default().to_string_lossy();
         let what = serde_json::to_value(missing).ok().and_then(|v| Some(v.as_str()?.to_owned()));
         let text = format!("{name}: {file} lacked {}", what.unwrap_or_default());
-        record.params.push(("first_not_covered".into(), text));
+        record.add_param(params::FIRST_NOT_COVERED, text);
     }
     let validity = &mut record.outcome.validity;
     if checked < accepted {

@@ -8,6 +8,7 @@
 //! that is a number. `ceil(F)`. A `*` in METRIC stands for anything. Numbers, `+ - * /` with spaces around them, and parentheses. Times are in seconds, memory in octets, shares of one.
 
 use super::{filters, number::factor};
+use measure::params;
 use results::{TrialRecord, published};
 use stats::Ratio;
 use std::cell::Cell;
@@ -16,6 +17,14 @@ use std::collections::BTreeSet;
 /// Parameters that do not tell cells apart.
 const NAMES: [&str; 8] =
     ["experiment", "published", "kind", "version", "program", "zone_bytes", "run", "first_mixed_by_query"];
+
+/// A parameter of a trial by its name, or its run.
+fn param<'t>(trial: &'t TrialRecord, name: &str) -> Option<&'t str> {
+    if name == "run" {
+        return trial.params.iter().find(|(key, _)| key == name).map(|(_, run)| run.as_str());
+    }
+    trial.param(params::find(name).unwrap_or_else(|| panic!("there is no parameter {name}")))
+}
 
 /// The trials that are meant.
 pub struct Context<'a> {
@@ -72,7 +81,7 @@ impl<'a> Context<'a> {
         // What begins with "@" is for `published` alone.
         let names = self.filters.iter().map(|(k, _)| k.as_str()).filter(|k| !k.starts_with('@'));
         let names: BTreeSet<&str> = names.collect();
-        let fits = |t: &&TrialRecord| names.iter().all(|k| t.param(k) == self.wanted(k));
+        let fits = |t: &&TrialRecord| names.iter().all(|k| param(t, k) == self.wanted(k));
         let all: Vec<_> = self.trials.iter().filter(fits).collect();
         let valid: Vec<_> = all.iter().filter(|t| t.is_valid()).copied().collect();
         if valid.is_empty() && !all.is_empty() {
@@ -131,7 +140,7 @@ impl<'a> Context<'a> {
         let (expression, params) = text.rsplit_once(" for ").ok_or("least(F for PARAM)")?;
         let params: Vec<&str> = params.split(',').map(str::trim).collect();
         let values = |t: &TrialRecord| -> Option<Vec<(String, String)>> {
-            params.iter().map(|p| Some(((*p).to_owned(), t.param(p)?.to_owned()))).collect()
+            params.iter().map(|p| Some(((*p).to_owned(), param(t, p)?.to_owned()))).collect()
         };
         let cells: BTreeSet<_> = self.matching().into_iter().filter_map(values).collect();
         let mut found = None;
@@ -206,7 +215,7 @@ impl<'a> Context<'a> {
             "ceil" => Ok(self.value(inner)?.map(f64::ceil)),
             "param" => {
                 let values: BTreeSet<&str> =
-                    self.matching().iter().filter_map(|t| t.param(inner.trim())).collect();
+                    self.matching().iter().filter_map(|t| param(t, inner.trim())).collect();
                 let mut numbers = values.iter().filter_map(|v| measure::units::count(v).ok());
                 Ok(numbers.next().filter(|_| values.len() == 1).map(|n| n as f64))
             }
