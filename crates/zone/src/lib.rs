@@ -20,6 +20,7 @@ pub mod sign;
 pub mod slice;
 pub mod sort;
 pub mod source;
+pub mod strip;
 pub mod text;
 pub mod time;
 
@@ -33,3 +34,4 @@ pub use profile::Profile;
 pub use scan::{Record, Scanner};
 pub use sign::{generate_signed, sign};
 pub use source::RecordSource;
+pub use strip::{Stripped, strip};

@@ -23,9 +23,18 @@ pub fn describe(info: &zone::Info) -> String {
     line("delegations", grouped(info.delegations));
     line("records", grouped(info.records));
     line("size", format!("{} octets, {} in wire format", grouped(info.bytes), grouped(info.wire_bytes)));
+    let count = |rtype: &str| info.types.get(rtype).copied().unwrap_or(0);
+    let (signatures, denials) = (count("RRSIG"), count("NSEC") + count("NSEC3"));
     let signed = match (info.signed, info.algorithms.is_empty()) {
         (false, _) => "no".to_owned(),
         (true, true) => "yes, but without signatures".to_owned(),
+        // Each record that denies names has a signature of its own.
+        (true, false) if signatures < denials => format!(
+            "partly: {} signatures for {} {} records",
+            grouped(signatures),
+            grouped(denials),
+            info.denial
+        ),
         (true, false) => format!("yes; denial with {}; signatures: {}", info.denial, pairs(&info.algorithms)),
     };
     line("signed", signed);

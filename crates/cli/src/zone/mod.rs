@@ -7,6 +7,7 @@ mod generate;
 mod info;
 mod sign;
 mod slice;
+mod strip;
 
 use crate::output::{self, Common};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ pub enum Command {
     Diff(diff::Diff),
     /// Cut a zone into several by its names; glue stays with the names that need it
     Slice(slice::Slice),
+    /// Take DNSSEC out of a signed zone
+    Strip(strip::Strip),
     /// Derive a zone profile from a zone file
     Fit(fit::Fit),
 }
@@ -36,6 +39,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Info(i) => info::run(&i, common),
         Command::Diff(d) => diff::run(&d, common),
         Command::Slice(s) => slice::run(&s, common),
+        Command::Strip(s) => strip::run(&s, common),
         Command::Fit(f) => fit::run(&f, common),
     }
 }

@@ -74,6 +74,77 @@ fn signed_slices_verify_with_one_key() {
     assert!(!Path::new(&path("none")).exists());
 }
 
+/// A root zone as BIND reads it, one record a line, in its own order. Without `-i none` BIND asks the resolver for the addresses of servers.
+fn as_bind_reads_it(zone: &str) -> String {
+    let read = Command::new("named-compilezone")
+        .args(["-q", "-i", "none", "-k", "ignore", "-s", "full", "-o", "-", ".", zone])
+        .output()
+        .expect("it runs");
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    String::from_utf8(read.stdout).expect("text")
+}
+
+#[test]
+fn a_partly_signed_zone_is_told_from_a_signed_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let zone = write(&folder, "zone", SMALL);
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (signed, partly) = (path("signed"), path("partly"));
+    assert!(output(&["zone", "sign", &zone, "-o", &signed]).status.success());
+    let text = std::fs::read_to_string(&signed).expect("a zone");
+    let mut signatures = 0;
+    let some = text.lines().filter(|line| {
+        signatures += usize::from(line.contains("\tRRSIG\t"));
+        !line.contains("\tRRSIG\t") || signatures <= 2
+    });
+    std::fs::write(&partly, some.map(|line| format!("{line}\n")).collect::<String>())
+        .expect("it can be written");
+    let said = |zone: &str| {
+        let got = output(&["zone", "info", zone]);
+        assert!(got.status.success(), "{}", stderr(&got));
+        String::from_utf8_lossy(&got.stdout)
+            .lines()
+            .find(|l| l.starts_with("signed"))
+            .expect("the line")
+            .to_owned()
+    };
+    assert!(said(&signed).contains("yes; denial with NSEC"), "{}", said(&signed));
+    assert!(said(&partly).contains("partly: 2 signatures for"), "{}", said(&partly));
+}
+
+#[test]
+fn a_signed_zone_is_stripped_to_what_it_was() {
+    if !has("named-compilezone") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (plain, signed, stripped) = (path("plain"), path("signed"), path("stripped"));
+    let run = |args: &[&str]| {
+        let got = output(args);
+        assert!(got.status.success(), "{}", stderr(&got));
+        got
+    };
+    run(&["zone", "generate", "--family", "S-6-DS100", "--delegations", "200", "-o", &plain]);
+    for more in [&["--zonemd"][..], &["--nsec3", "--opt-out"]] {
+        run(&[&["zone", "sign", &plain, "-o", &signed][..], more].concat());
+        let got = run(&["--json", "zone", "strip", &signed, "-o", &stripped]);
+        let said: serde_json::Value = serde_json::from_slice(&got.stdout).expect("one JSON object");
+        let lines = |file: &str| {
+            std::fs::read_to_string(file).expect("a zone").lines().filter(|l| !l.starts_with(';')).count()
+        };
+        assert_eq!(said["left_out"], lines(&signed) - lines(&stripped));
+        assert_eq!(as_bind_reads_it(&stripped), as_bind_reads_it(&plain));
+    }
+    run(&["zone", "generate", "--family", "S-6-DS100", "--delegations", "500", "--sign", "-o", &signed]);
+    let ds =
+        || as_bind_reads_it(&stripped).lines().filter(|l| l.split_whitespace().nth(3) == Some("DS")).count();
+    run(&["zone", "strip", &signed, "-o", &stripped]);
+    assert!(ds() > 0);
+    run(&["zone", "strip", &signed, "--ds", "-o", &stripped]);
+    assert_eq!(ds(), 0);
+}
+
 #[test]
 fn versions_are_compared() {
     let folder = tempfile::tempdir().expect("a folder");
