@@ -79,7 +79,7 @@ impl TcpResult {
     /// Adds the connections of another generator.
     pub(crate) fn merge(&mut self, other: Self) {
         let Self { counts, handshake_us: _, handshake } = other;
-        self.counts.merge(&counts);
+        self.counts += counts;
         self.handshake.merge(&handshake);
         self.handshake_us = Latency::of(&self.handshake);
     }

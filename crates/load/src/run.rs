@@ -371,7 +371,7 @@ fn result(
         troubles.merge(&r.troubles);
         backend = r.backend;
         if let Some(c) = r.connections {
-            connections.get_or_insert_with(net::transport::Connections::default).merge(&c);
+            *connections.get_or_insert_with(net::transport::Connections::default) += c;
         }
         handshakes.merge(&r.handshakes);
         timeline.merge(r.timeline);

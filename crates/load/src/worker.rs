@@ -208,7 +208,7 @@ impl Queries<'_> {
             report.table_bytes += lane.recorder.table_bytes();
             report.troubles.merge(&lane.transport.troubles());
             if let Some(connections) = lane.transport.connections() {
-                report.connections.get_or_insert_default().merge(&connections);
+                *report.connections.get_or_insert_default() += connections;
             }
             let (tallies, timeline) = lane.recorder.finish(until);
             report.tallies.iter_mut().zip(tallies).for_each(|(sum, tally)| sum.merge(&tally));

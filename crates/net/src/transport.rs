@@ -5,6 +5,7 @@
 //! nothing is allocated per query. One transport belongs to one worker.
 
 use crate::batch::Batch;
+use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
@@ -159,7 +160,7 @@ pub trait Transport {
 }
 
 /// Connections by outcome. Counts only grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
     /// SYNs: connections begun.
     pub begun: u64,
@@ -182,20 +183,4 @@ pub struct Connections {
     pub local_failures: u64,
     /// The most that were open at once; of several transports the sum of that, perhaps at different times.
     pub open_max: u64,
-}
-
-impl Connections {
-    /// Adds those of another transport.
-    pub fn merge(&mut self, other: &Self) {
-        self.begun += other.begun;
-        self.established += other.established;
-        self.refused += other.refused;
-        self.unreachable += other.unreachable;
-        self.reset += other.reset;
-        self.closed_by_server += other.closed_by_server;
-        self.closed_by_us += other.closed_by_us;
-        self.queries_cut_off += other.queries_cut_off;
-        self.local_failures += other.local_failures;
-        self.open_max += other.open_max;
-    }
 }

@@ -12,7 +12,7 @@
 //! * It listens on [`ServerSpec::addresses`] and [`ServerSpec::port`] only, over UDP and TCP.
 //! * UDP answers are capped at [`ServerSpec::udp_size`] octets, stated in the configuration even where it is
 //!   the default (1232). YADIFA has the setting too, but heeds the client's size alone.
-//! * Response rate limiting is off, and so is query logging. Without a [`Distribution`] NOTIFY and outgoing zone
+//! * Response rate limiting is off, and so is query logging. Without a [`Replication`] NOTIFY and outgoing zone
 //!   transfers are off as well, and the zone file is served as it is.
 //! * It stays the user that started it: no setuid, no chroot. So it runs as root, and as the root of a user
 //!   namespace.
@@ -43,7 +43,6 @@
 
 mod check;
 mod counted;
-mod distribution;
 mod driver;
 mod error;
 mod found;
@@ -52,6 +51,7 @@ mod log;
 mod programs;
 mod quote;
 mod ready;
+mod replication;
 mod servers;
 mod spec;
 mod start;
@@ -59,12 +59,12 @@ mod tool;
 
 pub use check::spec as check;
 pub use counted::Counted;
-pub use distribution::{Distribution, Timers};
 pub use driver::{Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site};
 pub use error::{Cause, Error, Problem};
 pub use found::{Found, found, installed, package, program_in};
 pub use kind::Kind;
 pub use ready::fuzz_answer;
+pub use replication::{Replication, Timers};
 pub use servers::driver;
 pub use spec::{DEFAULT_UDP_SIZE, ServerSpec, ZoneRef};
 pub use start::{Server, start, start_heeding};

@@ -1,7 +1,7 @@
 //! The specification of a server.
 
-use crate::distribution::Distribution;
 use crate::kind::Kind;
+use crate::replication::Replication;
 use rack::Host;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -59,7 +59,7 @@ pub struct ServerSpec {
     pub external: Option<SocketAddr>,
     /// Its part where the zone changes. It has a secret, so it is in no file.
     #[serde(skip)]
-    pub distribution: Option<Distribution>,
+    pub distribution: Option<Replication>,
 }
 
 impl ServerSpec {

@@ -27,6 +27,6 @@ pub use batches::{Batch, BatchesResult, BatchesSpec, batches};
 pub use error::Error;
 pub use key::TsigKey;
 pub use lag::{Lags, lags};
-pub use send::{Marker, MarkerSpec, SendResult, SendSpec, Transport};
+pub use send::{Marker, MarkerSpec, SendResult, SendSpec, SendTransport};
 pub use transfer::{TransferResult, TransferSpec, transfer};
 pub use watch::{WatchResult, WatchSpec, watch};

@@ -5,7 +5,7 @@ use crate::load::{positive, rate, stop_flag, us};
 use crate::output::{self, Common, Status};
 use ::load::{Prefix, parse_target};
 use ::update::advice::{Asked, advice};
-use ::update::{MarkerSpec, SendResult, SendSpec, Transport as SendTransport, TsigKey};
+use ::update::{MarkerSpec, SendResult, SendSpec, SendTransport, TsigKey};
 use clap::{Args, ValueEnum};
 use measure::clock;
 use measure::units::{self, counted, grouped};

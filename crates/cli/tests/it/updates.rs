@@ -3,7 +3,7 @@
 use crate::{dnsrack, output, stderr, stdout, write};
 use rack::{Host, Local};
 use serde_json::Value;
-use server::{Distribution, Kind, Server, ServerSpec, Timers, ZoneRef};
+use server::{Kind, Replication, Server, ServerSpec, Timers, ZoneRef};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
@@ -41,7 +41,7 @@ impl Lab {
         );
         let zone = write(&self.folder, "zone", &zone);
         let key = TsigKey::sha256("lab", SECRET);
-        let part = Distribution { updates, timers: Timers::Tuned, ..Distribution::new(key) };
+        let part = Replication { updates, timers: Timers::Tuned, ..Replication::new(key) };
         let origin = ZoneRef { origin: "example.".into(), file: zone.clone().into(), signed: false };
         let spec =
             ServerSpec { port: free_port(), distribution: Some(part), ..ServerSpec::new(kind, origin) };

@@ -1,20 +1,20 @@
 //! The servers of a distribution: a primary and its secondaries, of which one is measured.
 
-use crate::config::{Distribution as Plan, Signing};
+use crate::config::{Distribution, Signing};
 use crate::run_context::{self, RunContext};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, Trial};
 use measure::clock::SECOND;
 use measure::{Metric, Outcome, Reason};
 use rack::Host;
-use server::{Distribution, Server};
+use server::{Replication, Server};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 use update::generate;
 
 /// Names of the hosts of a distribution beside that of the server measured, in the order of their part: the primary's first.
-pub fn hosts(plan: &Plan) -> Vec<String> {
+pub fn hosts(plan: &Distribution) -> Vec<String> {
     let first = if plan.primary.is_some() { 2 } else { 1 };
     let primary = plan.primary.iter().map(|_| "primary".to_owned());
     primary.chain((first..=plan.secondaries).map(|n| format!("secondary-{n}"))).collect()
@@ -34,7 +34,7 @@ pub fn peer_names(e: &Experiment) -> Vec<String> {
 /// Everything that all servers of one trial have in common.
 pub struct Fleet<'a> {
     context: &'a RunContext<'a>,
-    plan: &'a Plan,
+    plan: &'a Distribution,
     zone: &'a Prepared,
     dir: &'a Path,
     /// Made for this trial alone.
@@ -114,15 +114,15 @@ impl<'a> Fleet<'a> {
     }
 
     /// The role of the primary, or of the secondary at this place, where that is a server of this kind.
-    fn part(&self, kind: server::Kind, secondary: Option<usize>) -> Distribution {
+    fn part(&self, kind: server::Kind, secondary: Option<usize>) -> Replication {
         let plan = self.plan;
         let all: Vec<SocketAddr> = self.secondaries().into_iter().map(|(_, at)| at).collect();
         let direct = all.len() - (plan.chained as usize).min(all.len());
-        let mut part = Distribution {
+        let mut part = Replication {
             ixfr: plan.ixfr,
             timers: plan.timers.into(),
             journal: plan.journal,
-            ..Distribution::new(self.key.clone())
+            ..Replication::new(self.key.clone())
         };
         match secondary {
             None => {
@@ -144,12 +144,12 @@ impl<'a> Fleet<'a> {
     }
 
     /// The primary of each secondary.
-    pub fn plan(&self) -> &'a Plan {
+    pub fn plan(&self) -> &'a Distribution {
         self.plan
     }
 
     /// The part of the server that is measured.
-    pub fn measured(&self, kind: server::Kind) -> Distribution {
+    pub fn measured(&self, kind: server::Kind) -> Replication {
         self.part(kind, self.plan.primary.as_ref().map(|_| 0))
     }
 

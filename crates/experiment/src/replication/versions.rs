@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use trace::transfers::Transfers;
 use update::generate::{SeriesSpec, Step, series};
 use update::send::SendSpec;
-use update::{Marker, TransferSpec, Transport, WatchResult, lags};
+use update::{Marker, SendTransport, TransferSpec, WatchResult, lags};
 use wire::transfer::Kind;
 
 /// How long an AXFR may take.
@@ -67,7 +67,7 @@ impl SystemUnderTest<'_> {
         let spec = SendSpec {
             key: Some(fleet.key.clone()),
             // Any version fits, and none is cut into fragments.
-            transport: Transport::Tcp,
+            transport: SendTransport::Tcp,
             deadline: (10 * SECOND).min(every.max(4 * SECOND)),
             pacing_limit: measure::limits::LAG_LIMIT,
             latencies: Some(fates.clone()),

@@ -16,12 +16,12 @@
 //! is left out where the extra text has it: `minimal-responses yes; max-udp-size 4096;` just works.
 
 use crate::counted::{Counted, sum};
-use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{
     Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
 use crate::quote::quotable;
+use crate::replication::{JOURNAL, Replication};
 use rack::Cmd;
 use std::net::SocketAddr;
 
@@ -197,13 +197,13 @@ fn distributing(site: &Site<'_>, dir: &str) -> Result<Vec<(&'static str, String)
 const MANY: &str = "65536";
 
 /// The statements of the zone.
-fn zone(part: Option<&Distribution>, file: &str) -> String {
+fn zone(part: Option<&Replication>, file: &str) -> String {
     let Some(part) = part else { return format!("\ttype master;\n\tfile \"{file}\";\n") };
     let key = &part.key.name;
     let at = |a: &SocketAddr| format!(" {} port {} key \"{key}\";", a.ip(), a.port());
     let mut text = match part.is_secondary() {
         false => format!("\ttype master;\n\tfile \"{file}\";\n"),
-        true => format!("\ttype slave;\n\tmasters {{{} }};\n", Distribution::each(&part.primaries, at)),
+        true => format!("\ttype slave;\n\tmasters {{{} }};\n", Replication::each(&part.primaries, at)),
     };
     // A secondary without a file keeps no copy, and no journal either.
     if part.is_secondary() && part.dump {
@@ -213,7 +213,7 @@ fn zone(part: Option<&Distribution>, file: &str) -> String {
         text += &format!("\tallow-update {{ key \"{key}\"; }};\n");
     }
     if !part.secondaries.is_empty() {
-        text += &format!("\talso-notify {{{} }};\n", Distribution::each(&part.secondaries, at));
+        text += &format!("\talso-notify {{{} }};\n", Replication::each(&part.secondaries, at));
     }
     text
 }

@@ -14,12 +14,12 @@
 //! zone's own settings are changed by a `template:` with `id: default`.
 
 use crate::counted::{Counted, sum};
-use crate::distribution::{Distribution, JOURNAL, private_keys};
 use crate::driver::{
     Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
 use crate::quote::quotable;
+use crate::replication::{JOURNAL, Replication, private_keys};
 use rack::Cmd;
 use std::net::SocketAddr;
 use update::TsigKey;
@@ -154,12 +154,12 @@ fn knot_conf(site: &Site<'_>) -> Result<String, Error> {
 }
 
 /// The journal's database: room for all that a run writes (its addresses alone, 64 bits have plenty).
-fn journal(part: Option<&Distribution>) -> String {
+fn journal(part: Option<&Replication>) -> String {
     part.map_or_else(String::new, |_| format!("    journal-db-max-size: {}\n", 4 * JOURNAL))
 }
 
 /// The key, the other servers, and who may do what.
-fn peers(part: &Distribution) -> String {
+fn peers(part: &Replication) -> String {
     let TsigKey { name, algorithm, secret } = &part.key;
     let remote = |id: &str, list: &[SocketAddr]| -> String {
         let one = |(n, a): (usize, &SocketAddr)| {
@@ -186,7 +186,7 @@ fn peers(part: &Distribution) -> String {
 
 /// The zone's settings for changes. Without a part the zone file is never written back, and no journal is kept: the zone file
 /// alone is served.
-fn changes(part: Option<&Distribution>) -> String {
+fn changes(part: Option<&Replication>) -> String {
     let Some(part) = part else { return "    zonefile-sync: -1\n    journal-content: none\n".into() };
     let list = |word: &str, id: &str, list: &[SocketAddr]| {
         let all: Vec<String> = (0..list.len()).map(|n| format!("{id}{n}")).collect();

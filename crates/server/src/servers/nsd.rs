@@ -14,12 +14,12 @@
 //! (`key:`, `pattern:`). The last of two settings wins.
 
 use crate::counted::{Counted, sum};
-use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{
     Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
 use crate::quote::quotable;
+use crate::replication::{JOURNAL, Replication};
 use rack::Cmd;
 use std::net::SocketAddr;
 use update::TsigKey;
@@ -149,20 +149,20 @@ fn nsd_conf(site: &Site<'_>) -> Result<String, Error> {
     ))
 }
 
-fn key(part: &Distribution) -> String {
+fn key(part: &Replication) -> String {
     let TsigKey { name, algorithm, secret } = &part.key;
     format!("key:\n\tname: \"{name}\"\n\talgorithm: {algorithm}\n\tsecret: \"{secret}\"\n")
 }
 
 /// Where the zone comes from, and who gets NOTIFY and may transfer it. Differences are kept to be sent on.
-fn peers(part: &Distribution) -> String {
+fn peers(part: &Replication) -> String {
     let key = &part.key.name;
     let at = |a: &SocketAddr| format!("{}@{}", a.ip(), a.port());
     let from = |a: &SocketAddr| {
         format!("\trequest-xfr: {} \"{key}\"\n\tallow-notify: {} \"{key}\"\n", at(a), a.ip())
     };
-    let mut text = Distribution::each(&part.primaries, from);
-    text += &Distribution::each(&part.secondaries, |a| format!("\tnotify: {} \"{key}\"\n", at(a)));
+    let mut text = Replication::each(&part.primaries, from);
+    text += &Replication::each(&part.secondaries, |a| format!("\tnotify: {} \"{key}\"\n", at(a)));
     text += &format!("\tprovide-xfr: 0.0.0.0/0 \"{key}\"\n\tprovide-xfr: ::0/0 \"{key}\"\n");
     if part.ixfr {
         let (kept, size) = ("ixfr-number: 1000000", part.journal.unwrap_or(JOURNAL));
@@ -175,7 +175,7 @@ fn peers(part: &Distribution) -> String {
 
 /// Settings of the server that say how soon a change is served and written, and how many connections it serves at once
 /// (`tcp-count`, 100 for each process). By default zones are written once an hour.
-fn timers(part: Option<&Distribution>) -> String {
+fn timers(part: Option<&Replication>) -> String {
     let Some(part) = part else { return "\tzonefiles-write: 0\n".into() };
     let write = if part.dump { "" } else { "\tzonefiles-write: 0\n" };
     let reload = if part.is_tuned() { "\txfrd-reload-timeout: 0\n\ttcp-count: 1000\n" } else { "" };

@@ -19,12 +19,12 @@
 mod database;
 
 use crate::counted::{Counted, sum};
-use crate::distribution::Distribution;
 use crate::driver::{
     Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::{Error, Problem};
 use crate::quote::quotable;
+use crate::replication::Replication;
 use rack::{Cmd, Output};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -81,7 +81,7 @@ impl NameServer for Powerdns {
             if site.spec.zone.signed {
                 before.push(pdnsutil.clone().args(["set-presigned", origin]));
                 // A secondary's zone has the parameters of the file that its primary was started with.
-                let file = if part.is_some_and(Distribution::is_secondary) {
+                let file = if part.is_some_and(Replication::is_secondary) {
                     &site.spec.zone.file
                 } else {
                     site.zone_file
@@ -208,7 +208,7 @@ fn common(site: &Site<'_>) -> String {
 }
 
 /// The key, and what the zone is allowed by it, for the bind backend's file of metadata.
-fn grants(part: &Distribution, origin: &str) -> String {
+fn grants(part: &Replication, origin: &str) -> String {
     let name = if origin == "." { origin } else { origin.trim_end_matches('.') };
     let set = |kind: &str, value: &str| {
         format!(
@@ -225,16 +225,16 @@ fn grants(part: &Distribution, origin: &str) -> String {
 }
 
 /// The key, for a database of either backend: not on a command line, where others could read it.
-fn tsig_key(part: &Distribution) -> String {
+fn tsig_key(part: &Replication) -> String {
     let TsigKey { name, algorithm, secret } = &part.key;
     format!("INSERT INTO tsigkeys (name, algorithm, secret) VALUES ('{name}', '{algorithm}', '{secret}');\n")
 }
 
 /// The kind of the zone, and its primary.
-fn kind(part: Option<&Distribution>) -> String {
+fn kind(part: Option<&Replication>) -> String {
     match part {
         Some(part) if part.is_secondary() => {
-            let from = Distribution::each(&part.primaries, |a| format!(" {a};"));
+            let from = Replication::each(&part.primaries, |a| format!(" {a};"));
             format!("\ttype slave;\n\tmasters {{{from} }};\n")
         }
         _ => "\ttype master;\n".into(),
@@ -242,7 +242,7 @@ fn kind(part: Option<&Distribution>) -> String {
 }
 
 /// Who gets NOTIFY and may transfer the zone, and how soon.
-fn changes(part: Option<&Distribution>) -> String {
+fn changes(part: Option<&Replication>) -> String {
     let Some(part) = part else { return "disable-axfr=yes\n".into() };
     let tell: Vec<String> = part.secondaries.iter().map(ToString::to_string).collect();
     let tell = match tell.as_slice() {

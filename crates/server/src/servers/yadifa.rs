@@ -34,12 +34,12 @@
 //! settings wins.
 
 use crate::counted::{Counted, sum};
-use crate::distribution::{Distribution, JOURNAL};
 use crate::driver::{
     Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
 use crate::quote::quotable;
+use crate::replication::{JOURNAL, Replication};
 use rack::{Cmd, Output};
 use std::net::SocketAddr;
 
@@ -253,7 +253,7 @@ fn yadifad_conf(site: &Site<'_>) -> Result<String, Error> {
 /// how many connections it serves (`max-tcp-queries` 128, `max-tcp-queries-per-address` 2, `max-secondary-tcp-queries` 16). Updates
 /// wait for one thread, 4,096 of them at most and for 3 s at most; what comes on top or waits for longer is dropped without an answer,
 /// and no setting changes that.
-fn timers(part: Option<&Distribution>) -> &'static str {
+fn timers(part: Option<&Replication>) -> &'static str {
     match part {
         Some(part) if part.is_tuned() => {
             "\taxfr-retry-delay 60\n\taxfr-retry-jitter 60\n\tmax-tcp-queries 1000\n\tmax-tcp-queries-per-address 1000\n\
@@ -263,13 +263,13 @@ fn timers(part: Option<&Distribution>) -> &'static str {
     }
 }
 
-fn shared_key(part: &Distribution) -> String {
+fn shared_key(part: &Replication) -> String {
     let key = &part.key;
     format!("<key>\n\tname {}\n\talgorithm {}\n\tsecret {}\n</key>\n", key.name, key.algorithm, key.secret)
 }
 
 /// The zone's settings for changes. Its file is written when the server is told to, and when the journal is full.
-fn part(part: Option<&Distribution>) -> String {
+fn part(part: Option<&Replication>) -> String {
     let Some(part) = part else { return "\ttype primary\n".into() };
     let hosts = |list: &[SocketAddr]| {
         let at = |a: &SocketAddr| format!("{} port {} key {}", a.ip(), a.port(), part.key.name);

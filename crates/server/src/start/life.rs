@@ -2,11 +2,11 @@
 
 use super::Server;
 use super::processes::pin;
-use crate::distribution::Distribution;
 use crate::driver::Control;
 use crate::error::{Error, Problem};
 use crate::log::{self, Which};
 use crate::ready::{Asker, Client, Seen};
+use crate::replication::Replication;
 use rack::Cmd;
 use std::fs;
 use std::path::Path;
@@ -81,7 +81,7 @@ impl Server<'_> {
 
     /// Tells a secondary that still has no zone to ask for it, where it is known to forget that.
     fn urge(&mut self) {
-        let secondary = self.place.spec.distribution.as_ref().is_some_and(Distribution::is_secondary);
+        let secondary = self.place.spec.distribution.as_ref().is_some_and(Replication::is_secondary);
         if !secondary || self.reloaded || self.since.elapsed() < URGED * (1 << self.urged.min(10)) {
             return;
         }

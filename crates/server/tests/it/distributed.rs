@@ -2,7 +2,7 @@
 
 use crate::lab::{Answer, How, Lab, PLAIN, TIMEOUT, ask, free_port};
 use domain::base::iana::{Rcode, Rtype};
-use server::{Distribution, Kind, Problem, Server, ServerSpec, Timers, driver};
+use server::{Kind, Problem, Replication, Server, ServerSpec, Timers, driver};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -17,7 +17,7 @@ fn key() -> TsigKey {
 }
 
 /// A server in a distribution at an address of its own.
-fn spec(lab: &Lab, kind: Kind, label: &str, part: Distribution) -> ServerSpec {
+fn spec(lab: &Lab, kind: Kind, label: &str, part: Replication) -> ServerSpec {
     let zone = lab.zone(7);
     ServerSpec { label: label.into(), distribution: Some(part), ..lab.spec(kind, &zone) }
 }
@@ -26,8 +26,8 @@ fn at(spec: &ServerSpec) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], spec.port))
 }
 
-fn tuned() -> Distribution {
-    Distribution { timers: Timers::Tuned, ..Distribution::new(key()) }
+fn tuned() -> Replication {
+    Replication { timers: Timers::Tuned, ..Replication::new(key()) }
 }
 
 fn ready(server: &mut Server<'_>, lab: &Lab) {
@@ -76,7 +76,7 @@ fn has_the_zone_from_a_primary(lab: &Lab, kind: Kind) {
     }
     for dump in [false, true] {
         let (one, other) = (format!("primary-{dump}"), format!("secondary-{dump}"));
-        let mut primary = spec(lab, Kind::Bind, &one, Distribution { updates: true, ..tuned() });
+        let mut primary = spec(lab, Kind::Bind, &one, Replication { updates: true, ..tuned() });
         let mut secondary = spec(lab, kind, &other, tuned());
         secondary.config = without_cache(kind);
         primary.distribution.as_mut().unwrap().secondaries = vec![at(&secondary)];
@@ -105,7 +105,7 @@ fn tells_a_secondary(lab: &Lab, kind: Kind) {
         return eprintln!("SKIPPED: no nsd");
     }
     let updates = driver(kind).facts().can.update;
-    let mut primary = spec(lab, kind, "primary", Distribution { updates, ..tuned() });
+    let mut primary = spec(lab, kind, "primary", Replication { updates, ..tuned() });
     let mut secondary = spec(lab, Kind::Nsd, "secondary", tuned());
     primary.distribution.as_mut().unwrap().secondaries = vec![at(&secondary)];
     secondary.distribution.as_mut().unwrap().primaries = vec![at(&primary)];
@@ -127,7 +127,7 @@ fn drops_no_update_where_tuned(lab: &Lab, kind: Kind) {
     if !driver(kind).facts().can.update {
         return;
     }
-    let primary = spec(lab, kind, "primary", Distribution { updates: true, ..tuned() });
+    let primary = spec(lab, kind, "primary", Replication { updates: true, ..tuned() });
     let mut server = lab.start(&primary).unwrap_or_else(|e| panic!("{e}"));
     ready(&mut server, lab);
     let file = lab.dir.path().join("updates");
@@ -149,7 +149,7 @@ fn hands_on_what_it_got(lab: &Lab, kind: Kind) {
     if server::installed(Kind::Bind).is_none() || server::installed(Kind::Knot).is_none() {
         return eprintln!("SKIPPED: no bind or no knot");
     }
-    let mut primary = spec(lab, Kind::Bind, "primary", Distribution { updates: true, ..tuned() });
+    let mut primary = spec(lab, Kind::Bind, "primary", Replication { updates: true, ..tuned() });
     let mut middle = spec(lab, kind, "middle", tuned());
     middle.config = without_cache(kind);
     let mut last = spec(lab, Kind::Knot, "last", tuned());
@@ -173,7 +173,7 @@ fn hands_on_what_it_got(lab: &Lab, kind: Kind) {
 #[test]
 fn what_a_server_cannot_is_refused_before_it_starts() {
     let lab = Lab::new();
-    let why = |kind: Kind, part: Distribution| {
+    let why = |kind: Kind, part: Replication| {
         let spec = ServerSpec { port: free_port(), ..spec(&lab, kind, "one", part) };
         match *server::check(&spec).unwrap_err().problem {
             Problem::Spec { field: "distribution", why } => why,
@@ -181,11 +181,11 @@ fn what_a_server_cannot_is_refused_before_it_starts() {
         }
     };
     let primaries = vec![SocketAddr::from(([127, 0, 0, 1], 53))];
-    assert!(why(Kind::Nsd, Distribution { updates: true, ..tuned() }).contains("nsd takes no updates"));
-    let both = Distribution { updates: true, primaries: primaries.clone(), ..tuned() };
+    assert!(why(Kind::Nsd, Replication { updates: true, ..tuned() }).contains("nsd takes no updates"));
+    let both = Replication { updates: true, primaries: primaries.clone(), ..tuned() };
     assert!(why(Kind::Bind, both).contains("send them to its primary"));
-    let signs = Distribution { keys: Some("/keys".into()), primaries, ..tuned() };
+    let signs = Replication { keys: Some("/keys".into()), primaries, ..tuned() };
     assert!(why(Kind::Bind, signs).contains("does not sign"));
-    let odd = Distribution::new(TsigKey::sha256("a\"b", "AAAA"));
+    let odd = Replication::new(TsigKey::sha256("a\"b", "AAAA"));
     assert!(why(Kind::Knot, odd).contains("give it a name of letters"));
 }

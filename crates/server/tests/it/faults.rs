@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, TIMEOUT, lives};
 use rack::Local;
-use server::{Distribution, Kind, Problem, ServerSpec};
+use server::{Kind, Problem, Replication, ServerSpec};
 use std::net::{TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -205,7 +205,7 @@ fn tools_end_when_the_run_does() {
     text.extend((0..300_000).map(|n| format!("x{n}. 172800 IN NS ns1.x{n}.\n")));
     std::fs::write(&file, text).unwrap();
     let key = TsigKey::sha256("rack", "c2VjcmV0");
-    let part = Distribution { updates: true, ..Distribution::new(key) };
+    let part = Replication { updates: true, ..Replication::new(key) };
     let spec = ServerSpec { distribution: Some(part), ..lab.spec(Kind::Powerdns, &file) };
     let stop = AtomicBool::new(false);
     let folder = lab.folder(&spec);

@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, TIMEOUT};
 use measure::{Pace, Seed};
-use server::{Distribution, Kind, Problem, Server, ServerSpec, Timers, ZoneRef, driver};
+use server::{Kind, Problem, Replication, Server, ServerSpec, Timers, ZoneRef, driver};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn signed(lab: &Lab) -> Signed {
     Signed { zone, keys, inception }
 }
 
-fn spec(lab: &Lab, kind: Kind, label: &str, zone: &Path, part: Distribution) -> ServerSpec {
+fn spec(lab: &Lab, kind: Kind, label: &str, zone: &Path, part: Replication) -> ServerSpec {
     let zone = ZoneRef { origin: ".".into(), file: zone.into(), signed: true };
     ServerSpec { label: label.into(), zone, distribution: Some(part), ..lab.spec(kind, &lab.zone(7)) }
 }
@@ -104,14 +104,14 @@ fn ready(server: &mut Server<'_>, zone: &Path) {
 fn follows(lab: &Lab, kind: Kind, online: bool) {
     let key = TsigKey::sha256("rack", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=");
     let made = signed(lab);
-    let tuned = Distribution { timers: Timers::Tuned, ..Distribution::new(key.clone()) };
+    let tuned = Replication { timers: Timers::Tuned, ..Replication::new(key.clone()) };
     // By a path that is relative to us, as a run's may be.
     let keys = online.then(|| {
         let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "../").collect::<String>();
         PathBuf::from(up).join(made.keys.strip_prefix("/").unwrap())
     });
     let mut primary =
-        spec(lab, kind, "primary", &made.zone, Distribution { updates: true, keys, ..tuned.clone() });
+        spec(lab, kind, "primary", &made.zone, Replication { updates: true, keys, ..tuned.clone() });
     if kind == Kind::Powerdns {
         primary.config = Some("cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0".into());
     }
@@ -178,7 +178,7 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
 /// Why a primary of a signed zone is refused before it is started.
 fn refused(lab: &Lab, kind: Kind, keys: Option<PathBuf>) -> String {
     let key = TsigKey::sha256("rack", "AAAA");
-    let part = Distribution { updates: true, keys, ..Distribution::new(key) };
+    let part = Replication { updates: true, keys, ..Replication::new(key) };
     match *server::check(&spec(lab, kind, "one", &lab.zone(7), part)).unwrap_err().problem {
         Problem::Spec { field: "distribution", why } => why,
         other => panic!("{other:?}"),

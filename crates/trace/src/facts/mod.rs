@@ -26,6 +26,7 @@ pub use series::{Line, Series};
 pub use sizes::Sizes;
 
 use crate::read::{ChecksumState, Counts, Skipped};
+use derive_more::{Add, AddAssign, Sum};
 use measure::distinct::Distinct;
 use measure::{Histogram, Nanos};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ pub struct Facts {
 }
 
 /// How queries were answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Add, AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Sum)]
 pub struct Answered {
     /// Queries.
     pub count: u64,
@@ -132,7 +133,7 @@ pub struct Responses {
 }
 
 /// Truncated answers over UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Add, AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Sum)]
 pub struct Truncated {
     /// Answers over UDP.
     pub answers: u64,
@@ -191,7 +192,7 @@ impl Facts {
 
     /// Adds another part of the same trace.
     pub(crate) fn merge(&mut self, other: Self) {
-        self.counts.merge(&other.counts);
+        self.counts += other.counts;
         self.skipped.merge(&other.skipped);
         self.span = match (self.span, other.span) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
@@ -200,17 +201,12 @@ impl Facts {
         self.queries.merge(&other.queries);
         self.responses.merge(&other.responses);
         for (&asked, answered) in &other.types {
-            self.types.entry(asked).or_default().merge(answered);
+            *self.types.entry(asked).or_default() += *answered;
         }
-        self.recursive.merge(&other.recursive);
+        self.recursive += other.recursive;
         self.unsolicited += other.unsolicited;
         self.latency.iter_mut().zip(&other.latency).for_each(|(sum, one)| sum.merge(one));
-        for (sum, one) in self.truncated.iter_mut().zip(&other.truncated) {
-            sum.answers += one.answers;
-            sum.count += one.count;
-            sum.retried += one.retried;
-            sum.retried_with_do += one.retried_with_do;
-        }
+        self.truncated.iter_mut().zip(other.truncated).for_each(|(sum, one)| *sum += one);
         self.tcp.merge(&other.tcp);
         add_all(&mut self.icmp, &other.icmp);
         self.clients.merge(&other.clients);
@@ -225,27 +221,12 @@ impl Facts {
 
     /// How all queries were answered.
     pub fn answered(&self) -> Answered {
-        let mut all = Answered::default();
-        self.types.values().for_each(|answered| all.merge(answered));
-        all
+        self.types.values().copied().sum()
     }
 
     /// Truncated answers to queries of all kinds.
     pub fn all_truncated(&self) -> Truncated {
-        self.truncated.iter().fold(Truncated::default(), |sum, one| Truncated {
-            answers: sum.answers + one.answers,
-            count: sum.count + one.count,
-            retried: sum.retried + one.retried,
-            retried_with_do: sum.retried_with_do + one.retried_with_do,
-        })
-    }
-}
-
-impl Answered {
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.failed += other.failed;
-        self.unanswered += other.unanswered;
+        self.truncated.iter().copied().sum()
     }
 }
 

@@ -1,10 +1,11 @@
 //! A reader's counts, apart from those of skipped packets.
 
+use derive_more::AddAssign;
 use serde::Serialize;
 use wire::header::Header;
 
 /// Counts of packets and messages, apart from those that were skipped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Packets in the files.
     pub packets: u64,
@@ -39,35 +40,5 @@ impl Counts {
         *(if response { &mut self.responses } else { &mut self.queries }) += 1;
         self.over_tcp += u64::from(tcp);
         self.cut_short += u64::from(bytes.len() < length);
-    }
-
-    /// Adds what another part of the same trace counted.
-    pub fn merge(&mut self, other: &Self) {
-        let Self {
-            packets,
-            queries,
-            responses,
-            over_tcp,
-            cut_short,
-            fragments,
-            connections,
-            connections_with_dns,
-            retransmitted,
-            tcp_packets,
-            quotes,
-            untimed,
-        } = other;
-        self.packets += packets;
-        self.queries += queries;
-        self.responses += responses;
-        self.over_tcp += over_tcp;
-        self.cut_short += cut_short;
-        self.fragments += fragments;
-        self.connections += connections;
-        self.connections_with_dns += connections_with_dns;
-        self.retransmitted += retransmitted;
-        self.tcp_packets += tcp_packets;
-        self.quotes += quotes;
-        self.untimed += untimed;
     }
 }

@@ -6,7 +6,7 @@ use super::gate::{Gate, SentBatch};
 use super::markers::Markers;
 use super::result::SendResult;
 use super::sender::Sender;
-use super::spec::{Plan, SendSpec, Transport as SendTransport};
+use super::spec::{Plan, SendSpec, SendTransport};
 use super::stream::{Shape, compile};
 use super::validity::{self, Evidence};
 use crate::Error;

@@ -4,7 +4,7 @@ use super::fates::Fates;
 use super::flight::{Fate, Flight};
 use super::gate::{Gate, SentBatch};
 use super::markers::Markers;
-use super::spec::{LONGEST, Plan, SendSpec, Transport as SendTransport};
+use super::spec::{LONGEST, Plan, SendSpec, SendTransport};
 use super::stream::{Prepared, Stream};
 use super::tally::Second;
 use crate::Error;

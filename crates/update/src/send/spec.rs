@@ -14,7 +14,7 @@ pub use engine::{LONGEST, SPIN};
 /// How messages travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Transport {
+pub enum SendTransport {
     /// In UDP datagrams.
     #[default]
     Udp,
@@ -22,7 +22,7 @@ pub enum Transport {
     Tcp,
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for SendTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Udp => "udp",
@@ -65,7 +65,7 @@ pub struct SendSpec {
     pub key: Option<TsigKey>,
     /// How messages travel.
     #[serde(default)]
-    pub transport: Transport,
+    pub transport: SendTransport,
     /// Clients: sockets, or connections; 0: one, or as many as the ids in flight need.
     #[serde(default)]
     pub clients: u32,
@@ -158,7 +158,7 @@ impl SendSpec {
             file: file.into(),
             pace,
             key: None,
-            transport: Transport::default(),
+            transport: SendTransport::default(),
             clients: 0,
             sources: Vec::new(),
             merge: 0,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use update::echo::{Echo, EchoResult, EchoSpec};
-use update::{MarkerSpec, SendSpec, Transport, TsigKey};
+use update::{MarkerSpec, SendSpec, SendTransport, TsigKey};
 
 /// An echo on a thread of its own.
 struct Acknowledging {
@@ -75,7 +75,7 @@ fn every_update_is_acknowledged_over_udp_and_tcp_signed_and_not() {
     let dir = tempfile::tempdir().unwrap();
     let file = updates(dir.path(), 2000);
     let key = TsigKey::random("lab").unwrap();
-    for transport in [Transport::Udp, Transport::Tcp] {
+    for transport in [SendTransport::Udp, SendTransport::Tcp] {
         for key in [None, Some(key.clone())] {
             for (pace, clients) in
                 [(Pace::Closed { window: 20 }, 1), (Pace::Closed { window: 64 }, 5), (rate(4000.0), 3)]

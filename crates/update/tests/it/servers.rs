@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use update::generate::{Mix, Spec};
-use update::{MarkerSpec, SendSpec, Transport, TsigKey};
+use update::{MarkerSpec, SendSpec, SendTransport, TsigKey};
 use zone::Family;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,7 +150,7 @@ fn configuration(kind: Kind, dir: &Path, addr: SocketAddr, origin: &str, key: &T
 }
 
 /// Plays a stream over our sender into a server, and sets what the server then has beside the model.
-fn plays(kind: Kind, mix: Mix, count: u64, transport: Transport, prerequisites: bool) {
+fn plays(kind: Kind, mix: Mix, count: u64, transport: SendTransport, prerequisites: bool) {
     let dir = tempfile::tempdir().unwrap();
     let key = TsigKey::random("lab").unwrap();
     let zone = zone_file(dir.path(), Family::S6Ds50, 400);
@@ -192,14 +192,14 @@ fn plays(kind: Kind, mix: Mix, count: u64, transport: Transport, prerequisites: 
 
 #[test]
 fn bind_has_what_the_stream_says() {
-    plays(Kind::Bind, Mix::ISC, 300, Transport::Udp, true);
-    plays(Kind::Bind, Mix::RZAIA, 300, Transport::Tcp, false);
+    plays(Kind::Bind, Mix::ISC, 300, SendTransport::Udp, true);
+    plays(Kind::Bind, Mix::RZAIA, 300, SendTransport::Tcp, false);
 }
 
 #[test]
 fn knot_has_what_the_stream_says() {
-    plays(Kind::Knot, Mix::ISC, 300, Transport::Tcp, true);
-    plays(Kind::Knot, Mix::RZAIA, 300, Transport::Udp, false);
+    plays(Kind::Knot, Mix::ISC, 300, SendTransport::Tcp, true);
+    plays(Kind::Knot, Mix::RZAIA, 300, SendTransport::Udp, false);
 }
 
 /// The file is nsupdate's and knsupdate's too.
@@ -286,7 +286,7 @@ fn what_servers_refuse_is_named() {
 #[test]
 fn a_primary_that_dies_and_comes_back_costs_what_was_under_way() {
     for (kind, transport) in
-        [(Kind::Bind, Transport::Udp), (Kind::Bind, Transport::Tcp), (Kind::Knot, Transport::Udp)]
+        [(Kind::Bind, SendTransport::Udp), (Kind::Bind, SendTransport::Tcp), (Kind::Knot, SendTransport::Udp)]
     {
         let dir = tempfile::tempdir().unwrap();
         let key = TsigKey::random("lab").unwrap();

@@ -31,6 +31,7 @@ use crate::ordered::{ordered, threads};
 use crate::profile::{Model, Profile};
 use base::{Base, Server};
 use delegations::Vocabularies;
+use derive_more::AddAssign;
 use fixed::{Fixed, Item, below};
 use measure::Seed;
 use plan::Plan;
@@ -77,7 +78,7 @@ impl Shape {
 }
 
 /// Counts of a zone that was written: table 1.1's row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Delegations.
     pub delegations: u64,
@@ -93,18 +94,6 @@ pub struct Summary {
     pub ds: u64,
     /// Octets of text.
     pub bytes: u64,
-}
-
-impl Summary {
-    fn add(&mut self, other: &Self) {
-        self.delegations += other.delegations;
-        self.records += other.records;
-        self.ns += other.ns;
-        self.a += other.a;
-        self.aaaa += other.aaaa;
-        self.ds += other.ds;
-        self.bytes += other.bytes;
-    }
 }
 
 /// Writes a zone of `delegations` delegations: in an RZAIA family the TLDs of 2009, and new ones beyond 280;
@@ -176,7 +165,7 @@ pub fn generate_with(
         |part| Writer::new(&plan, &heads).part(part, &header),
         |(text, sum)| {
             out.write_all(&text).map_err(Error::Write)?;
-            total.add(&sum);
+            total += sum;
             progress(total.delegations);
             Ok(())
         },

@@ -9,9 +9,9 @@
 //! in a cache; without, it serves the signatures that it has (`PRESIGNED`), and takes new ones as updates.
 
 use super::{changes, extra};
-use crate::distribution::{Distribution, private_keys};
 use crate::driver::{Prepared, Site, tool};
 use crate::error::{Error, Problem};
+use crate::replication::{Replication, private_keys};
 use rack::{Cmd, Output};
 use std::path::Path;
 
@@ -34,12 +34,7 @@ CREATE TABLE cryptokeys (id INTEGER PRIMARY KEY, domain_id INT, flags INT, activ
 CREATE TABLE tsigkeys (id INTEGER PRIMARY KEY, name VARCHAR(255), algorithm VARCHAR(50), secret VARCHAR(255));\n";
 
 /// The configuration, and what makes the database.
-pub(super) fn prepare(
-    site: &Site<'_>,
-    part: &Distribution,
-    dir: &str,
-    file: &str,
-) -> Result<Prepared, Error> {
+pub(super) fn prepare(site: &Site<'_>, part: &Replication, dir: &str, file: &str) -> Result<Prepared, Error> {
     let origin = &site.spec.zone.origin;
     let config_dir = format!("--config-dir={dir}");
     let pdnsutil = tool(site, "pdnsutil")?.arg(&config_dir);
@@ -99,7 +94,7 @@ pub(super) fn prepare(
     })
 }
 
-fn conf(site: &Site<'_>, part: &Distribution, dir: &str) -> String {
+fn conf(site: &Site<'_>, part: &Replication, dir: &str) -> String {
     format!(
         "launch=gsqlite3\n\
          gsqlite3-database={dir}/zone.db\n\

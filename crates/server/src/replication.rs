@@ -19,7 +19,7 @@ pub enum Timers {
 
 /// The role of a server when its zone changes. It is a primary without [`Self::primaries`], a secondary with some.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Distribution {
+pub struct Replication {
     /// Signs updates, NOTIFY (where the server can) and transfers. It also permits transfers of the zone.
     pub key: TsigKey,
     /// Where it has the zone from; none: from the zone file.
@@ -41,7 +41,7 @@ pub struct Distribution {
     pub journal: Option<u64>,
 }
 
-impl Distribution {
+impl Replication {
     /// A part with this key that does nothing yet: IXFR, default timers, no files written.
     pub fn new(key: TsigKey) -> Self {
         Self {
