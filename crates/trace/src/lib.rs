@@ -10,6 +10,7 @@ pub mod edit;
 pub mod facts;
 pub mod fit;
 pub mod import;
+mod names;
 pub mod octets;
 pub mod pair;
 pub mod read;
@@ -17,6 +18,7 @@ mod replay;
 pub mod transfers;
 pub mod write;
 
+pub use names::names_asked_for;
 pub use read::{
     ChecksumState, Connection, Counts, End, Event, Frame, Message, Options, Quote, Reader, Skipped, Traffic,
     fuzz_capture, fuzz_packets,

@@ -41,7 +41,7 @@ pub use profile::{
     AddressFile, BELOW_MAX, BUILT_IN, Background, CLASSES_MAX, CLIENTS_MAX, Class, Law, Order, POPULAR_MAX,
     Port, Ports, Profile, SHAPES_MAX, Shape, Under, ZIPF_MAX, fuzz_profile,
 };
-pub use queries::{Queries, check_queries_file, fuzz_line, write_line};
+pub use queries::{Queries, check_queries_file, fuzz_line, names_asked_for, write_line};
 pub use query::{Query, QuerySource};
 pub use spec::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};
 pub use synthesis::Synthesis;

@@ -3,6 +3,7 @@
 use crate::lines::Lines;
 use crate::spec::QueriesSpec;
 use crate::{Error, Query, QuerySource};
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -189,16 +190,35 @@ pub(crate) fn parse_line(text: &[u8], qname: &mut Vec<u8>) -> Result<u16, (usize
 /// # Errors
 /// The first bad line with its column; a file without a query; one that cannot be read or is a pipe.
 pub fn check_queries_file(path: &Path) -> Result<u64, Error> {
+    let mut count = 0;
+    each_name(path, |_| count += 1)?;
+    if count == 0 { Err(Error::Empty { path: path.to_owned(), what: "query" }) } else { Ok(count) }
+}
+
+/// The names that a file of queries asks for, as wire names in lower case, each once, in no order. They are kept in memory.
+///
+/// # Errors
+/// The first bad line with its column; a file that cannot be read or is a pipe.
+pub fn names_asked_for(path: &Path) -> Result<HashSet<Vec<u8>>, Error> {
+    let mut names = HashSet::new();
+    each_name(path, |qname| {
+        let lower = qname.to_ascii_lowercase();
+        names.insert(lower);
+    })?;
+    Ok(names)
+}
+
+/// Hands out the name of each line of a file of queries.
+fn each_name(path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), Error> {
     let mut lines = Lines::open(path)?;
     let mut qname = Vec::new();
-    let mut count = 0;
     while let Some((text, column)) = lines.next()? {
         if let Err((at, what)) = parse_line(text, &mut qname) {
             return Err(lines.error(column + at, what));
         }
-        count += 1;
+        each(&qname);
     }
-    if count == 0 { Err(Error::Empty { path: path.to_owned(), what: "query" }) } else { Ok(count) }
+    Ok(())
 }
 
 /// Writes a query as a line of such a file; nothing where the message has no question. What the

@@ -2,14 +2,16 @@
 //!
 //! Everything is a stream: [`Scanner`] reads records, [`sign()`] is an adapter over any
 //! [`RecordSource`], [`generate()`] writes, [`info()`] and [`probe()`] are one pass each,
-//! [`slice`] cuts, [`diff()`] reads two versions side by side. Nothing here keeps a zone in memory.
+//! [`slice`] cuts, [`diff()`] reads two versions side by side, [`grow()`] merges a zone with what makes it larger. Nothing here keeps a zone in memory.
 
 pub mod codec;
 pub mod conformance;
 pub mod diff;
+pub mod edit;
 pub mod error;
 pub mod fit;
 pub mod generate;
+pub mod grow;
 pub mod info;
 pub mod order;
 mod ordered;
@@ -25,9 +27,11 @@ pub mod text;
 pub mod time;
 
 pub use diff::{Diff, diff};
+pub use edit::{Edits, Glue, edit};
 pub use error::{Error, Place};
 pub use fit::fit;
 pub use generate::{Family, Shape, generate};
+pub use grow::{Grown, Size, grow};
 pub use info::{Info, info};
 pub use probe::{Probe, delegations, probe};
 pub use profile::Profile;

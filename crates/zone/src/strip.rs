@@ -1,11 +1,13 @@
 //! A signed zone without its DNSSEC records.
 
 use crate::error::Error;
+use crate::scan::Record;
 use crate::sign::is_made_by_signing;
 use crate::source::RecordSource;
 use crate::text;
 use serde::Serialize;
 use std::io::Write;
+use std::path::Path;
 use wire::rtype;
 
 /// Counts of a zone that was stripped.
@@ -56,6 +58,22 @@ pub fn strip(
         stripped.bytes += line.len() as u64;
     }
     Ok(stripped)
+}
+
+/// Refuses a signed zone where its signatures would become wrong.
+///
+/// # Errors
+/// [`Error::Unable`] with the line.
+pub(crate) fn must_be_unsigned(path: &Path, record: &Record<'_>) -> Result<(), Error> {
+    if !is_made_by_signing(record.rtype) {
+        return Ok(());
+    }
+    Err(Error::Unable(format!(
+        "{}:{}: the zone is signed, and its signatures would be wrong then: take DNSSEC out first with `dnsrack zone strip`, and sign \
+         it afterwards",
+        path.display(),
+        record.line
+    )))
 }
 
 #[cfg(test)]

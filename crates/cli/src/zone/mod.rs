@@ -4,6 +4,7 @@ mod diff;
 mod facts;
 mod fit;
 mod generate;
+mod grow;
 mod info;
 mod sign;
 mod slice;
@@ -25,6 +26,8 @@ pub enum Command {
     Diff(diff::Diff),
     /// Cut a zone into several by its names; glue stays with the names that need it
     Slice(slice::Slice),
+    /// Make a zone larger: its records stay, and delegations like its own are added
+    Grow(grow::Grow),
     /// Take DNSSEC out of a signed zone
     Strip(strip::Strip),
     /// Derive a zone profile from a zone file
@@ -39,6 +42,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::Info(i) => info::run(&i, common),
         Command::Diff(d) => diff::run(&d, common),
         Command::Slice(s) => slice::run(&s, common),
+        Command::Grow(g) => grow::run(&g, common),
         Command::Strip(s) => strip::run(&s, common),
         Command::Fit(f) => fit::run(&f, common),
     }

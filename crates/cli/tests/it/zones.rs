@@ -183,3 +183,45 @@ fn versions_are_compared() {
     let text = String::from_utf8_lossy(&got.stdout).into_owned();
     assert!(text.contains("1 added, 1 deleted, 1 changed, of 4"), "{text}");
 }
+
+#[test]
+fn a_zone_grows_by_names_that_nobody_asked_for() {
+    if !has("named-checkzone") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (zone, larger, list, queries) = (path("zone"), path("larger"), path("list"), path("queries.pcap"));
+    let run = |args: &[&str]| {
+        let got = output(args);
+        assert!(got.status.success(), "{}", stderr(&got));
+        got
+    };
+    let delegations = |file: &str| -> std::collections::BTreeSet<String> {
+        as_bind_reads_it(file)
+            .lines()
+            .filter(|l| l.split_whitespace().nth(3) == Some("NS"))
+            .map(|l| l.split_whitespace().next().expect("an owner").to_owned())
+            .collect()
+    };
+    run(&["zone", "generate", "--family", "ROOT", "--delegations", "300", "-o", &zone]);
+    run(&["zone", "grow", &zone, "--to", "3x", "-o", &larger]);
+    let before = delegations(&zone);
+    let made: Vec<String> = delegations(&larger).difference(&before).cloned().collect();
+    assert_eq!((before.len(), made.len()), (301, 600));
+    // The half of them that a list has, and the half that a capture asks for.
+    let (listed, asked) = made.split_at(300);
+    std::fs::write(&list, listed.iter().map(|n| format!("{n}\n")).collect::<String>()).expect("a list");
+    let asked: String = asked.iter().map(|n| format!("www.{n}\n")).collect();
+    std::fs::write(path("asked"), asked).expect("a list");
+    let each_in_turn = ["--order", "sequential", "--nonexistent", "0", "--count", "300"];
+    run(&[&["traffic", "generate", "rzaia", "--names", &path("asked"), "-o", &queries][..], &each_in_turn]
+        .concat());
+    run(&["zone", "grow", &zone, "--to", "3x", "--not", &list, "--trace", &queries, "-o", &larger]);
+    let after = delegations(&larger);
+    assert_eq!(after.len(), 901);
+    assert!(listed.iter().all(|name| !after.contains(name)));
+    let checked =
+        Command::new("named-checkzone").args(["-i", "local", ".", &larger]).output().expect("it runs");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}

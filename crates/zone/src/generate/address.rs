@@ -19,7 +19,7 @@ pub(super) fn v4(bits: u64) -> Ipv4Addr {
 }
 
 /// A global IPv6 address in the manner of figure 1.1: `2001:838:37:2::ac`.
-pub(super) fn v6(bits: u64) -> Ipv6Addr {
+pub(crate) fn v6(bits: u64) -> Ipv6Addr {
     let field = |shift: u32, n: u64| ((((bits >> shift) & 0xffff) * n) >> 16) as u16;
     // From 2001:400 on: below that are special-purpose blocks. Never in 2001:db8.
     let block = match 0x400 + field(0, 0xb00) {

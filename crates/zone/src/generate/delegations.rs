@@ -6,12 +6,18 @@ use super::labels::{Labels, Lengths, mix};
 use super::vocabulary::Vocabulary;
 use crate::Profile;
 use measure::Seed;
+use std::collections::HashSet;
 use wire::name;
+
+/// How many letters are tried for an IDN that must not be one of those that are taken.
+const IDN_TRIES: u32 = 1000;
 
 /// All delegations: made ones by rank in canonical order, then those whose names are given.
 pub(super) struct Delegations<'a> {
     plain: Labels<'a>,
     idn: Labels<'a>,
+    /// IDNs that none of them is.
+    taken_idns: HashSet<Vec<u8>>,
     /// The rank of the first IDN.
     cut: u64,
     /// The text of labels that are given, by number.
@@ -37,14 +43,15 @@ impl<'a> Delegations<'a> {
         let mut idn_lengths: Lengths = [0.0; 64];
         p.labels.lengths.iter().for_each(|(&l, &w)| idn_lengths[usize::from(l).clamp(3, 40)] += w);
         let idns = (p.labels.idn * count as f64).round() as u64;
-        let taken: Vec<Vec<u8>> = fixed.items.iter().map(|i| i.label.clone()).collect();
-        let plain = Labels::new(&words.delegations, count - idns, &lengths, &taken, seed, "delegations");
+        let taken = fixed.items.iter().map(|i| &i.label[..]).chain(fixed.taken.plain());
+        let plain = Labels::new(&words.delegations, count - idns, &lengths, taken, seed, "delegations");
         let cut = plain.rank_after(idn::PREFIX);
         // Given IDNs are not made of these words; their being so by chance is not worth a search.
-        let idn = Labels::new(&words.idn, idns, &idn_lengths, &[], seed, "IDNs");
+        let idn = Labels::new(&words.idn, idns, &idn_lengths, [], seed, "IDNs");
         let given = fixed.items.iter().filter(|i| i.number.is_some()).map(|i| shown(&i.label)).collect();
         let suffix = fixed.suffix.clone();
-        Self { plain, idn, cut, given, suffix, key: seed.draw("IDNs", 1).bits() }
+        let taken_idns = fixed.taken.idns.clone();
+        Self { plain, idn, taken_idns, cut, given, suffix, key: seed.draw("IDNs", 1).bits() }
     }
 
     /// Made names.
@@ -62,9 +69,17 @@ impl<'a> Delegations<'a> {
         match number.checked_sub(self.cut) {
             None => self.plain.write(number, out),
             Some(rank) if rank < self.idn.count() => {
-                let start = out.len();
-                self.idn.write(rank, out);
-                idn::a_label(out, start, mix(self.key ^ rank));
+                let (start, mut bits) = (out.len(), mix(self.key ^ rank));
+                // Another letter in the same word comes in the same place of the order.
+                for _ in 0..IDN_TRIES {
+                    out.truncate(start);
+                    self.idn.write(rank, out);
+                    idn::a_label(out, start, bits);
+                    if !self.taken_idns.contains(&out[start..]) {
+                        break;
+                    }
+                    bits = mix(bits ^ 1);
+                }
             }
             Some(_) if number < self.made() => self.plain.write(number - self.idn.count(), out),
             Some(_) => out.extend_from_slice(&self.given[(number - self.made()) as usize]),

@@ -2,8 +2,9 @@
 //! zone, and in the RZAIA families the root of 2009.
 
 use super::base::{Base, Server, name};
+use super::idn;
 use crate::{Error, Profile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use wire::name::{self as wire_name, Name};
 
 /// One label below the apex.
@@ -27,6 +28,41 @@ pub(super) struct Fixed {
     /// The end of each name after the label: `.` or `.com.`.
     pub suffix: Vec<u8>,
     pub origin: Name,
+    /// More labels that no made delegation has.
+    pub taken: Taken,
+}
+
+/// Labels that no made delegation has.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Each after its length, in one piece of memory.
+    plain: Vec<u8>,
+    /// IDNs (A-labels).
+    pub(super) idns: HashSet<Vec<u8>>,
+}
+
+impl Taken {
+    /// Adds a label of 63 octets at most.
+    pub fn push(&mut self, label: &[u8]) {
+        let lower = label.to_ascii_lowercase();
+        if lower.starts_with(idn::PREFIX) {
+            self.idns.insert(lower);
+        } else {
+            self.plain.push(label.len() as u8);
+            self.plain.extend(lower);
+        }
+    }
+
+    /// Those that are no IDNs, in the order in which they were added.
+    pub(super) fn plain(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.plain[..];
+        std::iter::from_fn(move || {
+            let (&len, after) = rest.split_first()?;
+            let (label, after) = after.split_at(usize::from(len));
+            rest = after;
+            Some(label)
+        })
+    }
 }
 
 impl Fixed {
@@ -67,7 +103,21 @@ impl Fixed {
             Item { label, number, servers: None, addresses }
         });
         let items = items.collect();
-        Ok(Self { items, delegations: numbered, numbered, suffix: suffix(&origin), origin })
+        let taken = Taken::default();
+        Ok(Self { items, delegations: numbered, numbered, suffix: suffix(&origin), origin, taken })
+    }
+
+    /// Of a zone that exists and has the delegations that its profile names: none of them is made.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn existing(p: &Profile, taken: Taken) -> Result<Self, Error> {
+        let mut fixed = Self::of(p, super::MAX_DELEGATIONS)?;
+        for item in &mut fixed.items {
+            item.number = None;
+            item.addresses.clear();
+        }
+        Ok(Self { delegations: 0, numbered: 0, taken, ..fixed })
     }
 
     /// The root of 2009.
@@ -86,7 +136,8 @@ impl Fixed {
             items.entry(label.clone()).or_insert_with(|| empty(&label)).addresses.push(server);
         }
         let items = items.into_values().collect();
-        Self { items, delegations, numbered: 0, suffix: b".".to_vec(), origin: Name::root() }
+        let taken = Taken::default();
+        Self { items, delegations, numbered: 0, suffix: b".".to_vec(), origin: Name::root(), taken }
     }
 }
 

@@ -41,23 +41,24 @@ pub(super) struct Labels<'a> {
     key: u64,
     /// By length: how likely one label is to end there.
     ends: [u32; 64],
-    /// Hashes of the prefixes that are labels taken already.
+    /// Hashes of the prefixes that are labels taken already, sorted.
     taken: Vec<u64>,
 }
 
 impl<'a> Labels<'a> {
     /// `what` names the set among those of a seed; `taken` are labels that must not be among them.
-    pub fn new(
+    pub fn new<'t>(
         vocabulary: &'a Vocabulary,
         count: u64,
         lengths: &Lengths,
-        taken: &[Vec<u8>],
+        taken: impl IntoIterator<Item = &'t [u8]>,
         seed: Seed,
         what: &str,
     ) -> Self {
         let key = seed.draw(what, 0).bits();
         let mut labels = Self { vocabulary, count, key, ends: [0; 64], taken: Vec::new() };
-        labels.taken = taken.iter().filter_map(|label| labels.hash_of(label)).collect();
+        labels.taken = taken.into_iter().filter_map(|label| labels.hash_of(label)).collect();
+        labels.taken.sort_unstable();
         labels.fit(lengths);
         labels
     }
@@ -142,7 +143,7 @@ impl<'a> Labels<'a> {
             let len = out.len() - start;
             if last.may_end(len)
                 && n * u64::from(self.ends_at(len, last)) > hash >> (64 - END_BITS)
-                && !self.taken.contains(&hash)
+                && self.taken.binary_search(&hash).is_err()
             {
                 if r == 0 {
                     return;
@@ -192,7 +193,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn labels_of(vocabulary: &Vocabulary, count: u64, seed: u64) -> Labels<'_> {
-        Labels::new(vocabulary, count, &second_level(), &[], Seed(seed), "test")
+        Labels::new(vocabulary, count, &second_level(), [], Seed(seed), "test")
     }
 
     fn all(vocabulary: &Vocabulary, count: u64, seed: u64) -> Vec<String> {
@@ -253,7 +254,7 @@ mod tests {
         (short[2], short[3], short[4]) = (1.0, 1.0, 1.0);
         let vocabulary = Vocabulary::new(Style::Letters);
         let labels_of = |count: u64| {
-            let labels = Labels::new(&vocabulary, count, &short, &[], Seed(1), "test");
+            let labels = Labels::new(&vocabulary, count, &short, [], Seed(1), "test");
             (0..count)
                 .map(|rank| {
                     let mut text = Vec::new();
@@ -277,7 +278,8 @@ mod tests {
         let vocabulary = Vocabulary::new(Style::Letters);
         let before = all(&vocabulary, 3000, 9);
         let taken: Vec<Vec<u8>> = before.iter().step_by(10).map(|l| l.as_bytes().to_vec()).collect();
-        let labels = Labels::new(&vocabulary, 3000, &second_level(), &taken, Seed(9), "test");
+        let labels =
+            Labels::new(&vocabulary, 3000, &second_level(), taken.iter().map(Vec::as_slice), Seed(9), "test");
         let mut text = Vec::new();
         for rank in 0..3000 {
             text.clear();

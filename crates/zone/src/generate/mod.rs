@@ -8,7 +8,7 @@
 //! There is one generator, for profiles. An RZAIA family is a profile too, of the new TLDs, which are written
 //! among the 280 TLDs of 2009. NOMINET alone, which has no delegations, is written by itself.
 
-mod address;
+pub(crate) mod address;
 mod base;
 mod delegations;
 mod families;
@@ -25,6 +25,7 @@ mod words;
 mod write;
 
 pub use families::Family;
+pub use fixed::Taken;
 
 use crate::error::Error;
 use crate::ordered::{ordered, threads};
@@ -135,12 +136,43 @@ pub fn generate_with(
     };
     profile.check().map_err(|fault| Error::Unable(format!("zone profile: {fault}")))?;
     let rzaia = family.is_some_and(Family::is_rzaia);
-    let mut fixed = match rzaia {
+    let fixed = match rzaia {
         true => Fixed::of_2009(Base::new(seed, delegations.min(base::TLDS) as usize)),
         false => Fixed::of(&profile, delegations)?,
     };
+    let shown = family.map_or_else(|| profile.about.replace(char::is_control, " "), |f| f.to_string());
+    write_zone(threads, &profile, fixed, rzaia, (&shown, delegations, seed), out, progress)
+}
+
+/// Writes what makes a zone that exists larger: its apex once more, and `delegations` after its own profile, with their name servers. No
+/// made delegation has a label of `taken`, or one that the profile names.
+///
+/// # Errors
+/// As [`generate`].
+pub(crate) fn generate_more(
+    profile: &Profile,
+    delegations: u64,
+    taken: Taken,
+    seed: Seed,
+    out: &mut (impl Write + ?Sized),
+    progress: &mut dyn FnMut(u64),
+) -> Result<Summary, Error> {
+    let fixed = Fixed::existing(profile, taken)?;
+    write_zone(threads(), profile, fixed, false, (&profile.about, delegations, seed), out, progress)
+}
+
+/// `apart`: see [`Plan::new`]. The name, the number of delegations and the seed stand in the header.
+fn write_zone(
+    threads: usize,
+    profile: &Profile,
+    mut fixed: Fixed,
+    apart: bool,
+    (shown, delegations, seed): (&str, u64, Seed),
+    out: &mut (impl Write + ?Sized),
+    progress: &mut dyn FnMut(u64),
+) -> Result<Summary, Error> {
     let style = match profile.labels.model {
-        _ if rzaia => Style::Tld,
+        _ if apart => Style::Tld,
         Model::Words => Style::SecondLevel,
         Model::Letters => Style::Letters,
     };
@@ -149,10 +181,9 @@ pub fn generate_with(
         idn: Vocabulary::new(Style::Tld),
         second_level: Vocabulary::new(Style::SecondLevel),
     };
-    let plan = Plan::new(&profile, delegations - fixed.delegations, &fixed, rzaia, &words, seed);
+    let plan = Plan::new(profile, delegations - fixed.delegations, &fixed, apart, &words, seed);
     write::complete(&mut fixed, &plan);
     let heads = Heads::new(&plan);
-    let shown = family.map_or_else(|| profile.about.replace(char::is_control, " "), |f| f.to_string());
     let header = format!("; {shown}, {delegations} delegations, seed {}; written by dnsrack\n", seed.0);
     let mut total = Summary::default();
     ordered(

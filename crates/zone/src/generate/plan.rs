@@ -402,8 +402,7 @@ fn entries<'a>(
         let child =
             (!is_zone && name.is_under(fixed.origin.as_wire())).then(|| below(&name, depth + 1).to_vec());
         let items = fixed.items.iter().filter(|i| Some(&i.label) == child.as_ref());
-        let taken: Vec<_> =
-            items.flat_map(|i| &i.addresses).map(|s| below(&s.name, depth + 2).to_vec()).collect();
+        let taken: Vec<&[u8]> = items.flat_map(|i| &i.addresses).map(|s| below(&s.name, depth + 2)).collect();
         let count = if is_zone { 0 } else { own + providers };
         let suffix = if name.label_count() == 0 { ".".to_owned() } else { format!(".{name}") };
         let entry = Entry {
@@ -412,7 +411,7 @@ fn entries<'a>(
             is_zone,
             own: (own_from, own),
             providers: (providers_from, providers),
-            labels: Labels::new(&words.second_level, count, &lengths, &taken, seed, text),
+            labels: Labels::new(&words.second_level, count, &lengths, taken, seed, text),
             mixed: Permutation::new(count, seed.draw("mixed", own_from ^ providers_from << 32).bits()),
         };
         (own_from, providers_from) = (own_from + own, providers_from + providers);

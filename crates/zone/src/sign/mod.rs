@@ -28,8 +28,7 @@ pub use rrset::{RrsetSigner, nsec};
 use crate::error::Error;
 use crate::ordered::{Feed, ordered, threads};
 use crate::probe::soa_serial;
-use crate::scan::Scanner;
-use crate::source::RecordSource;
+use crate::source::{RecordSource, piped};
 use crate::text;
 use chain::{BATCH_SIGNATURES, Batch, Stop, Walk, Walked};
 use digest::Digest;
@@ -38,9 +37,8 @@ use measure::clock::{self, Nanos};
 use node::{Kind, Nodes};
 use nsec3::Hashes;
 use serde::Serialize;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::thread;
 use std::time::Instant;
 use wire::name::Name;
 use wire::rtype;
@@ -319,26 +317,7 @@ pub fn generate_signed<T: Send>(
     out: &mut (impl Write + ?Sized),
     progress: &mut (dyn FnMut(u64) + Send),
 ) -> Result<(T, Summary), Error> {
-    let (reader, writer) = std::io::pipe().map_err(|source| Error::Spool { source })?;
-    thread::scope(|scope| {
-        let maker = scope.spawn(move || {
-            let mut writer = BufWriter::with_capacity(64 << 10, writer);
-            let made = make(&mut writer, progress)?;
-            writer.flush().map_err(Error::Write)?;
-            Ok(made)
-        });
-        let mut source = Scanner::new(reader, label);
-        let signed = sign(&mut source, options, out, &mut |_| {});
-        // Closing the pipe ends the maker where the signer gave up.
-        drop(source);
-        let made: Result<T, Error> = maker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        match (signed, made) {
-            (Ok(signed), made) => Ok((made?, signed)),
-            // The maker's failure comes first, unless it is only the closed pipe.
-            (Err(_), Err(e)) if !matches!(e, Error::Write(_)) => Err(e),
-            (Err(e), _) => Err(e),
-        }
-    })
+    piped(label, |out| make(out, progress), |source| sign(source, options, out, &mut |_| {}))
 }
 
 fn summary(origin: &Name, keys: &Keys, options: &Options, serial: u32) -> Summary {
