@@ -4,7 +4,7 @@ use crate::experiment as experiments;
 use crate::output::{self, Common, Failure, Status};
 use ::experiment::Set;
 use ::report::compare as words;
-use measure::params;
+use measure::{Parameter, params};
 use results::RunDir;
 use results::compare::{self, Comparison, Gates, Outcome, Side, Verdict};
 use serde::Serialize;
@@ -20,13 +20,17 @@ pub struct Command {
     /// Run directory of the base, and that of the candidate. With one directory, two of its servers are compared
     #[arg(num_args = 1..=2, value_name = "DIR", required_unless_present = "build", conflicts_with = "build")]
     dirs: Vec<PathBuf>,
-    /// Label of the server that is the base [default: with one directory the one that its run names, otherwise the first of two
+    /// Label of the server, or value of --across, that is the base [default: with one directory the one that its run names, otherwise the first of two
     /// servers; with two directories each server is compared with itself]
     #[arg(long, value_name = "LABEL", requires = "candidate")]
     base: Option<String>,
-    /// Label of the server that is the candidate
+    /// Label of the server, or value of --across, that is the candidate
     #[arg(long, value_name = "LABEL", requires = "base")]
     candidate: Option<String>,
+    /// Compare two values of this parameter instead of two servers, such as family: give them as --base and --candidate, which two
+    /// directories do not need. docs/metrics.md lists the parameters
+    #[arg(long, value_name = "PARAMETER", conflicts_with = "build", value_parser = parameter)]
+    across: Option<Parameter>,
     /// Same as --base A --candidate B
     #[arg(long, value_name = "A,B", value_parser = labels, conflicts_with_all = ["base", "candidate"])]
     between: Option<(String, String)>,
@@ -75,6 +79,10 @@ impl Deciding {
         let gates = Gates::new(&self.gate, self.threshold);
         Ok(Some(gates.map_err(|m| Failure::usage(format!("--gate, --threshold: {m}")))?))
     }
+}
+
+fn parameter(text: &str) -> Result<Parameter, String> {
+    params::find(text).ok_or_else(|| format!("there is no parameter '{text}': docs/metrics.md lists them"))
 }
 
 fn labels(text: &str) -> Result<(String, String), String> {
@@ -171,31 +179,40 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     let one = same[0] == same[same.len() - 1];
     // A run that is named twice is one run.
     let b = if one { a } else { b };
-    let named = compare::named(a).filter(|_| one);
+    let across = command.across.unwrap_or(params::SERVER);
+    let named = compare::named(a).filter(|_| one && command.across.is_none());
     let between = match (command.base.zip(command.candidate).or(command.between), one) {
         (None, true) => Some(match &named {
             Some(named) => (named.base.clone(), named.candidate.clone()),
-            None => only_two(a)?,
+            None => only_two(a, across)?,
         }),
+        (None, false) if command.across.is_some() => Some((only_one(a, across)?, only_one(b, across)?)),
         (between, _) => between,
     };
-    if let Some((label_a, label_b)) = &between {
-        if one && label_a == label_b {
+    if let Some((value_a, value_b)) = &between {
+        if one && value_a == value_b {
             return Err(Failure::usage(format!(
-                "base {label_a}, candidate {label_b}: a server cannot differ from itself"
+                "base {value_a}, candidate {value_b}: a {} cannot differ from itself",
+                across.name()
             )));
         }
-        for (run, label) in [(a, label_a), (b, label_b)] {
-            if !servers(run).contains(label) {
-                let known = servers(run).join(", ");
-                let at = run.dir().display();
-                return Err(Failure::usage(format!("no server '{label}' in {at}: it has {known}")));
+        for (run, value) in [(a, value_a), (b, value_b)] {
+            let known = values(run, across);
+            if !known.contains(value) {
+                let (known, at) = (known.join(", "), run.dir().display());
+                return Err(Failure::usage(format!(
+                    "no {} '{value}' in {at}: it has {known}",
+                    across.name()
+                )));
             }
         }
     }
     let gates = command.deciding.gates()?.or(named.map(|named| named.gates)).unwrap_or_default();
-    let (of_a, of_b) = between.as_ref().map_or((None, None), |(a, b)| (Some(a.as_str()), Some(b.as_str())));
-    let comparison = compare::compare(Side::new(a, of_a), Side::new(b, of_b), &gates);
+    let (side_a, side_b) = match &between {
+        Some((of_a, of_b)) => (Side::with(a, across, of_a), Side::with(b, across, of_b)),
+        None => (Side::new(a, None), Side::new(b, None)),
+    };
+    let comparison = compare::compare(side_a, side_b, &gates);
     tell(&comparison, command.markdown, common)
 }
 
@@ -239,25 +256,41 @@ fn kind_of(program: &Path) -> Option<server::Kind> {
     server::Kind::ours().find(|kind| name.starts_with(server::driver(*kind).facts().program))
 }
 
-/// The labels of a run's servers, in order of appearance.
-fn servers(run: &RunDir) -> Vec<String> {
+/// The values of a parameter in a run, in order of appearance.
+fn values(run: &RunDir, parameter: Parameter) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for label in run.trials().iter().filter_map(|t| t.param(params::SERVER)) {
-        if !all.iter().any(|known| known == label) {
-            all.push(label.to_owned());
+    for value in run.trials().iter().filter_map(|t| t.param(parameter)) {
+        if !all.iter().any(|known| known == value) {
+            all.push(value.to_owned());
         }
     }
     all
 }
 
-/// The two servers of a run that does not say which is which, in order of appearance.
-fn only_two(run: &RunDir) -> Result<(String, String), Failure> {
-    match &servers(run)[..] {
+/// The two values of a run that does not say which is which, in order of appearance.
+fn only_two(run: &RunDir, parameter: Parameter) -> Result<(String, String), Failure> {
+    match &values(run, parameter)[..] {
         [a, b] => Ok((a.clone(), b.clone())),
         all => Err(Failure::usage(format!(
             "{}: one run with {} ({}): name another run, or two of them with --base A --candidate B",
             run.dir().display(),
-            if all.len() == 1 { "1 server".to_owned() } else { format!("{} servers", all.len()) },
+            match all.len() {
+                1 => format!("1 {}", parameter.name()),
+                n => format!("{n} values of {}", parameter.name()),
+            },
+            all.join(", ")
+        ))),
+    }
+}
+
+/// The value of a run that has one.
+fn only_one(run: &RunDir, parameter: Parameter) -> Result<String, Failure> {
+    match &values(run, parameter)[..] {
+        [one] => Ok(one.clone()),
+        all => Err(Failure::usage(format!(
+            "{}: several values of {} ({}): say which with --base A --candidate B",
+            run.dir().display(),
+            parameter.name(),
             all.join(", ")
         ))),
     }

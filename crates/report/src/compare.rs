@@ -77,7 +77,7 @@ fn figures(c: &Comparison) -> String {
     let gating = c.gating().count();
     if gating == 0 {
         return if c.cells.is_empty() {
-            "Not known: nothing can be compared, as no cell has valid trials in both.".into()
+            nothing(c)
         } else {
             "Not known: no figure that decides was measured in both; choose others with --gate.".into()
         };
@@ -152,6 +152,37 @@ fn shown(mut found: Vec<(&Cell, &ComparedFigure)>, outcome: Outcome, varied: &[S
 }
 
 /// The figures that cannot be decided, and the repeats that it would take.
+/// The answer where no cell is in both.
+fn nothing(c: &Comparison) -> String {
+    let values = |all: &[String]| {
+        let some: Vec<String> = all.iter().take(3).cloned().collect();
+        format::list(&some) + if all.len() > 3 { " …" } else { "" }
+    };
+    let apart: Vec<String> = c
+        .apart
+        .iter()
+        .map(|apart| {
+            format!(
+                "{} ({} in the base, {} in the candidate)",
+                apart.parameter,
+                values(&apart.a),
+                values(&apart.b)
+            )
+        })
+        .collect();
+    match &c.apart[..] {
+        [] => "Not known: nothing can be compared, as no cell has valid trials in both.".into(),
+        [one] => format!(
+            "Not known: nothing can be compared, as {} differs everywhere. To compare across it, add --across {}.",
+            apart[0], one.parameter
+        ),
+        _ => format!(
+            "Not known: nothing can be compared, as these differ everywhere: {}.",
+            format::list(&apart)
+        ),
+    }
+}
+
 fn not_known(mut found: Vec<(&Cell, &ComparedFigure)>, varied: &[String], of: &str) -> String {
     found.sort_by_key(|(_, f)| std::cmp::Reverse(f.repeats_needed.unwrap_or(usize::MAX)));
     let one = |(cell, f): &(&Cell, &ComparedFigure)| {
@@ -281,7 +312,7 @@ fn side(word: &str, tried: &Tried) -> String {
     let versions = format::list(&tried.versions);
     let versions = if versions.is_empty() { versions } else { format!(" ({versions})") };
     let trials = format::plural(tried.trials, "trial");
-    let server = tried.server.as_ref().map_or_else(String::new, |s| format!("{s} "));
+    let server = tried.server.as_ref().or(tried.value.as_ref()).map_or_else(String::new, |s| format!("{s} "));
     format!("{word}: {server}of {folder}{versions}: {trials}, {left_out}")
 }
 
@@ -486,12 +517,18 @@ fn value(params: &BTreeMap<String, String>, parameter: Parameter) -> &str {
 /// `nsd on U-4-DS0-10K at 5,000/s`, and what else tells the cell from others.
 fn name(params: &BTreeMap<String, String>, varied: &[String]) -> String {
     let value_of = |parameter| value(params, parameter);
-    let size = units::count(value_of(params::ZONE_SIZE));
-    let size = size.map_or(String::new(), |n| format!("-{}", units::short(n)));
-    let mut text = format!("{}{size}", value_of(params::FAMILY));
-    if !value_of(params::SERVER).is_empty() {
-        text = format!("{} on {text}", value_of(params::SERVER));
-    }
+    let size = units::count(value_of(params::ZONE_SIZE)).ok().map(units::short);
+    // Where zones are compared, a cell may have none.
+    let zone = match (value_of(params::FAMILY), size) {
+        ("", size) => size.unwrap_or_default(),
+        (family, None) => family.to_owned(),
+        (family, Some(size)) => format!("{family}-{size}"),
+    };
+    let mut text = match value_of(params::SERVER) {
+        "" => zone,
+        server if zone.is_empty() => server.to_owned(),
+        server => format!("{server} on {zone}"),
+    };
     if !matches!(value_of(params::SIGNED), "" | "no") {
         let _ = write!(text, ", signed ({})", value_of(params::SIGNED));
     }

@@ -23,13 +23,14 @@ use serde::Serialize;
 use stats::ratio::{self, Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One side of a comparison: a run, or one server of it.
+/// One side of a comparison: a run, or what it has of one server, of one zone, or of another parameter's value.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     /// The run.
     pub run: &'a RunDir,
-    /// The label of the only server that counts; none: all, each against the one of its name.
-    pub server: Option<&'a str>,
+    /// The parameter across which the sides are compared, and its value on this side; none: all trials count, each against those
+    /// with the same parameters.
+    pub of: Option<(Parameter, &'a str)>,
     /// Of the run only the trials up to this number; none: all.
     pub upto: Option<u32>,
 }
@@ -37,7 +38,17 @@ pub struct Side<'a> {
 impl<'a> Side<'a> {
     /// All that a run has of a server, or of all its servers.
     pub fn new(run: &'a RunDir, server: Option<&'a str>) -> Self {
-        Self { run, server, upto: None }
+        Self { run, of: server.map(|label| (params::SERVER, label)), upto: None }
+    }
+
+    /// All that a run has with this value of a parameter.
+    pub fn with(run: &'a RunDir, parameter: Parameter, value: &'a str) -> Self {
+        Self { run, of: Some((parameter, value)), upto: None }
+    }
+
+    /// The label of the server, where one counts alone.
+    fn server(&self) -> Option<&'a str> {
+        self.of.filter(|(parameter, _)| *parameter == params::SERVER).map(|(_, label)| label)
     }
 }
 
@@ -66,6 +77,8 @@ pub struct Comparison {
     pub cells: Vec<Cell>,
     /// Cells and figures that only one side has.
     pub alone: Vec<Alone>,
+    /// Where no cell is on both sides: the parameters that have no value in common.
+    pub apart: Vec<Apart>,
     /// In what the environments differ.
     pub environment: Vec<Differing>,
 }
@@ -77,6 +90,9 @@ pub struct Tried {
     pub directory: std::path::PathBuf,
     /// The server's label, where only one counts.
     pub server: Option<String>,
+    /// The value of another parameter, where the sides are compared across that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
     /// Every server's kind and version, as it said itself.
     pub versions: Vec<String>,
     /// Trials.
@@ -213,6 +229,17 @@ impl Outcome {
     }
 }
 
+/// A parameter whose values on one side are none of the other's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Apart {
+    /// Its name.
+    pub parameter: String,
+    /// Its values on side A.
+    pub a: Vec<String>,
+    /// Its values on side B.
+    pub b: Vec<String>,
+}
+
 /// A cell or figure that only one side has.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alone {
@@ -238,11 +265,14 @@ const NAMES: [Parameter; 6] = [
     params::ZONE_BYTES,
 ];
 
+/// What follows from a zone, and differs where two zones are compared.
+const OF_ZONE: [Parameter; 4] = [params::FAMILY, params::ZONE_SIZE, params::SIGNED, params::ZONE_MADE];
+
 /// Compares the candidate B with the base A by these gates.
 pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
     let interleaved = a.run.dir() == b.run.dir();
-    let by_label = a.server.is_none() && b.server.is_none();
-    let (in_a, in_b) = (gather(a, by_label), gather(b, by_label));
+    let ignored = ignored(a, b);
+    let (in_a, in_b) = (gather(a, &ignored), gather(b, &ignored));
     let (mut cells, mut alone) = (Vec::new(), Vec::new());
     let mut failed: Vec<&TrialRecord> = Vec::new();
     for (params, trials) in &in_a {
@@ -259,7 +289,8 @@ pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
         alone.push(Alone::cell(params, "only the candidate has it"));
     }
     starts::pool(&mut cells, &in_a, &in_b, interleaved);
-    let labels: BTreeSet<(&str, &str)> = match (a.server, b.server) {
+    let apart = if cells.is_empty() { apart(&in_a, &in_b) } else { Vec::new() };
+    let labels: BTreeSet<(&str, &str)> = match (a.server(), b.server()) {
         (Some(a), Some(b)) => [(a, b)].into(),
         _ => cells
             .iter()
@@ -280,6 +311,7 @@ pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
         candidate_error: failed.first().and_then(|t| t.error.clone()),
         cells,
         alone,
+        apart,
         environment,
     };
     comparison.decide();
@@ -451,12 +483,23 @@ impl Alone {
 type Params = BTreeMap<String, String>;
 type Trials<'a> = Vec<&'a TrialRecord>;
 
+/// The parameter across which the sides are compared. Where that is of a zone, also those that follow from the zone: each side has one
+/// value of them. Where a side has several, such as two sizes of a family, they tell cells apart.
+fn ignored(a: Side<'_>, b: Side<'_>) -> Vec<Parameter> {
+    let Some((across, _)) = a.of.or(b.of) else { return Vec::new() };
+    let one =
+        |side, parameter: Parameter| of(side).map(|t| t.param(parameter)).collect::<BTreeSet<_>>().len() <= 1;
+    let follows = |parameter: &Parameter| {
+        OF_ZONE.contains(&across) && *parameter != across && one(a, *parameter) && one(b, *parameter)
+    };
+    std::iter::once(across).chain(OF_ZONE.into_iter().filter(follows)).collect()
+}
+
 /// A side's trials by cell, in order of appearance.
-fn gather(side: Side, by_label: bool) -> Vec<(Params, Trials)> {
+fn gather<'a>(side: Side<'a>, ignored: &[Parameter]) -> Vec<(Params, Trials<'a>)> {
     let mut all: Vec<(Params, Trials)> = Vec::new();
     for trial in of(side) {
-        let matters =
-            |name: &str| !NAMES.iter().any(|p| p.is(name)) && (by_label || !params::SERVER.is(name));
+        let matters = |name: &str| !NAMES.iter().chain(ignored).any(|p| p.is(name));
         let params = trial.params.iter().filter(|(name, _)| matters(name));
         // A file is the same wherever it lies.
         let tail = |value: &str| value.rsplit('/').next().unwrap_or_default().to_owned();
@@ -469,10 +512,28 @@ fn gather(side: Side, by_label: bool) -> Vec<(Params, Trials)> {
     all
 }
 
+/// The parameters that have no value in common on both sides.
+fn apart(in_a: &[(Params, Trials)], in_b: &[(Params, Trials)]) -> Vec<Apart> {
+    let names: BTreeSet<&String> = in_a.iter().chain(in_b).flat_map(|(params, _)| params.keys()).collect();
+    let values = |side: &[(Params, Trials)], name: &String| -> BTreeSet<String> {
+        side.iter().map(|(params, _)| params.get(name).cloned().unwrap_or_else(|| "none".into())).collect()
+    };
+    let one = |name: &String| {
+        let (a, b) = (values(in_a, name), values(in_b, name));
+        let apart = a.is_disjoint(&b) && !a.is_empty() && !b.is_empty();
+        apart.then(|| Apart {
+            parameter: name.clone(),
+            a: a.into_iter().collect(),
+            b: b.into_iter().collect(),
+        })
+    };
+    names.into_iter().filter_map(one).collect()
+}
+
 /// The trials that count.
 fn of(side: Side<'_>) -> impl Iterator<Item = &'_ TrialRecord> {
     let counts = move |t: &&TrialRecord| {
-        (side.server.is_none() || t.param(params::SERVER) == side.server)
+        side.of.is_none_or(|(parameter, value)| t.param(parameter) == Some(value))
             && side.upto.is_none_or(|last| t.id <= last)
     };
     side.run.trials().iter().filter(counts)
@@ -481,7 +542,8 @@ fn of(side: Side<'_>) -> impl Iterator<Item = &'_ TrialRecord> {
 fn tried(side: Side) -> Tried {
     let mut tried = Tried {
         directory: side.run.dir().to_owned(),
-        server: side.server.map(str::to_owned),
+        server: side.server().map(str::to_owned),
+        value: side.of.filter(|_| side.server().is_none()).map(|(_, value)| value.to_owned()),
         ..Tried::default()
     };
     for trial in of(side) {

@@ -1,6 +1,6 @@
 //! Matching of cells and verdicts on runs with known, made-up figures.
 
-use measure::{Histogram, Metric, Named, Outcome, Reason, Validity};
+use measure::{Histogram, Metric, Named, Outcome, Reason, Validity, params};
 use results::compare::{self, Comparison, FIGURES, Gates, Side, Verdict, compare};
 use results::{RunDir, SeriesRow, TrialRecord};
 use serde_json::json;
@@ -101,6 +101,63 @@ fn servers_of_one_run_are_compared_pair_by_pair() {
     // The same threshold lower down: worse, but not certainly by so much; and the other way round it is better.
     assert_eq!(compare(side("old"), side("new"), &by(0.08)).regressions(), 0);
     assert_eq!(compare(side("new"), side("old"), &by(0.05)).with(Verdict::Better), 1);
+}
+
+#[test]
+fn two_zones_of_one_run_are_compared_for_each_server() {
+    let zone = |server: &str, name: &str, size: &str, values: &[f64]| {
+        memory(
+            server,
+            &[("family", name), ("zone_size", size), ("zone_made", name), ("measure", "memory")],
+            values,
+        )
+    };
+    let mut trials = zone("nsd", "today", "1438", &[100.0, 101.0, 99.0, 100.0]);
+    trials.extend(zone("nsd", "larger", "28760", &[200.0, 201.0, 199.0, 201.0]));
+    trials.extend(zone("knot", "today", "1438", &[50.0, 51.0, 49.0, 50.0]));
+    trials.extend(zone("knot", "larger", "28760", &[50.0, 51.0, 49.5, 50.0]));
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(&folder, "zones", trials);
+    let side = |zone| Side::with(&run, params::FAMILY, zone);
+    let c = compare(side("today"), side("larger"), &by(0.05));
+    let verdicts: Vec<_> =
+        c.cells.iter().map(|c| (c.params["server"].as_str(), c.figures[0].verdict)).collect();
+    assert_eq!(verdicts, [("nsd", Verdict::Worse), ("knot", Verdict::None)]);
+    assert_eq!((c.a.value.as_deref(), c.a.server.as_deref(), c.a.trials), (Some("today"), None, 8));
+}
+
+#[test]
+fn sizes_of_two_families_are_not_mixed() {
+    let zone = |name: &str, size: &str, values: &[f64]| {
+        memory("nsd", &[("family", name), ("zone_size", size), ("measure", "memory")], values)
+    };
+    let mut trials = zone("U-4-DS0", "1000", &[10.0, 10.1, 9.9]);
+    trials.extend(zone("U-4-DS0", "10000", &[100.0, 101.0, 99.0]));
+    trials.extend(zone("S-6-DS100", "1000", &[20.0, 20.1, 19.9]));
+    trials.extend(zone("S-6-DS100", "10000", &[200.0, 201.0, 199.0]));
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(&folder, "sizes", trials);
+    let side = |family| Side::with(&run, params::FAMILY, family);
+    let c = compare(side("U-4-DS0"), side("S-6-DS100"), &by(0.05));
+    let cells: Vec<_> =
+        c.cells.iter().map(|c| (c.params["zone_size"].as_str(), c.figures[0].a.repeats)).collect();
+    assert_eq!(cells, [("1000", 3), ("10000", 3)]);
+    let ratio = |at: usize| c.cells[at].figures[0].change.unwrap().value;
+    assert!((ratio(0) - 1.0).abs() < 0.05 && (ratio(1) - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn where_nothing_fits_the_parameters_that_differ_are_named() {
+    let other: &[(&str, &str)] = &[
+        ("family", "COM"),
+        ("zone_size", "1000"),
+        ("measure", "latency"),
+        ("rate", "5000"),
+        ("deadline", "4s"),
+    ];
+    let c = two(memory("nsd", LATENCY, &[1.0; 3]), memory("nsd", other, &[1.0; 3]));
+    let apart: Vec<_> = c.apart.iter().map(|apart| (apart.parameter.as_str(), apart.b.join(","))).collect();
+    assert_eq!(apart, [("family", "COM".to_owned())]);
 }
 
 #[test]
