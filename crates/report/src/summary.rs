@@ -3,12 +3,26 @@
 use crate::cells::{Run, State};
 use crate::format;
 use crate::grid::Grid;
-use measure::units;
+use measure::{params, units};
 use results::published::Relation;
 
 /// The first sentences of a report: the experiment, its trials, and the machine.
 pub(crate) fn sentences(run: &Run) -> Vec<String> {
-    [Some(what_was_done(run)), machine(run)].into_iter().flatten().collect()
+    [Some(what_was_done(run)), scenarios(run), machine(run)].into_iter().flatten().collect()
+}
+
+/// How the zones of scenarios were made.
+fn scenarios(run: &Run) -> Option<String> {
+    let mut made: Vec<String> = Vec::new();
+    for trial in run.dir.trials() {
+        if let (Some(name), Some(how)) = (trial.param(params::FAMILY), trial.param(params::ZONE_MADE)) {
+            let words = format!("{name} is {how}");
+            if !made.contains(&words) {
+                made.push(words);
+            }
+        }
+    }
+    (!made.is_empty()).then(|| format!("Zones: {}.", made.join("; ")))
 }
 
 fn what_was_done(run: &Run) -> String {

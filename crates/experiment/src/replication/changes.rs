@@ -174,6 +174,7 @@ impl Changing {
         let markers = result.iter().flat_map(|r| &r.markers);
         let last = markers.filter(|m| m.acknowledged.is_some()).map(|m| m.number).max();
         let until = Instant::now() + self.patience;
+        let (mut told, secondaries) = (None, self.secondaries.len());
         while let (Some(last), true) = (last, Instant::now() < until) {
             context.goes_on()?;
             if let Some(Event::Progress { values, .. }) = self.watcher.next(Duration::from_millis(200))? {
@@ -182,9 +183,12 @@ impl Changing {
                 if missing == 0 {
                     break;
                 }
-                tell(RunEvent::Second {
-                    text: format!("{missing} secondaries have not shown the last update yet"),
-                });
+                // They usually need a moment, and the line is of use only where their number changes.
+                if told.replace(missing) != Some(missing) {
+                    let text =
+                        format!("waiting for {missing} of {secondaries} secondaries to show the last update");
+                    tell(RunEvent::Second { text });
+                }
             }
         }
         let watched: WatchResult = finish(self.watcher)?;

@@ -4,7 +4,7 @@ use super::{Question, distinct, each_server, question, span};
 use crate::cells::{Cell, Run, State};
 use crate::format;
 use measure::metrics::{self, Definition, Scope};
-use measure::params;
+use measure::{params, units};
 use results::published;
 
 /// The share of good queries, in per cent, that must be answered for them to have survived.
@@ -70,9 +70,15 @@ fn over_tcp(run: &Run) -> Option<Question> {
             sum(metrics::SENT.within(Scope::TcpRetries))?,
             sum(metrics::ANSWERED.within(Scope::TcpRetries))?,
         );
+        let truncated = sum(metrics::TRUNCATED).unwrap_or(sent).max(sent);
         let mut text = match sent > 0.0 {
-            true => format!("{server} {} of {sent:.0} answered", format::percent(100.0 * answered / sent)),
-            false => format!("{server} had none"),
+            true => format!(
+                "{server} {} of {}, and {} of these were answered",
+                units::grouped(sent as u64),
+                units::grouped(truncated as u64),
+                format::percent(100.0 * answered / sent)
+            ),
+            false => format!("{server} none of {}", units::grouped(truncated as u64)),
         };
         let mine = || valid(run).filter(|c| c.key.server == server);
         if let Some((_, open)) = span(mine(), |c| value(c, metrics::TCP_OPEN_MAX)).filter(|s| s.1 > 0.0) {
@@ -85,7 +91,7 @@ fn over_tcp(run: &Run) -> Option<Question> {
         }
         Some(text)
     });
-    let back = back.map(|b| format!("Each truncated answer was asked again: {b}."));
+    let back = back.map(|b| format!("Truncated answers that were asked again over TCP: {b}."));
     question("What comes back over TCP?", back.into_iter().collect())
 }
 

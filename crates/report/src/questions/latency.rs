@@ -200,8 +200,8 @@ fn losses(run: &Run) -> Option<Question> {
         Some(worst) => format!("Some were, or answered late; the most of each server: {worst}."),
     };
     let asked = match cells(run).any(flooded) {
-        true => "Are queries lost where there is no flood?",
-        false => "Are queries lost?",
+        true => "Are queries lost at a fixed rate, where there is no flood?",
+        false => "Are queries lost at a fixed rate?",
     };
     question(asked, vec![answer])
 }
