@@ -18,10 +18,14 @@ pub enum Command {
     /// Print an experiment file as it would be run
     Show {
         /// Name of a built-in experiment, or an experiment file
-        name: String,
+        #[arg(required_unless_present = "keys")]
+        name: Option<String>,
         /// Change a key: zone.file=root.zone, servers=bind,nsd, size=quick (repeatable)
         #[arg(long = "set", value_name = "KEY=VALUE")]
         sets: Vec<Set>,
+        /// Print all keys that an experiment file can have instead, with type, default and meaning
+        #[arg(long, conflicts_with_all = ["name", "sets"])]
+        keys: bool,
     },
     /// Run an experiment on this machine
     Run(Run),
@@ -74,8 +78,9 @@ impl Run {
 pub fn run(command: Command, common: &Common) -> output::Result {
     match command {
         Command::List => list(common),
-        Command::Show { name, sets } => {
-            let (path, text) = ::experiment::named(&name)?;
+        Command::Show { keys: true, .. } => keys(common),
+        Command::Show { name, sets, keys: false } => {
+            let (path, text) = ::experiment::named(&name.unwrap_or_default())?;
             let e = ::experiment::load(&path, &text, &sets)?;
             if common.json {
                 output::json("experiment.show", &e)?;
@@ -86,6 +91,30 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         }
         Command::Run(run) => execute(run, false, common),
     }
+}
+
+/// Prints every key of experiment files.
+fn keys(common: &Common) -> output::Result {
+    let sections = ::experiment::keys::sections();
+    if common.json {
+        output::json("experiment.keys", &json!({ "tables": sections }))?;
+        return Ok(Status::Done);
+    }
+    let mut text = String::new();
+    for section in sections {
+        text += format!("{} {}\n", section.table, section.about).trim_start();
+        for key in section.keys {
+            let default = match (&key.default, key.required) {
+                (_, true) => ", must be given".into(),
+                (Some(value), _) if !value.is_empty() => format!(", default {value}"),
+                _ => String::new(),
+            };
+            text += &format!("  {}: {}{default}\n      {}\n", key.name, key.kind, key.about);
+        }
+        text.push('\n');
+    }
+    output::print(&text)?;
+    Ok(Status::Done)
 }
 
 /// A size of an experiment, and what it needs.

@@ -10,6 +10,7 @@ mod check;
 mod config;
 mod event;
 mod family_spec;
+pub mod keys;
 mod losses;
 mod measures;
 mod meter;

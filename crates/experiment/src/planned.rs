@@ -15,6 +15,8 @@ pub enum ZonePlan {
     },
     /// The user's own zone file.
     File(PathBuf),
+    /// A `[zone.LABEL]` of the experiment.
+    Scenario(String),
 }
 
 impl ZonePlan {
@@ -29,6 +31,7 @@ impl ZonePlan {
             Self::File(path) => {
                 path.file_name().map_or_else(|| "zone".into(), |n| n.to_string_lossy().into_owned())
             }
+            Self::Scenario(name) => name.clone(),
         }
     }
 }
@@ -75,6 +78,9 @@ impl Trial {
 /// The zones of the plan, in the file's order.
 pub fn zones(e: &Experiment) -> Vec<ZonePlan> {
     let generated = |family: &String, delegations| ZonePlan::Family { family: family.clone(), delegations };
+    if !e.zone.scenarios.is_empty() {
+        return e.zone.scenarios.keys().cloned().map(ZonePlan::Scenario).collect();
+    }
     match &e.zone.file {
         Some(file) => vec![ZonePlan::File(file.clone())],
         None => {
@@ -84,11 +90,28 @@ pub fn zones(e: &Experiment) -> Vec<ZonePlan> {
     }
 }
 
-/// Bytes of a zone file, about: at 100K U-4-DS0 takes 360 a delegation, signed S-6-DS100 1,300.
-pub fn weight(zone: &ZonePlan) -> u64 {
+/// Bytes of a zone file, about: at 100K U-4-DS0 takes 360 a delegation, signed S-6-DS100 1,300. A scenario's are those of what it begins
+/// with, as many times as it grows, and two and a half times that where it is signed.
+pub fn weight(e: &Experiment, zone: &ZonePlan) -> u64 {
     match zone {
         ZonePlan::Family { family, delegations } if family_spec::is_signed(family) => delegations * 1_500,
         ZonePlan::Family { delegations, .. } => delegations * 600,
         ZonePlan::File(path) => path.metadata().map_or(0, |m| m.len()),
+        ZonePlan::Scenario(name) => {
+            let Some(scenario) = e.zone.scenarios.get(name) else { return 0 };
+            let begin = match (&scenario.family, scenario.file.as_ref().or(e.zone.file.as_ref())) {
+                (Some(family), _) => {
+                    let delegations = scenario.delegations.unwrap_or(0);
+                    weight(e, &ZonePlan::Family { family: family.clone(), delegations })
+                }
+                (None, file) => file.and_then(|f| f.metadata().ok()).map_or(0, |m| m.len()),
+            };
+            let larger = match scenario.grow.as_ref().and_then(|size| size.parse().ok()) {
+                Some(zone::Size::Times(times)) => begin as f64 * times,
+                Some(zone::Size::Delegations(n)) => (n * 600).max(begin) as f64,
+                None => begin as f64,
+            };
+            (if scenario.sign { larger * 2.5 } else { larger }) as u64
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! From a name or a path to an experiment: the catalogue, `[quick]`, `--set`.
 
-use crate::{Error, Experiment, check};
+use crate::{Error, Experiment, check, keys};
 use serde::Deserialize;
 use std::path::Path;
 use std::str::FromStr;
@@ -85,7 +85,8 @@ pub fn named(name_or_file: &str) -> Result<(String, String), Error> {
 pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
     let syntax = |text: &str, e: &toml::de::Error| {
         let (line, column) = measure::line_column(text, e.span().map_or(0, |s| s.start));
-        Error::Syntax { path: path.into(), line, column, message: e.message().into() }
+        let message = keys::unknown_key(e.message()).unwrap_or_else(|| e.message().into());
+        Error::Syntax { path: path.into(), line, column, message }
     };
     let checked: Experiment = toml::from_str(text).map_err(|e| syntax(text, &e))?;
     let mut table: toml::Table = toml::from_str(text).map_err(|e| syntax(text, &e))?;
@@ -114,8 +115,10 @@ pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
         (table, experiment) = match fits {
             Some(fits) => fits,
             None => {
-                let why = attempts.first().and_then(|table| read(table).err());
-                return Err(refuse(set, why.map_or_else(String::new, |e| e.message().to_owned())));
+                let why =
+                    attempts.first().and_then(|table| read(table).err()).map(|e| e.message().to_owned());
+                let why = why.unwrap_or_default();
+                return Err(refuse(set, keys::unknown_key(&why).unwrap_or(why)));
             }
         };
     }
@@ -227,14 +230,14 @@ mod tests {
         assert!(broken != text, "the demo has a [traffic] section");
         let line = broken.lines().position(|l| l == "[trafic]").unwrap() + 1;
         assert!(
-            at(&broken).starts_with(&format!("x.toml:{line}:2: unknown field `trafic`")),
+            at(&broken).starts_with(&format!("x.toml:{line}:2: unknown key 'trafic'; nearest: 'traffic'")),
             "{}",
             at(&broken)
         );
         let quick = format!("{text}\n[quick.zone]\nfamilys = []\n");
-        assert!(at(&quick).contains("unknown field `familys`"), "{}", at(&quick));
+        assert!(at(&quick).contains("unknown key 'familys'; nearest: 'families'"), "{}", at(&quick));
         for (set, part) in [
-            ("zone.fiel=x", "--set zone.fiel=x: unknown field"),
+            ("zone.fiel=x", "--set zone.fiel=x: unknown key 'fiel'; nearest: 'file'"),
             ("servers=bind,bnid", "'bnid' is no kind"),
             ("size=huge", "sizes are"),
             ("latency.duration=60x", "latency.duration=60x: '60x' is not a duration"),

@@ -63,7 +63,7 @@ const SURE: f64 = 0.99;
 fn add_pair(e: &Experiment, c: &Comparison, plan: &mut Vec<Trial>, run_dir: &RunDir) -> bool {
     // Only what the plan has: a run that goes on decides as it did before it was ended.
     let last = plan.iter().map(|t| t.id).max().unwrap_or(0);
-    let side = |label| Side { run: run_dir, server: Some(label), upto: Some(last) };
+    let side = |label| Side { upto: Some(last), ..Side::new(run_dir, Some(label)) };
     let found = compare::compare(side(&c.base), side(&c.candidate), &c.gates);
     if found.outcome_so_far() == Outcome::CandidateFailed {
         return false;

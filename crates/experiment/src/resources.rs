@@ -34,8 +34,8 @@ pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
             let count = measure::units::grouped(*delegations);
             (delegations * each, format!("{count} delegations × {:.1} kB", each as f64 / 1e3))
         }
-        ZonePlan::File(path) => {
-            let bytes = path.metadata().map_or(0, |m| m.len());
+        ZonePlan::File(_) | ZonePlan::Scenario(_) => {
+            let bytes = planned::weight(e, &trial.zone);
             (bytes * 12, format!("{:.1} MB of zone file × 12", bytes as f64 / 1e6))
         }
     };
@@ -52,15 +52,16 @@ pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
 /// for each zone what it takes to be made (from rates measured on one core of a machine of 2024).
 fn seconds(e: &Experiment) -> u64 {
     let trial = |t: &Trial| {
-        let starts = 1.0 + planned::weight(&t.zone) as f64 / 5e7;
+        let starts = 1.0 + planned::weight(e, &t.zone) as f64 / 5e7;
         let starts = starts * f64::from(measures::servers(e, t.measure, t.variant.as_deref()));
         starts + (measures::of(t.measure).seconds)(e, t, starts)
     };
     let signed = |zone: &ZonePlan| match zone {
         ZonePlan::Family { family, .. } => family_spec::is_signed(family),
         ZonePlan::File(_) => e.zone.sign_file,
+        ZonePlan::Scenario(name) => e.zone.scenarios.get(name).is_some_and(|s| s.sign),
     };
-    let zone = |z: &ZonePlan| planned::weight(z) as f64 / if signed(z) { 5e6 } else { 2e8 };
+    let zone = |z: &ZonePlan| planned::weight(e, z) as f64 / if signed(z) { 5e6 } else { 2e8 };
     (plan(e).iter().map(trial).sum::<f64>() + planned::zones(e).iter().map(zone).sum::<f64>()).ceil() as u64
 }
 
@@ -98,7 +99,7 @@ pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
     Ok(Needs {
         seconds: seconds(e),
         memory: trials.iter().map(|t| memory(e, t).0).max().unwrap_or(0),
-        disk: planned::zones(e).iter().map(planned::weight).sum(),
+        disk: planned::zones(e).iter().map(|zone| planned::weight(e, zone)).sum(),
         skipped: trials.iter().filter(|t| refused(e, t, available).is_some()).count(),
         trials: trials.len(),
         missing,

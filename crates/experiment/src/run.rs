@@ -266,7 +266,8 @@ fn preflight(
         }
     }
     check::versions::check(e)?;
-    if let Some(file) = &e.zone.file {
+    let files = e.zone.scenarios.values().filter_map(|s| s.file.as_ref());
+    for file in e.zone.file.iter().chain(files) {
         // A whole pass: a zone that does not parse is refused here, with its line, and not by four servers.
         zone::probe(file)?;
     }
@@ -281,9 +282,9 @@ fn disk(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> Resul
     zones.dedup();
     let mut need = 0;
     for (i, zone) in zones.iter().enumerate() {
-        let made = matches!(zone, ZonePlan::Family { .. });
+        let made = !matches!(zone, ZonePlan::File(_));
         if made && !zones[..i].contains(zone) {
-            need += weight(zone);
+            need += weight(e, zone);
         }
     }
     let place = options.dir.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("."));

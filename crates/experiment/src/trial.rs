@@ -71,7 +71,8 @@ fn new_record(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> TrialRe
 fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(Parameter, String)> {
     let family = match &trial.zone {
         ZonePlan::Family { family, .. } => family.clone(),
-        ZonePlan::File(_) => trial.zone.label(),
+        ZonePlan::File(_) if e.zone.sign_file => format!("{}+signed", trial.zone.label()),
+        ZonePlan::File(_) | ZonePlan::Scenario(_) => trial.zone.label(),
     };
     let kind = e.server(&trial.server).map_or_else(|_| String::new(), |s| s.kind);
     let mut params = vec![
@@ -92,7 +93,12 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(Parame
             let signed = if family_spec::is_signed(family) { e.zone.sign.clone() } else { "no".into() };
             params.push((params::SIGNED, signed));
         }
-        (None, ZonePlan::File(_)) => {}
+        (None, ZonePlan::File(_) | ZonePlan::Scenario(_)) => {}
+    }
+    if let ZonePlan::Scenario(name) = &trial.zone
+        && let Some(scenario) = e.zone.scenarios.get(name)
+    {
+        params.push((params::ZONE_MADE, scenario.words(&e.zone)));
     }
     params.push((params::PUBLISHED, e.published.join(",")));
     let d = e.distribution_of(trial.variant.as_deref());

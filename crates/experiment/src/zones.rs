@@ -1,13 +1,16 @@
 //! The zones of a run: generated (and signed), or the user's own; with what readiness and traffic need.
 
+use crate::config::Scenario;
 use crate::family_spec::FamilySpec;
 use crate::planned::ZonePlan;
 use crate::{Error, Experiment, RunEvent, family_spec};
 use measure::Seed;
+use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use zone::sign::Nsec3;
 
 /// A zone that servers can be started on.
 #[derive(Clone, Debug)]
@@ -50,6 +53,7 @@ pub fn prepare(
     let (signs, own) = match plan {
         ZonePlan::Family { family, .. } => (family_spec::is_signed(family), None),
         ZonePlan::File(file) => (e.zone.sign_file, Some(file)),
+        ZonePlan::Scenario(name) => (e.zone.scenarios.get(name).is_some_and(|s| s.sign), None),
     };
     let keys = (signs && changes).then(|| dir.join(format!("{}.keys", plan.label())));
     if let Some(folder) = &keys {
@@ -78,7 +82,7 @@ pub fn prepare(
                     slice(e, (&family_spec, *delegations), dir, stop)?;
                 }
                 let mut source = zone::order::canonical(&file, &mut |_| {})?;
-                let options = family_spec.sign(signing(e, &keys)?);
+                let options = family_spec.sign(signing(e, &e.zone.sign, &keys)?);
                 write_aside(&made, stop, |out| {
                     keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
                 })?;
@@ -87,7 +91,7 @@ pub fn prepare(
                     if !signs {
                         return Ok(zone::generate(family, *delegations, seed, out, &mut |_| {}).map(drop)?);
                     }
-                    let options = family_spec.sign(signing(e, &keys)?);
+                    let options = family_spec.sign(signing(e, &e.zone.sign, &keys)?);
                     let make = |out: &mut dyn Write, heard: &mut dyn FnMut(u64)| {
                         zone::generate(family, *delegations, seed, out, heard)
                     };
@@ -100,10 +104,30 @@ pub fn prepare(
             tell(RunEvent::Zone { label: plan.label(), doing: "signing" });
             let mut source = zone::order::canonical(from, &mut |_| {})?;
             write_aside(&made, stop, |out| {
-                keep_anchor(&anchor, &zone::sign(&mut source, &signing(e, &keys)?, out, &mut |_| {})?)
+                keep_anchor(
+                    &anchor,
+                    &zone::sign(&mut source, &signing(e, &e.zone.sign, &keys)?, out, &mut |_| {})?,
+                )
             })?;
         }
         ZonePlan::File(_) => {}
+        ZonePlan::Scenario(name) => {
+            let scenario =
+                e.zone.scenarios.get(name).ok_or_else(|| e.refuse(format!("there is no [zone.{name}]")))?;
+            let mut doing = |doing| tell(RunEvent::Zone { label: plan.label(), doing });
+            let unsigned = Steps { e, scenario, dir, stop }.unsigned(&made, &names, &mut doing)?;
+            if scenario.sign {
+                doing("signing");
+                let mut source = zone::order::canonical(&unsigned, &mut |_| {})?;
+                let options = scenario_signing(e, scenario, &keys)?;
+                write_aside(&made, stop, |out| {
+                    keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
+                })?;
+                std::fs::remove_file(&unsigned).map_err(Error::io(&unsigned))?;
+            } else {
+                std::fs::rename(&unsigned, &made).map_err(Error::io(&made))?;
+            }
+        }
     }
     let file = match own {
         Some(own) if !signs => std::fs::canonicalize(own).map_err(Error::io(own))?,
@@ -112,12 +136,11 @@ pub fn prepare(
     tell(RunEvent::Zone { label: plan.label(), doing: "reading" });
     let probe = zone::probe(&file)?;
     if !names.exists() {
-        let sample = traffic::Names::from_zone(&file, seed, want(e)?, &mut |_| {})?;
-        write_aside(&names, stop, |out| sample.write(out).map_err(Error::io(&names)))?;
+        write_names(e, &file, &names, stop)?;
     }
     Ok(Prepared {
         origin: probe.origin.to_string(),
-        signed: probe.signed.then(|| if signs { e.zone.sign.clone() } else { "as given".into() }),
+        signed: probe.signed.then(|| if signs { algorithm(e, plan).into() } else { "as given".into() }),
         trust_anchor: std::fs::read_to_string(&anchor).ok(),
         file,
         probe,
@@ -125,6 +148,12 @@ pub fn prepare(
         names,
         seed,
     })
+}
+
+/// Writes the names of a zone that traffic asks for, one a line.
+fn write_names(e: &Experiment, zone: &Path, names: &Path, stop: &AtomicBool) -> Result<(), Error> {
+    let sample = traffic::Names::from_zone(zone, Seed(e.seed), want(e)?, &mut |_| {})?;
+    write_aside(names, stop, |out| sample.write(out).map_err(Error::io(names)))
 }
 
 /// Makes a whole zone and all of its slices.
@@ -162,6 +191,109 @@ fn slice(
     Ok(())
 }
 
+/// How a zone is signed: `rzaia` or an algorithm.
+fn algorithm<'a>(e: &'a Experiment, plan: &ZonePlan) -> &'a str {
+    let scenario = match plan {
+        ZonePlan::Scenario(name) => e.zone.scenarios.get(name),
+        _ => None,
+    };
+    scenario.and_then(|s| s.algorithm.as_ref()).unwrap_or(&e.zone.sign)
+}
+
+fn scenario_signing(
+    e: &Experiment,
+    scenario: &Scenario,
+    keys: &Option<PathBuf>,
+) -> Result<zone::sign::Options, Error> {
+    let options = signing(e, scenario.algorithm.as_ref().unwrap_or(&e.zone.sign), keys)?;
+    let nsec3 = Nsec3 { opt_out: scenario.opt_out, iterations: 0, salt: Vec::new() };
+    Ok(zone::sign::Options { nsec3: scenario.nsec3.then_some(nsec3), ..options })
+}
+
+/// The steps by which a scenario's zone is made.
+struct Steps<'a> {
+    e: &'a Experiment,
+    scenario: &'a Scenario,
+    dir: &'a Path,
+    stop: &'a AtomicBool,
+}
+
+impl Steps<'_> {
+    /// Makes the zone but for its signatures, beside `made`. Each step reads the file of the one before. The names that queries ask for
+    /// are written before the zone grows, where they are those.
+    fn unsigned(
+        &self,
+        made: &Path,
+        names: &Path,
+        doing: &mut dyn FnMut(&'static str),
+    ) -> Result<PathBuf, Error> {
+        let Self { e, scenario, dir, stop } = self;
+        let folder = tempfile::tempdir_in(dir).map_err(Error::io(dir))?;
+        let seed = Seed(e.seed);
+        let step = |name: &str, write: &mut dyn FnMut(&mut dyn Write) -> Result<(), Error>| {
+            let to = folder.path().join(name);
+            write_aside(&to, stop, |out| write(out)).map(|()| to)
+        };
+        let mut file = match (&scenario.family, scenario.file.as_ref().or(e.zone.file.as_ref())) {
+            (Some(family), _) => {
+                doing("generating");
+                let family = FamilySpec::from_str(family).map_err(|m| e.refuse(m))?.family;
+                let delegations = scenario.delegations.unwrap_or_default();
+                step("generated", &mut |out| {
+                    Ok(zone::generate(family, delegations, seed, out, &mut |_| {}).map(drop)?)
+                })?
+            }
+            (None, Some(file)) => file.clone(),
+            (None, None) => return Err(e.refuse("a scenario begins with nothing: give zone.file")),
+        };
+        if scenario.strip {
+            doing("taking DNSSEC out");
+            file = step("stripped", &mut |out| {
+                Ok(zone::strip(&mut zone::Scanner::open(&file)?, false, out, &mut |_| {}).map(drop)?)
+            })?;
+        }
+        if let Some(size) = &scenario.grow {
+            doing("adding delegations");
+            if !scenario.ask_for_added {
+                write_names(e, &file, names, stop)?;
+            }
+            let size = size.parse().map_err(|m| e.refuse(m))?;
+            let asked_for = asked_for(e)?;
+            file = step("grown", &mut |out| {
+                let avoid = asked_for.iter().map(Vec::as_slice);
+                Ok(zone::grow(&file, size, avoid, seed, out, &mut |_| {}).map(drop)?)
+            })?;
+        }
+        let edits = zone::Edits { ds: scenario.ds, glue: scenario.glue, ttl: scenario.ttl };
+        if edits != zone::Edits::default() {
+            doing("changing its records");
+            file = step("edited", &mut |out| Ok(zone::edit(&file, &edits, seed, out).map(drop)?))?;
+        }
+        // The last step's file, or a copy of what no step changed.
+        let unsigned = made.with_extension("unsigned");
+        if file.starts_with(folder.path()) {
+            std::fs::rename(&file, &unsigned).map_err(Error::io(&unsigned))?;
+        } else {
+            std::fs::copy(&file, &unsigned).map_err(Error::io(&file))?;
+        }
+        Ok(unsigned)
+    }
+}
+
+/// The names that the experiment's files of queries and captures ask for.
+fn asked_for(e: &Experiment) -> Result<HashSet<Vec<u8>>, Error> {
+    let mut names = HashSet::new();
+    for traffic in e.traffics() {
+        if let Some(queries) = &traffic.queries {
+            names.extend(traffic::names_asked_for(queries)?);
+        }
+        if let Some(capture) = &traffic.trace {
+            names.extend(trace::names_asked_for(std::slice::from_ref(capture), &mut |_| {})?);
+        }
+    }
+    Ok(names)
+}
+
 /// The records that the traffics ask for: those of all delegations where one traffic needs them.
 fn want(e: &Experiment) -> Result<traffic::Want, Error> {
     for traffic in e.traffics() {
@@ -174,9 +306,9 @@ fn want(e: &Experiment) -> Result<traffic::Want, Error> {
 }
 
 /// How the experiment signs: from now, as servers and validators look at the real date.
-fn signing(e: &Experiment, keys: &Option<PathBuf>) -> Result<zone::sign::Options, Error> {
+fn signing(e: &Experiment, algorithm: &str, keys: &Option<PathBuf>) -> Result<zone::sign::Options, Error> {
     let now = (measure::clock::wall() / measure::clock::SECOND) as u32;
-    let options = match e.zone.sign.as_str() {
+    let options = match algorithm {
         "rzaia" => zone::sign::Options::rzaia(now),
         other => zone::sign::Options::new(
             other.parse().map_err(|m: String| e.refuse(format!("zone.sign: {m}")))?,

@@ -4,6 +4,7 @@ use crate::check::CheckSpec;
 use crate::{Prefix, Source};
 use measure::clock::SECOND;
 use measure::{Nanos, Pace, Seed};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ pub use engine::{LONGEST, SPIN};
 pub const REPLAY_SPIN: Nanos = 50_000_000;
 
 /// How queries travel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Transport {
     /// In UDP datagrams.
     #[default]
@@ -47,7 +48,7 @@ impl fmt::Display for Transport {
 }
 
 /// How packets are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// AF_XDP for rates that sockets do not reach, where it can be had; otherwise sockets. A flood and a window go over sockets:

@@ -44,6 +44,7 @@ parameters! {
     PUBLISHED "published" "published tables that the trial has values for";
     FAMILY "family" "family of the zone, or its file";
     ZONE_SIZE "zone_size" "delegations of the zone";
+    ZONE_MADE "zone_made" "how the zone of a scenario is made";
     ZONE_BYTES "zone_bytes" "octets of the zone file";
     SIGNED "signed" "`no`, or how the zone is signed";
     TRAFFIC "traffic" "profile of the queries, or their file";

@@ -2,7 +2,9 @@
 
 use crate::clock::{Nanos, SECOND};
 use crate::units;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -54,6 +56,20 @@ impl fmt::Display for Time {
             _ if ns.is_multiple_of(MILLISECOND) => write!(f, "{}ms", ns / MILLISECOND),
             _ => write!(f, "{}us", ns as f64 / 1e3),
         }
+    }
+}
+
+impl JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "title": "duration" })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::profile::{AddressFile, BELOW_MAX, CLIENTS_MAX, Class, Order, Ports, Profile, Under, ZIPF_MAX};
 use crate::weights::{are_weights, weighted};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,20 +15,22 @@ use wire::rtype;
 const UDP_SIZE: u16 = 1232;
 
 /// Values that replace parts of a profile, in all of its classes of clients; `None` leaves the profile's own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Changes {
-    /// Share of queries for names that do not exist: see [`nonexistent`].
+    /// Share of queries for names that do not exist, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nonexistent: Option<f64>,
     /// Weights of 0, 1, 2, … labels below a delegation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub below: Option<Vec<f64>>,
-    /// In which order names are asked for.
+    /// Order of names: `uniform` or `sequential`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub order: Option<Order>,
-    /// Types with their weights, or those of the zone.
+    /// Types with their weights (`A=5,AAAA=2`), or `zone`: those of the zone.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub types: Option<Types>,
     /// Share of queries with an OPT record.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,23 +38,26 @@ pub struct Changes {
     /// Share of queries with DO.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     pub do_bit: Option<f64>,
-    /// How many clients there are, and how unlike.
+    /// Number of clients, and how unevenly they ask: `COUNT` or `COUNT:EXPONENT`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub clients: Option<Crowd>,
-    /// Their addresses, from a file: `ADDRESS WEIGHT` a line.
+    /// File of the clients' addresses: `ADDRESS WEIGHT` on each line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<PathBuf>,
-    /// Their source ports.
+    /// Source ports of the clients: `random=7,own=2,53=1`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub ports: Option<Ports>,
     /// Share of queries over IPv6.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv6: Option<f64>,
-    /// Share of a random-label flood in all queries: see [`nonexistent`] for its text.
+    /// Share of a random-label flood in all queries, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<f64>,
-    /// Before which name its labels go.
+    /// Name that the labels of the flood are put below: `apex`, `names`, or a name.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub under: Option<Under>,
 }
 

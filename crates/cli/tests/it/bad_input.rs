@@ -28,7 +28,11 @@ fn an_experiment_that_cannot_be_run_leaves_nothing() {
     );
     let queries = write(&folder, "bad.queries", "example.com A\nexample.net\n");
     let cases: &[(String, Vec<String>, &str)] = &[
-        (TINY.replace("servers", "servrs"), vec![], "tiny.toml:5:1: unknown field `servrs`"),
+        (
+            TINY.replace("servers", "servrs"),
+            vec![],
+            "tiny.toml:5:1: unknown key 'servrs'; nearest: 'servers'",
+        ),
         (
             TINY.replace("\"1s\"\nwarmup", "\"1 parsec\"\nwarmup"),
             vec![],

@@ -21,6 +21,7 @@ mod paths;
 mod rack;
 mod replay;
 mod run;
+mod scenarios;
 mod search;
 mod sign;
 mod traces;

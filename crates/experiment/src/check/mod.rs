@@ -6,7 +6,7 @@ mod distribution;
 pub mod durability;
 pub mod versions;
 
-use crate::config::MANY;
+use crate::config::{MANY, Scenario};
 use crate::family_spec::FamilySpec;
 use crate::{Error, Experiment, Measure};
 use std::str::FromStr;
@@ -41,8 +41,11 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
         let known: Result<zone::sign::Algorithm, String> = e.zone.sign.parse();
         known.map_err(|m| e.refuse(format!("zone.sign: {m}, or 'rzaia' for the paper's keys")))?;
     }
+    for (name, scenario) in &e.zone.scenarios {
+        self::scenario(e, scenario).map_err(|what| e.refuse(format!("zone.{name}: {what}")))?;
+    }
     // Real versions are asked for when it is run: the catalogue has none.
-    let given = e.measure.contains(&Measure::Churn);
+    let given = e.measure.contains(&Measure::Churn) || !e.zone.scenarios.is_empty();
     if e.zone.file.is_none() && !given && (e.zone.families.is_empty() || e.zone.delegations.is_empty()) {
         return Err(e.refuse("zone: give families and delegations, or a file"));
     }
@@ -119,6 +122,42 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
     let width = e.peak.width;
     if !((0.0..1.0).contains(&e.peak.loss) && width > 0.0 && width < 1.0) {
         return Err(e.refuse("peak: loss is a ratio from 0 to below 1, width one between 0 and 1"));
+    }
+    Ok(())
+}
+
+/// Whether a scenario makes sense.
+fn scenario(e: &Experiment, s: &Scenario) -> Result<(), String> {
+    if let Some(family) = &s.family {
+        let spec = FamilySpec::from_str(family).map_err(|why| format!("family: {why}"))?;
+        if spec.signed.is_some() || spec.slice.is_some() {
+            return Err(format!(
+                "family: {family}: give a family that is neither signed nor cut, and `sign = true`"
+            ));
+        }
+        if s.delegations.is_none_or(|n| n == 0) {
+            return Err("delegations: a family needs a number of them".into());
+        }
+        if s.file.is_some() {
+            return Err("give a file or a family, not both".into());
+        }
+    } else if s.file.is_none() && e.zone.file.is_none() {
+        return Err("it begins with nothing: give a file or a family, or zone.file for all scenarios".into());
+    }
+    if let Some(size) = &s.grow {
+        size.parse::<zone::Size>().map_err(|why| format!("grow: {why}"))?;
+    }
+    if s.ds.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+        return Err("ds: a share from 0 to 1".into());
+    }
+    if let Some(algorithm) = &s.algorithm {
+        algorithm.parse::<zone::sign::Algorithm>().map_err(|why| format!("algorithm: {why}"))?;
+    }
+    if !s.sign && (s.algorithm.is_some() || s.nsec3 || s.opt_out) {
+        return Err("algorithm, nsec3 and opt-out need `sign = true`".into());
+    }
+    if s.opt_out && !s.nsec3 {
+        return Err("opt-out needs `nsec3 = true`".into());
     }
     Ok(())
 }

@@ -2,15 +2,16 @@
 
 use crate::Experiment;
 use measure::Time;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How much of a zone changes, and in how many batches.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Batches {
     /// Records deleted and added, as a share of those that the zone has.
     pub share: f64,
-    /// In so many batches; fewer where there are not as many changes.
+    /// Number of batches; fewer where there are fewer changes.
     pub count: u32,
     /// Changes of one message: about six records each.
     pub message: u32,

@@ -3,14 +3,16 @@
 use crate::{Error, Experiment, family_spec};
 use measure::Time;
 use rack::path::PathSpec;
+use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
 /// The primary, the secondaries, and who transfers from whom.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Distribution {
     /// The label of the stealth primary's server; then the server measured is its first secondary. Where absent the server
@@ -35,7 +37,7 @@ pub struct Distribution {
     /// Largest journal in bytes; so large that nothing is cut off where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<u64>,
-    /// For so long the last secondary is stopped in the middle of the changes (`lag`, `churn`), and is then started again on
+    /// Time for which the last secondary is stopped in the middle of the changes (`lag`, `churn`). It is then started again on
     /// what it has written, which with `dump = true` may be the zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub away: Option<Time>,
@@ -43,6 +45,7 @@ pub struct Distribution {
     pub keep_capture: bool,
     /// The path between each secondary and the server that it has the zone from, both ways; none where absent.
     #[serde(skip_serializing_if = "PathList::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
     pub path: PathList,
 }
 
@@ -98,7 +101,7 @@ impl<'de> Deserialize<'de> for PathList {
 }
 
 /// Waits of servers before they tell, take and serve a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Timers {
     /// As the servers have them.
@@ -109,7 +112,7 @@ pub enum Timers {
 }
 
 /// Who signs what changes in a signed zone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Signing {
     /// The primary.
@@ -168,7 +171,7 @@ impl Default for Distribution {
 }
 
 /// Which updates are sent, and how fast.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Updates {
     /// `isc` (a third each of changed NS, added and deleted delegations), `rzaia` (10 % added, 10 % deleted, 80 % changed),
@@ -180,7 +183,7 @@ pub struct Updates {
     pub rates: Vec<f64>,
     /// How many updates are sent as fast as they are acknowledged, where the measure is `update` (ISC 6.3.2: 10,000).
     pub count: u64,
-    /// Messages that wait for their acknowledgement then; nsupdate waits for each.
+    /// Messages that wait for their acknowledgement, where updates are sent as fast as they are acknowledged; nsupdate waits for each.
     pub window: u32,
     /// Length of the measured part at a rate.
     #[serde(deserialize_with = "Time::positive")]
@@ -188,10 +191,10 @@ pub struct Updates {
     /// How often a marker update is among them, by which lag is seen.
     #[serde(deserialize_with = "Time::positive")]
     pub marker: Time,
-    /// How often each secondary is asked for it.
+    /// How often each secondary is asked for the marker.
     #[serde(deserialize_with = "Time::positive")]
     pub interval: Time,
-    /// After the last update, so long is waited for the last marker to be seen everywhere.
+    /// Longest wait after the last update for every secondary to show the last marker.
     #[serde(deserialize_with = "Time::positive")]
     pub patience: Time,
     /// Versions of the zone, in order, instead of a mix: the updates are what turns one into the next, beginning with the zone
@@ -253,6 +256,9 @@ impl Experiment {
 
     /// Whether it has a zone that is signed here.
     pub fn signs(&self) -> bool {
+        if !self.zone.scenarios.is_empty() {
+            return self.zone.scenarios.values().any(|s| s.sign);
+        }
         let family = self.zone.file.is_none() && self.zone.families.iter().any(|f| family_spec::is_signed(f));
         family || self.zone.file.is_some() && self.zone.sign_file
     }

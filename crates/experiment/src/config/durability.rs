@@ -2,11 +2,12 @@
 
 use crate::Experiment;
 use measure::Time;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use server::ServerSpec;
 
 /// How durability is looked at.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Durability {
     /// Updates that are traced one at a time, and as many again with the window.
@@ -53,7 +54,7 @@ impl Durability {
 }
 
 /// Whether a server under updates syncs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Syncs {
     /// As it does.

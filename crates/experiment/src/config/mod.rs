@@ -4,16 +4,21 @@ mod batches;
 mod distribution;
 mod durability;
 mod sections;
+mod zone;
 
+pub use self::zone::Scenario;
 pub use batches::Batches;
 pub use distribution::{Distribution, Signing, Timers, Updates};
 pub use durability::{Durability, PRELOAD, Syncs};
 pub use sections::{Server, Traffic};
 
+use self::zone::Zone;
 use crate::Error;
+use crate::keys::nearest;
 use measure::Time;
 use results::compare::Gates;
-use sections::{Cpus, Latency, Load, Memory, Peak, ReceiveBuffer, Throughput, Zone};
+use schemars::JsonSchema;
+use sections::{Cpus, Latency, Load, Memory, Peak, ReceiveBuffer, Throughput};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,12 +26,12 @@ use std::str::FromStr;
 use traffic::Changes;
 
 /// An experiment: what to measure, of which servers, with which zones and traffic.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// Its name in the catalogue and in reports.
     pub name: String,
-    /// One line.
+    /// One line that says what it measures.
     pub title: String,
     /// Which published experiment this repeats, and how it differs from it.
     #[serde(default)]
@@ -60,7 +65,7 @@ pub struct Experiment {
     /// Which of two servers is the base of a comparison and which the candidate, and what decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
-    /// Of the zones and of the traffic.
+    /// Seed of zones and traffic: the same seed gives the same zones and queries.
     #[serde(default = "one_seed")]
     pub seed: u64,
     /// How long a server may take to its first right answer, and as long again after a reload: this, and a second more
@@ -79,6 +84,7 @@ pub struct Experiment {
     /// The receive buffer of each of the server's UDP sockets, in bytes: `default`, as the server makes it, or the same for every
     /// server.
     #[serde(default)]
+    #[schemars(with = "String")]
     pub receive_buffer: ReceiveBuffer,
     /// Other traffic, or another cap: with any, trials with queries are done for each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -118,6 +124,7 @@ pub struct Experiment {
     pub server: BTreeMap<String, Server>,
     /// The values that `--set size=quick` puts in place of those above.
     #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub quick: Option<Quick>,
 }
 
@@ -158,7 +165,7 @@ fn default_udp_size() -> u16 {
 }
 
 /// A kind of measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Measure {
     /// Response latency at a fixed rate (RZAIA 3.2).
@@ -214,7 +221,7 @@ impl Measure {
 }
 
 /// In which order the trials are done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// Repeat by repeat, zone by zone, servers fastest: a slow drift of the machine falls on all servers alike.
@@ -229,16 +236,16 @@ pub enum Order {
 }
 
 /// When there are enough repeats.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Precision {
     /// Half the width of the 95 % interval of a rate, a time or a size, relative to the median, at most.
     pub rate: f64,
-    /// The same of a median latency.
+    /// Half the width of the 95 % interval of a median latency, relative to the median, at most.
     pub latency: f64,
     /// No more repeats than these.
     pub repeats: u32,
-    /// No further repeat is begun after so long.
+    /// No further repeat is begun after this time.
     #[serde(deserialize_with = "Time::positive")]
     pub budget: Time,
 }
@@ -251,7 +258,7 @@ impl Default for Precision {
 
 /// A comparison of a candidate with a base. Their repeats are pairs, and there are further ones until each figure that
 /// decides is known at its threshold.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
     /// The label of the server that the other is compared with.
@@ -262,11 +269,12 @@ pub struct Comparison {
     pub candidate: String,
     /// The figures that decide, by name or group, each with its threshold as a share of change.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, f64>")]
     pub gates: Gates,
     /// No more repeats of a cell than these.
     #[serde(default = "forty")]
     pub repeats: u32,
-    /// No further repeat is begun after so long.
+    /// No further repeat is begun after this time.
     #[serde(default = "ten_minutes", deserialize_with = "Time::positive")]
     pub budget: Time,
 }
@@ -275,7 +283,7 @@ pub struct Comparison {
 pub(crate) const MANY: u32 = 32;
 
 /// Other traffic than the experiment's: what it does not say is as there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// Its name in tables.
@@ -306,6 +314,7 @@ pub struct Variant {
     pub udp_size: Option<u16>,
     /// As [`Experiment::receive_buffer`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub receive_buffer: Option<ReceiveBuffer>,
     /// As [`Latency::rates`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -325,7 +334,7 @@ pub struct Variant {
 }
 
 /// Where queries come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
     /// [`Traffic::profile`].
@@ -369,7 +378,8 @@ impl Experiment {
         }
         server::Kind::from_str(label).map_err(|_| {
             self.refuse(format!(
-                "servers: '{label}' is no kind (bind, nsd, knot, powerdns, yadifa, external) and there is no [server.{label}]"
+                "servers: '{label}' is no kind (bind, nsd, knot, powerdns, yadifa, external) and there is no [server.{label}]{}",
+                nearest(label, server::Kind::ALL.iter().map(|kind| kind.name()).chain(self.server.keys().map(String::as_str)))
             ))
         })?;
         Ok(Server {

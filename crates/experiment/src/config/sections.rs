@@ -2,18 +2,19 @@
 
 use super::{Signing, Syncs};
 use measure::{Time, units};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::path::PathBuf;
 use traffic::Changes;
 
 /// How memory is looked at.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Memory {
-    /// It has settled when it changed by less than 1 % for so long after the first right answer.
+    /// Memory has settled when it changed by less than 1 % for this long after the first right answer.
     #[serde(deserialize_with = "Time::positive")]
     pub settle: Time,
-    /// It is waited for at most so long.
+    /// Longest wait for memory to settle.
     #[serde(deserialize_with = "Time::positive")]
     pub patience: Time,
 }
@@ -25,7 +26,7 @@ impl Default for Memory {
 }
 
 /// How loading and reloading are watched.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
     /// Queries per second from before the start to after the reload.
@@ -40,44 +41,8 @@ impl Default for Load {
     }
 }
 
-/// Which zones are served: every family at every size, or the user's own file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Zone {
-    /// Families: RZAIA's `U-4-DS0` … `S-6-DS100`, of which S are signed, and others; `+nsec3`, `+opt-out`, `+signed`
-    /// say how one is signed, `#1/2` takes the first half of one.
-    pub families: Vec<String>,
-    /// Delegations of each.
-    pub delegations: Vec<u64>,
-    /// A zone file of one's own instead of families.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<PathBuf>,
-    /// How S families, and the zone file where `sign_file` says so, are signed: `rzaia` or an algorithm.
-    pub sign: String,
-    /// Sign the zone file first (any signatures in it are replaced).
-    pub sign_file: bool,
-    /// Ask `delv` to validate this many answers of each signed zone from its trust anchor.
-    pub validate: u32,
-    /// Keep the generated zones in the run directory when the run is done.
-    pub keep: bool,
-}
-
-impl Default for Zone {
-    fn default() -> Self {
-        Self {
-            families: Vec::new(),
-            delegations: Vec::new(),
-            file: None,
-            sign: "rzaia".into(),
-            sign_file: false,
-            validate: 12,
-            keep: false,
-        }
-    }
-}
-
 /// Where the queries come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Traffic {
     /// A built-in profile or a profile file, over the names of the zone served.
@@ -100,7 +65,7 @@ pub struct Traffic {
     pub retry: Option<f64>,
     /// Hosts that ask together, each an equal part.
     pub generators: u32,
-    /// Addresses of the server at which they ask, in turn.
+    /// Addresses of the server that queries go to, in turn.
     pub addresses: u32,
     /// How packets are sent: `auto`, `socket` or `xdp`.
     pub backend: load::Backend,
@@ -124,7 +89,7 @@ impl Default for Traffic {
 }
 
 /// A trial at a fixed rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Latency {
     /// Queries per second; a trial each.
@@ -132,9 +97,9 @@ pub struct Latency {
     /// Length of the measured part: `60s`.
     #[serde(deserialize_with = "Time::positive")]
     pub duration: Time,
-    /// Offered before it, and not recorded.
+    /// Load before the measured part, which is not recorded.
     pub warmup: Time,
-    /// An answer after it is late, and counts as lost.
+    /// An answer that takes longer is late, and counts as lost.
     #[serde(deserialize_with = "Time::positive")]
     pub deadline: Time,
     /// How late queries may leave at the 99th percentile in a valid trial. More than usual is fine where answers are counted
@@ -160,7 +125,7 @@ impl Default for Latency {
 }
 
 /// A trial with a closed window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Throughput {
     /// Queries of each generator that wait for their answers: 20 were queryperf's default.
@@ -168,9 +133,9 @@ pub struct Throughput {
     /// Length of the measured part.
     #[serde(deserialize_with = "Time::positive")]
     pub duration: Time,
-    /// Offered before it, and not recorded.
+    /// Load before the measured part, which is not recorded.
     pub warmup: Time,
-    /// A query without an answer after it is lost, and the next takes its place.
+    /// A query without an answer after this time is lost, and the next takes its place.
     #[serde(deserialize_with = "Time::positive")]
     pub deadline: Time,
 }
@@ -182,7 +147,7 @@ impl Default for Throughput {
 }
 
 /// A search for the highest rate (RFC 9971).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Peak {
     /// The goal's loss ratio.
@@ -190,7 +155,7 @@ pub struct Peak {
     /// Length of the goal's trials.
     #[serde(deserialize_with = "Time::positive")]
     pub trial: Time,
-    /// How much trial time RFC 9971 takes to class a rate; at least two trials.
+    /// Time of trials after which RFC 9971 classes a rate; at least two trials.
     #[serde(deserialize_with = "Time::positive")]
     pub duration_sum: Time,
     /// Relative distance of the bounds at which the search ends.
@@ -198,7 +163,7 @@ pub struct Peak {
     /// Time for the whole search of one server on one zone.
     #[serde(deserialize_with = "Time::positive")]
     pub budget: Time,
-    /// An answer after it counts as lost.
+    /// An answer that takes longer counts as lost.
     #[serde(deserialize_with = "Time::positive")]
     pub deadline: Time,
     /// Queries that wait for their answers while the capacity is measured.
@@ -206,7 +171,7 @@ pub struct Peak {
     /// Length of one load with a window.
     #[serde(deserialize_with = "Time::positive")]
     pub window_load: Time,
-    /// Loads with a window. Their median is the capacity.
+    /// Loads with a window, from which the capacity is taken.
     pub window_loads: u32,
 }
 
@@ -261,27 +226,28 @@ impl<'de> Deserialize<'de> for ReceiveBuffer {
 }
 
 /// Cores; empty means that the machine's are halved, first half to the server.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cpus {
-    /// Of the server's host.
+    /// Cores of the server's host.
     pub server: Vec<usize>,
-    /// Of the generator's host.
+    /// Cores of the generators.
     pub generator: Vec<usize>,
-    /// Of the path emulator, where there are paths; the generator's where empty.
+    /// Cores of the path emulator, where there are paths; the generators' where empty.
     pub router: Vec<usize>,
 }
 
 /// A server under test that is more than a kind: another build or another configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// `bind`, `nsd`, `knot`, `powerdns`, `yadifa` or `external`.
     pub kind: String,
-    /// Instead of the program that is found on PATH.
+    /// The program instead of the one on PATH. Its tools are taken from beside it, or from `sbin` and `bin` next to its folder. Its version
+    /// is asked for and stands in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<PathBuf>,
-    /// A file with extra configuration in the server's own syntax.
+    /// A file with extra configuration in the server's own syntax (for BIND the inside of `options`, for NSD of `server:`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<PathBuf>,
     /// Threads or processes that answer; as many as the server has cores where absent.
@@ -290,7 +256,7 @@ pub struct Server {
     /// As `signing` of `[distribution]`, where it is the primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing: Option<Signing>,
-    /// Where an external server answers already.
+    /// Where an `external` server answers already: `ADDR:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<std::net::SocketAddr>,
     /// Whether it syncs where it is under updates: `on`, `off`, `preload`.

@@ -345,7 +345,7 @@ mod tests {
         for (text, reason) in [
             ("path = { loss = 0.1 }", "distribution.secondaries is 0"),
             ("secondaries = 1\npath = { loss = 1.5 }", "loss = 1.5: a share is 0 to 1"),
-            ("secondaries = 1\npath = { los = 1.5 }", "unknown field `los`"),
+            ("secondaries = 1\npath = { los = 1.5 }", "unknown key 'los'; nearest: 'loss'"),
             ("secondaries = 1\npath = { between = [\"a\", \"b\"] }", "leave out between"),
             (
                 "secondaries = 1\npath = [{ delay = \"1ms\" }, { delay = \"2ms\" }]",
