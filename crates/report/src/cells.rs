@@ -17,6 +17,8 @@ pub(crate) struct Key {
     pub family: String,
     /// Delegations, where the trial says so.
     pub size: Option<u64>,
+    /// The zone is a scenario of the run, and the family is its name.
+    pub scenario: bool,
     /// Whether the zone is signed.
     pub signed: bool,
     /// Queries per second, as written; none for a peak.
@@ -29,6 +31,25 @@ pub(crate) struct Key {
     pub variant: Option<String>,
     /// How the zone is carried to secondaries.
     pub carried: Carried,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Column {
+    /// Zones of this many delegations, where that is known.
+    Size(Option<u64>),
+    /// A scenario by its name.
+    Scenario(String),
+}
+
+impl Column {
+    /// Its heading.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Size(size) => size.map_or_else(|| "zone".into(), units::short),
+            Self::Scenario(name) => name.clone(),
+        }
+    }
 }
 
 /// How a zone is carried from server to server, as a trial's parameters say; nothing where they say nothing.
@@ -90,6 +111,7 @@ impl Key {
             size: trial.param(params::ZONE_SIZE).and_then(|s| units::count(s).ok()).filter(|n| {
                 *n > 0 && !trial.param(params::FAMILY).is_some_and(|family| family.contains('#'))
             }),
+            scenario: trial.param(params::ZONE_MADE).is_some(),
             // `no`, or how: `yes RSASHA256`, `rzaia`, an algorithm.
             signed: trial.param(params::SIGNED).is_some_and(|s| !s.is_empty() && s != "no"),
             rate: (measure == "latency").then(|| param(params::RATE)),
@@ -105,10 +127,18 @@ impl Key {
         self.measure == measure
     }
 
-    /// The words beside the server in a table: the zone's type, and the traffic.
+    /// The words beside the server in a table: the zone's type, and the traffic. Scenarios are columns.
     pub fn row(&self) -> String {
         let parts = self.variant.clone().into_iter().chain(self.changes());
+        if self.scenario {
+            return parts.collect::<Vec<_>>().join(", ");
+        }
         parts.fold(self.family.clone(), |row, part| format!("{row}, {part}"))
+    }
+
+    /// The column in a table: a size, or a scenario.
+    pub fn column(&self) -> Column {
+        if self.scenario { Column::Scenario(self.family.clone()) } else { Column::Size(self.size) }
     }
 
     /// The zone's type and size: `U-4-DS0, 10K`.

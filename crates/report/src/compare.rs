@@ -151,7 +151,6 @@ fn shown(mut found: Vec<(&Cell, &ComparedFigure)>, outcome: Outcome, varied: &[S
     )
 }
 
-/// The figures that cannot be decided, and the repeats that it would take.
 /// The answer where no cell is in both.
 fn nothing(c: &Comparison) -> String {
     let values = |all: &[String]| {
@@ -183,6 +182,7 @@ fn nothing(c: &Comparison) -> String {
     }
 }
 
+/// The figures that cannot be decided, and the repeats that it would take.
 fn not_known(mut found: Vec<(&Cell, &ComparedFigure)>, varied: &[String], of: &str) -> String {
     found.sort_by_key(|(_, f)| std::cmp::Reverse(f.repeats_needed.unwrap_or(usize::MAX)));
     let one = |(cell, f): &(&Cell, &ComparedFigure)| {
@@ -419,7 +419,7 @@ fn rows(c: &Comparison) -> Vec<Row> {
 }
 
 /// `-9.1 % (-23 to +7.3 %)`.
-fn difference(d: &Change) -> String {
+pub(crate) fn difference(d: &Change) -> String {
     let [value, low, high] = [d.value, d.low, d.high].map(signed);
     format!("{value} % ({low} to {high} %)")
 }
@@ -465,7 +465,7 @@ fn verdict(f: &ComparedFigure) -> String {
 }
 
 /// `12.1 % lower (9.8 to 14.2 %)`.
-fn size_text(d: &Change) -> String {
+pub(crate) fn size_text(d: &Change) -> String {
     let (word, low, high) =
         if d.value < 0.0 { ("lower", -d.high, -d.low) } else { ("higher", d.low, d.high) };
     format!("{} {word} ({} to {})", percent(d.value.abs()), number(low), percent(high))

@@ -1,7 +1,6 @@
 //! The tables of a report: server × zone type down, zone size across, a cell each.
 
-use crate::cells::{self, Cell, Key, Run, State};
-use measure::units;
+use crate::cells::{self, Cell, Column, Key, Run, State};
 use results::published::{self, Relation, Table};
 
 /// A table of figures.
@@ -12,7 +11,7 @@ pub(crate) struct Grid {
     pub title: String,
     /// A sentence or two about the figures and how they were made.
     pub about: String,
-    /// Zone sizes.
+    /// Zone sizes, or scenarios.
     pub columns: Vec<String>,
     pub rows: Vec<Row>,
     /// The published tables whose cells stand beside.
@@ -116,9 +115,11 @@ pub(crate) fn grid(
     show: impl Fn(&Cell) -> Option<Shown>,
 ) -> Option<Grid> {
     let kept: Vec<&Cell> = run.cells.iter().filter(|c| keep(c)).collect();
-    let mut sizes: Vec<Option<u64>> = kept.iter().map(|c| c.key.size).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let mut columns = cells::distinct(kept.iter().copied(), |c| c.key.column());
+    // Scenarios are in the order of the experiment.
+    if columns.iter().all(|column| matches!(column, Column::Size(_))) {
+        columns.sort_unstable();
+    }
     let mut rows = Vec::new();
     for zone in cells::distinct(kept.iter().copied(), |c| c.key.row()) {
         for server in &run.servers {
@@ -126,9 +127,9 @@ pub(crate) fn grid(
             if kept.iter().filter(of_row).count() == 0 {
                 continue;
             }
-            let cells = sizes.iter().map(|size| {
+            let cells = columns.iter().map(|column| {
                 let all: Vec<&Cell> =
-                    kept.iter().filter(of_row).filter(|c| c.key.size == *size).copied().collect();
+                    kept.iter().filter(of_row).filter(|c| c.key.column() == *column).copied().collect();
                 filled(&all, &published, &show)
             });
             rows.push(Row { server: server.clone(), zone: zone.clone(), cells: cells.collect() });
@@ -141,12 +142,11 @@ pub(crate) fn grid(
             sources.push(beside.table);
         }
     }
-    let column = |size: &Option<u64>| size.map_or_else(|| "zone".into(), units::short);
     any.then(|| Grid {
         id: id.to_owned(),
         title,
         about,
-        columns: sizes.iter().map(column).collect(),
+        columns: columns.iter().map(Column::name).collect(),
         rows,
         sources,
     })

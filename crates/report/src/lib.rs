@@ -27,6 +27,7 @@ mod paths;
 mod peak;
 mod plots;
 mod questions;
+mod scenarios;
 mod search;
 mod summary;
 mod svg;

@@ -3,7 +3,7 @@
 use crate::cells::{Run, State};
 use crate::grid::{Grid, GridCell};
 use crate::questions::{self, Question};
-use crate::{Error, grids, summary};
+use crate::{Error, grids, scenarios, summary};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use results::RunDir;
 use std::fmt::Write;
@@ -24,6 +24,13 @@ pub fn terminal(dir: &RunDir) -> Result<String, Error> {
     }
     for sentence in summary::sentences(&run) {
         let _ = writeln!(out, "{sentence}");
+    }
+    if let Some(view) = scenarios::view(&run) {
+        let _ = writeln!(out);
+        for sentence in &view.sentences {
+            let _ = writeln!(out, "{sentence}");
+        }
+        let _ = write!(out, "\nScenarios\n{}", scenarios::text(&view));
     }
     for Question { question, answers } in questions::all(&run, &grids) {
         let _ = writeln!(out, "\n{question}");

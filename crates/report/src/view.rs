@@ -22,6 +22,8 @@ pub(crate) struct Chapter {
     /// Where the run was made to compare two servers.
     pub comparison: Option<crate::compare::View>,
     pub summary: Vec<String>,
+    /// Zones made by steps, beside each other.
+    scenarios: Option<crate::scenarios::View>,
     pub questions: Vec<Question>,
     pub counts: [usize; 3],
     pub grids: Vec<GridView>,
@@ -125,6 +127,7 @@ pub(crate) fn chapter(run: &Run, index: usize) -> Chapter {
         folder: run.dir.dir().file_name().unwrap_or(run.dir.dir().as_os_str()).to_string_lossy().into_owned(),
         comparison: crate::compare::of_run(run.dir).as_ref().map(crate::compare::View::of),
         summary: summary::sentences(run),
+        scenarios: crate::scenarios::view(run),
         questions: questions::all(run, &grids),
         counts: [valid, invalid, failed],
         groups: growth::groups(run).into_iter().chain(groups(run)).collect(),

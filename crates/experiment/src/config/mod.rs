@@ -393,6 +393,15 @@ impl Experiment {
         })
     }
 
+    /// The scenarios by name, and how the zone of each is made.
+    pub fn scenarios(&self) -> Vec<(&str, String)> {
+        self.zone
+            .scenarios
+            .iter()
+            .map(|(name, scenario)| (name.as_str(), scenario.words(&self.zone)))
+            .collect()
+    }
+
     /// The kind behind a label.
     ///
     /// # Errors
