@@ -246,7 +246,7 @@ fn builds(command: Command, common: &Common) -> output::Result {
     }
     sets.extend(command.budget.map(|budget| set("comparison.budget", budget)));
     sets.extend(command.sets);
-    let run = experiments::Run::comparing(BUILDS, sets, command.output, command.deciding);
+    let run = experiments::Run::of(BUILDS, sets, command.output, false, command.deciding);
     experiments::execute(run, command.markdown, common)
 }
 

@@ -56,20 +56,24 @@ pub struct Run {
     /// Seed of zones and traffic [default: the experiment's]
     #[arg(long)]
     seed: Option<u64>,
+    /// The program is confined already ([`rack::confine`]).
+    #[arg(skip)]
+    pub confined: bool,
 }
 
 impl Run {
-    /// A comparison that an experiment of the catalogue makes.
-    pub fn comparing(name: &str, sets: Vec<Set>, output: Option<PathBuf>, deciding: Deciding) -> Self {
+    /// An experiment of the catalogue, as another command runs it.
+    pub fn of(name: &str, sets: Vec<Set>, output: Option<PathBuf>, resume: bool, deciding: Deciding) -> Self {
         Self {
             name: name.into(),
             sets,
             output,
-            resume: false,
+            resume,
             base: None,
             candidate: None,
             deciding,
             seed: None,
+            confined: false,
         }
     }
 }
@@ -199,7 +203,7 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     let dir =
         run.output.unwrap_or_else(|| PathBuf::from(format!("runs/{}-{}", e.name, output::time_stamp())));
     // Before any thread exists. Servers outside the rack are reached over the network we are in.
-    if !e.is_external()? {
+    if !run.confined && !e.is_external()? {
         ::rack::confine()?;
     }
     let stop = Arc::new(AtomicBool::new(false));

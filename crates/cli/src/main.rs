@@ -3,6 +3,7 @@
 mod compare;
 mod doctor;
 mod experiment;
+mod impact;
 mod load;
 mod output;
 mod rack;
@@ -57,6 +58,8 @@ enum Noun {
     /// Same as 'experiment run'
     #[command(hide = true)]
     Run(experiment::Run),
+    /// Measure servers on your zone as it is, and as it will be: signed, larger, or both
+    Impact(Box<impact::Command>),
     /// Print the tables of run directories, and write report.html
     Report(report::Command),
     /// Tell whether a candidate is slower or worse than a base: two builds, two servers of a run, or two runs
@@ -102,6 +105,7 @@ fn run(cli: Cli) -> output::Result {
         Noun::Rack(command) => rack::run(command, common),
         Noun::Experiment(command) => experiment::run(*command, common),
         Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),
+        Noun::Impact(command) => impact::run(*command, common),
         Noun::Report(command) => report::run(command, common),
         Noun::Compare(command) => compare::run(*command, common),
         Noun::Doctor => doctor::run(common),

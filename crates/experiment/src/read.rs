@@ -33,9 +33,10 @@ macro_rules! catalogue {
 }
 
 /// The papers' experiments: name and file.
-pub const CATALOGUE: [(&str, &str); 26] = catalogue![
+pub const CATALOGUE: [(&str, &str); 27] = catalogue![
     "demo",
     "compare-builds",
+    "impact",
     "rzaia-memory",
     "rzaia-load",
     "rzaia-latency",

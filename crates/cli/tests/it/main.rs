@@ -11,6 +11,7 @@ mod facts;
 mod faults;
 mod help;
 mod hosts;
+mod impact;
 mod import;
 mod kill;
 mod live;

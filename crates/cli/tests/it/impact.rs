@@ -1,0 +1,92 @@
+//! `dnsrack impact` with a real server: the zones, the trials, and the report that sets them side by side.
+
+use crate::{has, output, stderr, stdout};
+
+#[test]
+fn a_zone_is_set_beside_what_it_will_be() {
+    if !has("nsd") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (zone, run) = (path("my.zone"), path("run"));
+    let made = output(&["zone", "generate", "--family", "ROOT", "--delegations", "300", "-o", &zone]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let short = [
+        "measure=memory,latency",
+        "latency.duration=500ms",
+        "memory.settle=200ms",
+        "settle=0s",
+        "attempts=1",
+    ];
+    let short: Vec<&str> = short.iter().flat_map(|set| ["--set", set]).collect();
+    let asked = [
+        "impact",
+        "--zone",
+        &zone,
+        "--sign",
+        "ECDSAP256SHA256",
+        "--grow",
+        "2x",
+        "--servers",
+        "nsd",
+        "--rate",
+        "200",
+    ];
+    let got = output(&[&asked[..], &["--quick", "-o", &run], &short].concat());
+    assert!(matches!(got.status.code(), Some(0 | 3)), "{}", stderr(&got));
+    for said in ["today: my.zone\n", "grown-signed: my.zone, grown to 2x, signed (ECDSAP256SHA256, NSEC)\n"] {
+        assert!(stderr(&got).contains(said), "{said}: {}", stderr(&got));
+    }
+    let report = stdout(&output(&["report", &run]));
+    for said in [
+        "│ figure",
+        "┆ today ┆",
+        "┆ grown-signed",
+        "memory (PSS)",
+        "median latency at 2,000/s",
+        "signed against today. ",
+        "grown against today. ",
+    ] {
+        assert!(report.contains(said) || report.replace("  ", "").contains(said), "{said}: {report}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("run/report.html")).expect("a page");
+    assert!(page.contains("grown-signed against today. "), "the page has the sentences");
+    // The same by name, between two of them.
+    let across =
+        ["compare", &run, "--across", "family", "--base", "today", "--candidate", "grown-signed", "--json"];
+    let compared: serde_json::Value = serde_json::from_str(&stdout(&output(&across))).expect("JSON");
+    let pss = compared["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .find(|c| c["params"]["measure"] == "memory")
+        .expect("memory");
+    let pss = pss["figures"]
+        .as_array()
+        .expect("figures")
+        .iter()
+        .find(|f| f["name"] == "server_pss")
+        .expect("its PSS");
+    assert_eq!((pss["a"]["repeats"].as_u64(), pss["b"]["repeats"].as_u64()), (Some(3), Some(3)));
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (zone, signed) = (path("zone"), path("signed"));
+    let made = output(&["zone", "generate", "--family", "ROOT", "--delegations", "50", "-o", &zone]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    assert!(output(&["zone", "sign", &zone, "-o", &signed]).status.success());
+    for (args, wanted) in [
+        (vec!["--zone", &zone], "nothing changes: give --sign, --grow, or both"),
+        (vec!["--zone", &signed, "--grow", "2x"], "add --sign ALGORITHM"),
+        (vec!["--zone", &zone, "--grow", "0.5x"], "is no size"),
+        (vec!["--zone", &zone, "--nsec3"], "--sign"),
+        (vec!["--zone", &zone, "--sign", "MD5"], "zone.sign"),
+    ] {
+        let got = output(&[&["impact"][..], &args].concat());
+        assert!(!got.status.success() && stderr(&got).contains(wanted), "{args:?}: {}", stderr(&got));
+    }
+}
