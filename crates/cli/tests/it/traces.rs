@@ -61,6 +61,29 @@ fn until(what: &str, mut ready: impl FnMut() -> bool) {
     }
 }
 
+/// Sends queries of several kinds while dumpcap captures them; none where some were not sent.
+fn sent_and_captured(user: &User, attempt: u32) -> Option<(std::path::PathBuf, Running, Value, Value)> {
+    // On all interfaces: Linux cooked capture. To standard output, as the folder is not everybody's.
+    let path = user.folder.path().join(format!("capture-{attempt}"));
+    let args = ["exec", "--rack", &user.name, "server", "dumpcap", "-q", "-p", "-i", "any", "-w", "-"];
+    let out = File::create(&path).expect("a file");
+    let dumpcap = user.command(&args).stdout(out).stderr(Stdio::null()).spawn().expect("it starts");
+    let dumpcap = Running(dumpcap);
+    until("dumpcap begins", || path.metadata().is_ok_and(|m| m.len() > 0));
+    std::thread::sleep(Duration::from_millis(500));
+    // Half of them exist; without EDNS, so that the large one is truncated and asked for again.
+    let names = "a.example. A\nno.example. AAAA\nlarge.example. TXT\nnone.example. A\n";
+    let sent = load(user, names, "400", &["--transport", "udp+tcp"]);
+    // 2,000 octets over UDP: two fragments each.
+    let large = load(user, "large.example. TXT\n", "50", &["--edns", "4096", "--do"]);
+    if sent["unsent"] != 0 || large["unsent"] != 0 {
+        return None;
+    }
+    assert_eq!((&sent["answered"], &sent["truncated"]), (&Value::from(400), &Value::from(100)), "{sent}");
+    assert_eq!((&large["answered"], &large["truncated"]), (&Value::from(50), &Value::from(0)), "{large}");
+    Some((path, dumpcap, sent, large))
+}
+
 #[test]
 fn a_capture_tells_what_was_sent() {
     if !has("nsd") || !has("dumpcap") {
@@ -71,26 +94,10 @@ fn a_capture_tells_what_was_sent() {
         let nsd = nsd(&user);
         until("NSD answers", || load(&user, "example. SOA\n", "5", &[])["answered"] == 5);
 
-        // On all interfaces: Linux cooked capture. To standard output, as the folder is not everybody's.
-        let path = user.folder.path().join("capture");
-        let args = ["exec", "--rack", &user.name, "server", "dumpcap", "-q", "-p", "-i", "any", "-w", "-"];
-        let out = File::create(&path).expect("a file");
-        let dumpcap = user.command(&args).stdout(out).stderr(Stdio::null()).spawn().expect("it starts");
-        let dumpcap = Running(dumpcap);
-        until("dumpcap begins", || path.metadata().is_ok_and(|m| m.len() > 0));
-        std::thread::sleep(Duration::from_millis(500));
-
-        // Half of them exist; without EDNS, so that the large one is truncated and asked for again.
-        let sent = load(
-            &user,
-            "a.example. A\nno.example. AAAA\nlarge.example. TXT\nnone.example. A\n",
-            "400",
-            &["--transport", "udp+tcp"],
-        );
-        assert_eq!((&sent["answered"], &sent["truncated"]), (&Value::from(400), &Value::from(100)), "{sent}");
-        // 2,000 octets over UDP: two fragments each.
-        let large = load(&user, "large.example. TXT\n", "50", &["--edns", "4096", "--do"]);
-        assert_eq!((&large["answered"], &large["truncated"]), (&Value::from(50), &Value::from(0)), "{large}");
+        // On a busy machine the generator leaves out what is overdue: then it is done again.
+        let mut attempts = (1..=5).filter_map(|attempt| sent_and_captured(&user, attempt));
+        let (path, dumpcap, sent, large) =
+            attempts.next().expect("all queries are sent in one of five attempts");
         // Connections without a word.
         let knock = "for n in 1 2 3 4 5 6 7; do exec 3<>/dev/tcp/10.53.0.1/53; exec 3>&-; done";
         let args = ["exec", "--rack", &user.name, "client", "bash", "-c", knock];
