@@ -222,17 +222,28 @@ impl Search {
 
     /// The loads with full-length trials that say something about the server, in ascending order.
     fn loads(&self) -> impl DoubleEndedIterator<Item = u64> {
-        let tells = |t: &Trial| t.is_evidence() && t.duration >= self.goal.final_trial;
-        self.by_load.iter().filter(move |(_, trials)| trials.iter().any(tells)).map(|(&load, _)| load)
+        let tells = |load: &u64| self.full_trials(*load, true) + self.full_trials(*load, false) > 0;
+        self.by_load.keys().copied().filter(tells)
     }
 
     /// The loads measured between which the knee is, each with a probability of [`CONFIDENCE`], and whose the upper one is: the greatest
-    /// load of all is the generator's limit, or the machine's, where nothing can be known of it.
+    /// load of all is the generator's limit, or the machine's, where nothing can be known of it. At a lower bound a trial was within the
+    /// loss goal, at an upper bound one was not: a load whose own trials all say the opposite is no bound, whatever the others say.
     fn bounds(&self) -> (Option<u64>, Option<(u64, UpperBound)>) {
         let (low, high) = (self.posterior.quantile(1.0 - CONFIDENCE), self.posterior.quantile(CONFIDENCE));
-        let lower = self.loads().rev().find(|&load| load as f64 <= low);
-        let upper = self.loads().find(|&load| load as f64 >= high);
+        let lower = self.loads().rev().find(|load| *load as f64 <= low && self.full_trials(*load, false) > 0);
+        let upper = self.loads().find(|load| *load as f64 >= high && self.full_trials(*load, true) > 0);
         (lower, upper.map(|load| (load, UpperBound::Server)).or(self.wall()))
+    }
+
+    /// How many full-length trials at this load are evidence and lost more than the goal allows (`high`), or not more.
+    fn full_trials(&self, load: u64, high: bool) -> usize {
+        let counts = |t: &&Trial| {
+            t.is_evidence()
+                && t.duration >= self.goal.final_trial
+                && (t.loss_ratio > self.goal.loss_ratio) == high
+        };
+        self.by_load[&load].iter().filter(counts).count()
     }
 
     /// The smallest load above all that were offered, of which nothing can be known, and why.
@@ -303,13 +314,9 @@ impl Search {
     /// at greater ones do not. Of several such pairs the one with the smallest loads.
     fn split(&self) -> (Option<u64>, Option<u64>) {
         let loads: Vec<u64> = self.loads().collect();
-        let count = |load: &u64, high: bool| {
-            let is = |t: &&Trial| t.is_evidence() && (t.loss_ratio > self.goal.loss_ratio) == high;
-            self.by_load[load].iter().filter(is).count()
-        };
         let wrong = |at: &usize| -> usize {
-            let below: usize = loads[..*at].iter().map(|load| count(load, true)).sum();
-            below + loads[*at..].iter().map(|load| count(load, false)).sum::<usize>()
+            let below: usize = loads[..*at].iter().map(|load| self.full_trials(*load, true)).sum();
+            below + loads[*at..].iter().map(|load| self.full_trials(*load, false)).sum::<usize>()
         };
         let at = (0..=loads.len()).min_by_key(wrong).unwrap_or(0);
         (at.checked_sub(1).map(|i| loads[i]), loads.get(at).copied())
