@@ -57,6 +57,8 @@ need_to_test() {
     need zstd zstd "compressed captures"
     need lz4 lz4 "compressed captures"
     need setpriv util-linux "tests without privileges"
+    need chromium chromium "draws pages of reports"
+    [ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || { say "missing: fonts-dejavu-core (letters for these pages)"; missing+=(fonts-dejavu-core); }
     need strace strace "traces a server's syncs"
     need eatmydata eatmydata "takes a server's syncs away, which tests must find"
     need sqlite3 sqlite3 "makes PowerDNS's database"

@@ -13,6 +13,8 @@ use zone::Size;
 const IMPACT: &str = "impact";
 /// How many times the rate of today the servers are asked for, too.
 const TIMES: f64 = 10.0;
+/// Servers that have the zone from the primary: the one measured, and another of its kind.
+const SECONDARIES: u32 = 2;
 
 /// The flags of `impact`.
 #[derive(Args)]
@@ -44,6 +46,12 @@ pub struct Command {
     /// Queries per second; ten times as many are sent, too [default: the capture's rate, otherwise 500]
     #[arg(long, value_name = "RATE", value_parser = units::number)]
     rate: Option<f64>,
+    /// Change the zone as often as this, in updates per second, too: what a secondary transfers, how soon it serves each update
+    #[arg(long, value_name = "RATE", value_parser = units::number)]
+    updates: Option<f64>,
+    /// With --updates: the server of the primary, which takes the updates and signs them
+    #[arg(long, value_name = "LABEL", default_value = "bind", requires = "updates")]
+    primary: String,
     /// Take ten to fifteen minutes for two servers, instead of hours
     #[arg(long)]
     quick: bool,
@@ -77,6 +85,9 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     if let Some(rate) = command.rate.or(of_trace) {
         sets.push(set("latency.rates", format!("{rate},{}", rate * TIMES)));
     }
+    if let Some(rate) = command.updates {
+        sets.extend(changing(rate, &command.primary));
+    }
     sets.push(set("servers", command.servers.clone()));
     if command.quick {
         sets.insert(0, set("size", "quick".into()));
@@ -87,6 +98,17 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     let mut run = experiments::Run::of(IMPACT, sets, command.output, command.resume, Deciding::default());
     run.confined = true;
     experiments::execute(run, false, common)
+}
+
+/// The servers as secondaries of a primary whose zone changes: the first transfer, and the lag at a rate of updates.
+fn changing(rate: f64, primary: &str) -> [Set; 5] {
+    [
+        set("measure", "memory,load,latency,peak,transfer,lag".into()),
+        set("distribution.primary", primary.into()),
+        set("distribution.secondaries", SECONDARIES.to_string()),
+        set("distribution.measures", "transfer,lag".into()),
+        set("updates.rates", rate.to_string()),
+    ]
 }
 
 fn set(key: &str, value: String) -> Set {
@@ -107,6 +129,13 @@ fn scenarios(command: &Command) -> Result<Vec<Set>, Failure> {
     if is_signed && command.sign.is_none() {
         return Err(Failure::usage(format!(
             "{}: the zone is signed, so it must be signed again when it is larger: add --sign ALGORITHM",
+            command.zone.display()
+        )));
+    }
+    if is_signed && command.updates.is_some() {
+        return Err(Failure::usage(format!(
+            "{}: the zone is signed, and the primary would need its keys to sign updates: give it without \
+             ('dnsrack zone strip'), or leave --updates out",
             command.zone.display()
         )));
     }

@@ -1,5 +1,6 @@
 //! The `dnsrack` program: arguments to one call into a library.
 
+mod browser;
 mod compare;
 mod doctor;
 mod experiment;

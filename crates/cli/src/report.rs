@@ -1,9 +1,31 @@
-//! `dnsrack report`: the tables of runs on the terminal, and their page.
+//! `dnsrack report`: the tables of runs on the terminal, their page, and one page of a run for a decision.
 
+use crate::browser::{self, Picture};
 use crate::output::{self, Common, Failure, Status};
 use results::RunDir;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The form of the page for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Markdown
+    Md,
+    /// A picture of one A4 page, by a browser (chromium)
+    Png,
+    /// One A4 page to print, by a browser (chromium)
+    Pdf,
+}
+
+impl Format {
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Md => "md",
+            Self::Png => "png",
+            Self::Pdf => "pdf",
+        }
+    }
+}
 
 /// Print the tables of runs and write report.html into the run directory
 #[derive(clap::Args)]
@@ -14,10 +36,19 @@ pub struct Command {
     /// Write the page here ('-' is standard output, then without tables) [default: DIR/report.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write one page of one run instead, for a decision: its questions with their answers [default file: DIR/page.FORMAT]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    format: Option<Format>,
 }
 
 /// Runs the command.
 pub fn run(command: Command, common: &Common) -> output::Result {
+    if let Some(format) = command.format {
+        return match command.dirs.as_slice() {
+            [dir] => one_page(dir, format, command.output.as_deref(), common),
+            _ => Err(Failure::usage("--format makes a page of one run: name one run directory")),
+        };
+    }
     let page = match (&command.output, command.dirs.as_slice()) {
         (Some(page), _) => page.clone(),
         (None, [dir]) => dir.join("report.html"),
@@ -36,6 +67,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     }
     // The tables are printed even where the page cannot be written.
     if !common.json && !to_stdout {
+        output::print(&report::side_by_side(&runs))?;
         output::print(&tables)?;
     }
     output::write_output(&page, |out| Ok(out.write_all(html.as_bytes())?))?;
@@ -44,6 +76,28 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         output::json("report", &json!({ "report": page, "runs": all }))?;
     } else if !to_stdout {
         output::print(&format!("\nreport: {}\n", page.display()))?;
+    }
+    Ok(Status::Done)
+}
+
+/// Writes the page of one run for a decision.
+fn one_page(dir: &Path, format: Format, output: Option<&Path>, common: &Common) -> output::Result {
+    let to = output.map_or_else(|| dir.join(format!("page.{}", format.ending())), Path::to_owned);
+    if to.as_os_str() == "-" && common.json {
+        return Err(Failure::usage("--json and -o - both want standard output: give one of them"));
+    }
+    let run = RunDir::open(dir)?;
+    let page = report::page(&run)?;
+    let bytes = match format {
+        Format::Md => page.markdown().into_bytes(),
+        Format::Png => browser::draw(&page.html()?, Picture::Png)?,
+        Format::Pdf => browser::draw(&page.html()?, Picture::Pdf)?,
+    };
+    output::write_output(&to, |out| Ok(out.write_all(&bytes)?))?;
+    if common.json {
+        output::json("report", &json!({ "report": to, "runs": [summary(&run)] }))?;
+    } else if to.as_os_str() != "-" {
+        output::print(&format!("page: {}\n", to.display()))?;
     }
     Ok(Status::Done)
 }

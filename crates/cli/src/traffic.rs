@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::write::{Route, SERVER_V4, SERVER_V6, Writer};
 use traffic::clients::Clients;
-use traffic::{Changes, Order, ProfileSpec, Query, QuerySource, Synthesis, Tally};
+use traffic::{Order, ProfileChanges, ProfileSpec, Query, QuerySource, Synthesis, Tally};
 
 /// RZAIA's rate and duration (seed 003, section 3.1).
 const RATE: f64 = 5000.0;
@@ -130,7 +130,7 @@ fn generate(args: &Generate, common: &Common) -> output::Result {
         }
     }
     let seed = Seed(args.seed);
-    let changes = Changes { edns: args.edns, do_bit: args.do_bit, ..args.shape.changes() };
+    let changes = ProfileChanges { edns: args.edns, do_bit: args.do_bit, ..args.shape.changes() };
     let names = args.names.lists(&args.profile)?;
     let spec = ProfileSpec { profile: args.profile.clone(), names, seed, changes };
     let profile = spec.profile()?;

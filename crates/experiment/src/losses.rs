@@ -2,8 +2,8 @@
 
 use measure::metrics::{self, Definition};
 use measure::{Burst, Metric, Nanos, Reason, units::grouped};
-use rack::core_watch::{Away, PERIOD};
-use rack::sample::Counters;
+use rack::core_watch::{Absence, PERIOD};
+use rack::resource_counters::Counters;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub struct Counted {
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Absences of the server's cores.
-    pub away: Vec<(Away, Nanos)>,
+    pub away: Vec<(Absence, Nanos)>,
     /// Drops at several instants, in order.
     pub counted: Vec<Counted>,
     /// The share of the server's cores that other programs had.
@@ -291,8 +291,8 @@ mod tests {
         Burst { from: from * MS, to: to * MS, lost, sent: 10 * lost }
     }
 
-    fn away(from: u64, length: u64) -> (Away, Nanos) {
-        (Away { core: 0, from: from * MS, to: (from + length) * MS, ready: false }, from * MS)
+    fn away(from: u64, length: u64) -> (Absence, Nanos) {
+        (Absence { core: 0, from: from * MS, to: (from + length) * MS, ready: false }, from * MS)
     }
 
     fn counted(at: u64, socket: u64, backlog: u64) -> Counted {

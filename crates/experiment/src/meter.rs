@@ -6,8 +6,8 @@ use load::LoadResult;
 use measure::calm::{CALM, quantile};
 use measure::metrics;
 use measure::{Metric, Nanos, Reason, Timeline, Validity, clock};
-use rack::core_watch::{Away, Seen};
-use rack::sample;
+use rack::core_watch::{Absence, Seen};
+use rack::resource_counters;
 use rack::server_watch::{Others, Snapshot};
 use rack::sockets::Socket;
 use rack::{CoreWatch, HardwareCounters, hardware_counters};
@@ -49,7 +49,7 @@ pub fn meter(sources: &Sources, base: Nanos, length: Nanos, stop: &AtomicBool) -
         let mut counters = HardwareCounters::begin(pids);
         let mut at = base;
         while at < base + length && wait(at, stop) {
-            counted.push(Counted { ran: sample::ran(pids), ..count(sources, base) });
+            counted.push(Counted { ran: resource_counters::ran(pids), ..count(sources, base) });
             at += every;
         }
         wait(base + length, stop);
@@ -76,7 +76,12 @@ fn wait(at: Nanos, stop: &AtomicBool) -> bool {
 
 fn count(sources: &Sources, base: Nanos) -> Counted {
     let at = clock::now().saturating_sub(base);
-    Counted { at, server: sources.server_counters(), backlog: sample::backlog_dropped(), ran: Duration::ZERO }
+    Counted {
+        at,
+        server: sources.server_counters(),
+        backlog: resource_counters::backlog_dropped(),
+        ran: Duration::ZERO,
+    }
 }
 
 /// The server's machine during one load.
@@ -107,7 +112,7 @@ impl Metered {
         let Self { ends, counted, sockets: [before, after], hardware, watch, base } = self;
         let length = (result.duration_s * 1e9) as Nanos;
         let cores = &sources.server_cpus;
-        let mine = |away: &Away| cores.contains(&away.core) && away.to > base && away.from < base + length;
+        let mine = |away: &Absence| cores.contains(&away.core) && away.to > base && away.from < base + length;
         let away = watch.away.iter().filter(|away| mine(away));
         // Without real-time priority the watch cannot tell an absence from another program: nothing is explained by it.
         let away = away.filter(|_| watch.first).map(|away| (*away, away.from.saturating_sub(base))).collect();

@@ -1,6 +1,6 @@
 //! The trials of an experiment, in order: a list that depends on the file alone.
 
-use crate::measures::{self, Changes};
+use crate::measures::{self, ZoneChanges};
 use crate::planned::{Trial, ZonePlan, zones};
 use crate::{Experiment, Measure, Order};
 use measure::Seed;
@@ -32,12 +32,12 @@ fn tasks(e: &Experiment) -> Vec<Task> {
                 Measure::Latency if !recorded => rates.iter().copied().map(Some).collect(),
                 _ => vec![None],
             };
-            let updates: Vec<Option<f64>> = match e.distribution_of(variant.as_deref()).secondaries {
-                1.. if matches!(measures::of(measure).changes, Changes::AtRates { .. }) => {
-                    e.updates.rates.iter().copied().map(Some).collect()
-                }
-                _ => vec![None],
-            };
+            let at_rates = matches!(measures::of(measure).changes, ZoneChanges::AtRates { .. });
+            let updates: Vec<Option<f64>> =
+                match at_rates && measures::is_distributed(e, measure, variant.as_deref()) {
+                    true => e.updates.rates.iter().copied().map(Some).collect(),
+                    false => vec![None],
+                };
             for rate in rates {
                 let task = |&updates: &Option<f64>| Task { measure, rate, updates, variant: variant.clone() };
                 all.extend(updates.iter().map(task));

@@ -140,7 +140,7 @@ fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
 
 /// Reads a text as the value of a key: a list where the key is one, otherwise a number, a truth value or a text.
 fn value(key: &str, text: &str) -> toml::Value {
-    const LISTS: [&str; 12] = [
+    const LISTS: [&str; 13] = [
         "servers",
         "measure",
         "published",
@@ -150,6 +150,7 @@ fn value(key: &str, text: &str) -> toml::Value {
         "updates.rates",
         "updates.series",
         "distribution.others",
+        "distribution.measures",
         "cpus.server",
         "cpus.generator",
         "cpus.router",

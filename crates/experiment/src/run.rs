@@ -6,7 +6,7 @@ use crate::planned::{Trial, ZonePlan, weight};
 use crate::replication::{fleet, paths};
 use crate::run_context::RunContext;
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, RunEvent, check, measures, repeats, resources, settle, trial};
+use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, resources, settle, trial};
 use measure::Reason;
 use rack::{Host, HostSpec, Local, Rack, RackSpec, RouterSpec};
 use results::{RunDir, TrialRecord};
@@ -359,6 +359,18 @@ impl Cores {
     }
 }
 
+/// At this rate and below a server sleeps for half a millisecond and longer between two queries.
+const SLEEPY: f64 = 2_000.0;
+
+/// How soon a thread on the server's core runs that is woken from the generator's: measured where latency at a low rate has that in it.
+fn wake_ups(e: &Experiment, cpus: &Cores, on_rack: bool) -> Option<Vec<rack::wake_up::WakeUp>> {
+    let rates = e.variant.iter().filter_map(|v| v.rates.as_ref()).chain([&e.latency.rates]);
+    let sleepy = e.measure.contains(&Measure::Latency) && rates.flatten().any(|rate| *rate <= SLEEPY);
+    let (server, generator) = (*cpus.server.first()?, *cpus.generator.first()?);
+    // What cannot be measured is not said: the report does without.
+    (sleepy && on_rack && server != generator).then(|| rack::wake_up::wake_ups(server, generator).ok())?
+}
+
 /// `environment.json`: the machine, the software, who shares what.
 fn environment(
     e: &Experiment,
@@ -388,6 +400,7 @@ fn environment(
         "emulation": rack.and_then(Rack::emulation),
         "router_cpus": rack.and_then(Rack::router).map(|router| &router.cpus),
         "cores_shared": cpus.server.iter().any(|c| cpus.generator.contains(c)),
+        "wake_ups": wake_ups(e, cpus, rack.is_some()),
         "servers": servers,
     }))
 }

@@ -4,7 +4,7 @@ use crate::run_context::RunContext;
 use measure::metrics::{self, Family};
 use measure::{Definition, Metric, series};
 use rack::Host;
-use rack::sample::{self, Core, Counters, HostCounters, Processes, Usage};
+use rack::resource_counters::{self, Core, Counters, HostCounters, Processes, Usage};
 use rack::server_watch::Snapshot;
 use rack::sockets::{self, Socket};
 use results::SeriesRow;
@@ -201,12 +201,12 @@ fn read(sources: &Sources) -> Reading {
     let usage = |roots: &[u32]| all.as_ref().map(|all| all.usage(roots)).unwrap_or_default();
     Reading {
         at: Instant::now(),
-        cores: sample::cores().unwrap_or_default(),
+        cores: resource_counters::cores().unwrap_or_default(),
         server: usage(&sources.server),
         generator: usage(&sources.generators),
         own: all.as_ref().map(|all| all.usage_of_one(std::process::id())).unwrap_or_default(),
         drops: sources.hosts.iter().map(|(_, hosts)| dropped(hosts)).collect(),
-        backlog: sample::backlog_dropped(),
+        backlog: resource_counters::backlog_dropped(),
     }
 }
 
@@ -217,7 +217,7 @@ pub fn memory(pids: &[u32]) -> Vec<Metric> {
         metrics.push(metrics::SERVER_RSS.of(all.usage(pids).rss as f64));
         metrics.push(metrics::SERVER_VIRTUAL.of(all.usage(pids).virtual_size as f64));
         metrics.push(metrics::SERVER_CPU.of(all.usage(pids).cpu().as_secs_f64()));
-        if let Ok(pss) = sample::pss(&all.tree(pids)) {
+        if let Ok(pss) = resource_counters::pss(&all.tree(pids)) {
             metrics.push(metrics::SERVER_PSS.of(pss as f64));
         }
     }

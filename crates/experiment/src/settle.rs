@@ -1,7 +1,7 @@
 //! Is the machine quiet before a trial begins?
 
 use measure::{Nanos, Reason};
-use rack::sample::{self, Core};
+use rack::resource_counters::{self, Core};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,9 @@ pub fn wait(cores: &[usize], patience: Nanos, stop: &AtomicBool) -> Option<Reaso
     let began = Instant::now();
     loop {
         // Where the kernel does not tell there is nothing to wait for.
-        let before = sample::cores().ok()?;
+        let before = resource_counters::cores().ok()?;
         std::thread::sleep(LOOK);
-        let busiest = busiest(&before, &sample::cores().ok()?, cores)?;
+        let busiest = busiest(&before, &resource_counters::cores().ok()?, cores)?;
         if busiest.1 <= BUSY || stop.load(Ordering::Relaxed) {
             return None;
         }

@@ -48,7 +48,7 @@ impl SystemUnderTest<'_> {
     /// Notes the receive buffers of the server's UDP sockets, and makes them as large as `wanted` (bytes) first, where that is said.
     pub fn receive_buffers(&self, server: &Server<'_>, wanted: Option<usize>, record: &mut TrialRecord) {
         let port = self.spec.targets(self.context.server)[0].port();
-        let looked = rack::sample::Processes::now()
+        let looked = rack::resource_counters::Processes::now()
             .map(|all| all.tree(&server.pids()))
             .and_then(|pids| rack::UdpSockets::of(&pids, port))
             .and_then(|sockets| {

@@ -8,7 +8,7 @@ use crate::system_under_test::SystemUnderTest;
 use crate::zones::Prepared;
 use crate::{Error, Experiment, Measure, RunEvent, Trial, family_spec, measures};
 use measure::clock::{SECOND, Wall};
-use measure::{Parameter, Reason, params};
+use measure::{Parameter, Reason, metrics, params};
 use results::TrialRecord;
 use std::path::Path;
 
@@ -64,6 +64,8 @@ fn new_record(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> TrialRe
     for (parameter, value) in params(e, trial, zone) {
         record.add_param(parameter, value);
     }
+    let signing = zone.and_then(|zone| zone.signing_seconds);
+    record.outcome.metrics.extend(signing.map(|seconds| metrics::ZONE_SIGNING_SECONDS.of(seconds)));
     record
 }
 

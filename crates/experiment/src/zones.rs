@@ -10,6 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use zone::sign::Nsec3;
 
 /// A zone that servers can be started on.
@@ -29,6 +30,8 @@ pub struct Prepared {
     pub keys: Option<PathBuf>,
     /// For validators, where we hold it.
     pub trust_anchor: Option<String>,
+    /// The seconds that it took to be signed, with reading and writing, where it was not generated at the same time.
+    pub signing_seconds: Option<f64>,
     /// Of everything drawn for it.
     pub seed: Seed,
 }
@@ -54,6 +57,10 @@ pub fn prepare(
         ZonePlan::Family { family, .. } => (family_spec::is_signed(family), None),
         ZonePlan::File(file) => (e.zone.sign_file, Some(file)),
         ZonePlan::Scenario(name) => (e.zone.scenarios.get(name).is_some_and(|s| s.sign), None),
+    };
+    let took = dir.join(format!("{}.signing", plan.label()));
+    let note_time = |began: Instant| {
+        std::fs::write(&took, began.elapsed().as_secs_f64().to_string()).map_err(Error::io(&took))
     };
     let keys = (signs && changes).then(|| dir.join(format!("{}.keys", plan.label())));
     if let Some(folder) = &keys {
@@ -102,6 +109,7 @@ pub fn prepare(
         }
         ZonePlan::File(from) if signs => {
             tell(RunEvent::Zone { label: plan.label(), doing: "signing" });
+            let began = Instant::now();
             let mut source = zone::order::canonical(from, &mut |_| {})?;
             write_aside(&made, stop, |out| {
                 keep_anchor(
@@ -109,6 +117,7 @@ pub fn prepare(
                     &zone::sign(&mut source, &signing(e, &e.zone.sign, &keys)?, out, &mut |_| {})?,
                 )
             })?;
+            note_time(began)?;
         }
         ZonePlan::File(_) => {}
         ZonePlan::Scenario(name) => {
@@ -118,11 +127,13 @@ pub fn prepare(
             let unsigned = Steps { e, scenario, dir, stop }.unsigned(&made, &names, &mut doing)?;
             if scenario.sign {
                 doing("signing");
+                let began = Instant::now();
                 let mut source = zone::order::canonical(&unsigned, &mut |_| {})?;
                 let options = scenario_signing(e, scenario, &keys)?;
                 write_aside(&made, stop, |out| {
                     keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
                 })?;
+                note_time(began)?;
                 std::fs::remove_file(&unsigned).map_err(Error::io(&unsigned))?;
             } else {
                 std::fs::rename(&unsigned, &made).map_err(Error::io(&made))?;
@@ -142,6 +153,7 @@ pub fn prepare(
         origin: probe.origin.to_string(),
         signed: probe.signed.then(|| if signs { algorithm(e, plan).into() } else { "as given".into() }),
         trust_anchor: std::fs::read_to_string(&anchor).ok(),
+        signing_seconds: std::fs::read_to_string(&took).ok().and_then(|seconds| seconds.parse().ok()),
         file,
         probe,
         keys,

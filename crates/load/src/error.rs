@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// A worker could not have its core.
     #[error("--cpus: {0}")]
-    Pin(#[from] net::own::Unpinned),
+    Pin(#[from] net::scheduling::Unpinned),
     /// The hosts of a calibration could not be made.
     #[error(transparent)]
     Rack(#[from] rack::Error),

@@ -4,7 +4,7 @@
 //! [`Signs`](crate::Signs) of a load amount to. A load without a fault has no finding.
 
 use crate::LoadResult;
-use measure::own::ms;
+use measure::sender_faults::ms;
 use measure::units::grouped;
 use measure::{Nanos, Reason};
 use rack::server_watch::Seen;
@@ -54,7 +54,7 @@ pub(crate) fn name(r: &LoadResult, k: &Known) -> Vec<Reason> {
 }
 
 fn share(part: u64, whole: u64) -> f64 {
-    measure::own::share(part, whole)
+    measure::sender_faults::share(part, whole)
 }
 
 fn percent(part: u64, whole: u64) -> String {

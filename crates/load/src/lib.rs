@@ -33,7 +33,7 @@ pub use measure::schedule::LATE_LIMIT;
 pub use measure::{Latency, PacingError};
 pub use net::target::{Prefix, parse_target};
 pub use recorder::{AnswerKind, Class, Received, Recorder, Tally, Unsent};
-pub use result::{Histograms, LoadResult, Part, TcpResult};
+pub use result::{AnswerSizes, Histograms, LoadResult, Part, TcpResult};
 pub use run::run;
 pub use signs::{Gather, Pause, Signs};
 pub use source::Source;

@@ -1,7 +1,7 @@
 //! Results of several generators that started at one instant, added into one.
 
 use crate::counts;
-use crate::{Histograms, Latency, LoadResult, PacingError};
+use crate::{AnswerSizes, Histograms, Latency, LoadResult, PacingError};
 use measure::{Named, Nanos, Reason, Validity};
 
 /// Durations of generators that differ by more than this share give a warning.
@@ -53,6 +53,7 @@ impl Sum {
             service_latency_us: _,
             latency_with_lost_us: _,
             pacing_error_us: _,
+            answer_size: _,
             drops,
             validity,
             findings,
@@ -122,10 +123,11 @@ impl Sum {
                 *to = format!("{to}{comma}{from}");
             }
         }
-        let Histograms { latency, service_latency, pacing_error } = histograms;
+        let Histograms { latency, service_latency, pacing_error, answer_size } = histograms;
         all.histograms.latency.merge(&latency);
         all.histograms.service_latency.merge(&service_latency);
         all.histograms.pacing_error.merge(&pacing_error);
+        all.histograms.answer_size.merge(&answer_size);
         all.worker_busy = all.worker_busy.max(worker_busy);
         all.timeline.merge(timeline);
         self.durations.push((name.into(), duration_s));
@@ -157,6 +159,7 @@ impl Sum {
         let deadline = (all.deadline_s * 1e9) as Nanos;
         all.latency_with_lost_us = Latency::of_sent(&all.histograms.latency, all.counts.lost, deadline);
         all.pacing_error_us = PacingError::of(&all.histograms.pacing_error);
+        all.answer_size = AnswerSizes::of(&all.histograms.answer_size);
         let count = durations.len();
         let whose = |(reason, whose): (Reason, Vec<String>)| {
             let who = if whose.len() == count { "every generator".into() } else { whose.join(", ") };
@@ -220,6 +223,7 @@ mod tests {
             t.latency.record(*ns);
             t.service_latency.record(ns / 2);
             t.pacing_error.record(ns / 100);
+            t.answer_size.record(ns % 1_200);
             t.rcodes[if ns % 3 == 0 { 3 } else { 0 }] += 1;
         }
         t

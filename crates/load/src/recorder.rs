@@ -74,6 +74,8 @@ pub struct Tally {
     pub service_latency: Histogram,
     /// From the intended time to the send.
     pub pacing_error: Histogram,
+    /// Octets of DNS of the answers in time.
+    pub answer_size: Histogram,
     /// Observations in the answers; of the measured class alone.
     pub signs: Gather,
 }
@@ -103,6 +105,7 @@ impl Tally {
         self.latency.merge(&other.latency);
         self.service_latency.merge(&other.service_latency);
         self.pacing_error.merge(&other.pacing_error);
+        self.answer_size.merge(&other.answer_size);
         self.signs.merge(&other.signs);
     }
 
@@ -361,6 +364,7 @@ impl Recorder {
                     tally.rcodes[usize::from(header.rcode())] += 1;
                     tally.latency.record(latency);
                     tally.service_latency.record(service);
+                    tally.answer_size.record(r.len as u64);
                     if measured {
                         self.timeline.answered(r.at.saturating_sub(self.base), latency);
                         self.second.answered += 1;

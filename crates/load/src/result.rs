@@ -8,7 +8,7 @@ use net::transport::Connections;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The distributions behind the percentiles, nanoseconds.
+/// The distributions behind the percentiles: nanoseconds, and octets of answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Histograms {
@@ -18,6 +18,30 @@ pub struct Histograms {
     pub service_latency: Histogram,
     /// From the intended time to the send.
     pub pacing_error: Histogram,
+    /// Octets of DNS of the answers in time.
+    #[serde(default)]
+    pub answer_size: Histogram,
+}
+
+/// The octets of DNS of the answers in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AnswerSizes {
+    /// Median.
+    pub p50: u64,
+    /// 90 % are at most as long.
+    pub p90: u64,
+    /// 99 % are at most as long.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl AnswerSizes {
+    /// Of a distribution of octets; zeroes where it is empty.
+    pub(crate) fn of(sizes: &Histogram) -> Self {
+        let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|q| sizes.quantile(q));
+        Self { p50, p90, p99, max: sizes.max() }
+    }
 }
 
 /// Traffic beside the measured one: an attack, or retries over TCP. Counted by itself.
@@ -107,6 +131,9 @@ pub struct LoadResult {
     pub latency_with_lost_us: Latency,
     /// How late queries were sent.
     pub pacing_error_us: PacingError,
+    /// How long the answers were.
+    #[serde(default)]
+    pub answer_size: AnswerSizes,
     /// Datagrams dropped or refused on our own side, by place: `socket` (our receive buffers), `send_no_buffers`,
     /// `send_again`, `send_other`; and in our whole network namespace, other programs included,
     /// `namespace_receive_buffers` and `namespace_send_buffers`.
@@ -178,12 +205,14 @@ impl LoadResult {
             service_latency_us: Latency::of(&tally.service_latency),
             latency_with_lost_us: Latency::of_sent(&tally.latency, tally.lost, deadline),
             pacing_error_us: PacingError::of(&tally.pacing_error),
+            answer_size: AnswerSizes::of(&tally.answer_size),
             duration_s: duration as f64 / 1e9,
             deadline_s: deadline as f64 / 1e9,
             histograms: Histograms {
                 latency: tally.latency,
                 service_latency: tally.service_latency,
                 pacing_error: tally.pacing_error,
+                answer_size: tally.answer_size,
             },
             ..Self::default()
         }
@@ -227,6 +256,15 @@ impl LoadResult {
             metrics.push(metrics::CALM_LATENCY_P50.of(p50 / 1e3));
             metrics.push(metrics::CALM_LATENCY_P99.of(p99 / 1e3));
         }
+        if self.counts.answered > 0 {
+            let AnswerSizes { p50, p90, p99, max } = self.answer_size;
+            metrics.extend([
+                metrics::ANSWER_SIZE_P50.count(p50),
+                metrics::ANSWER_SIZE_P90.count(p90),
+                metrics::ANSWER_SIZE_P99.count(p99),
+                metrics::ANSWER_SIZE_MAX.count(max),
+            ]);
+        }
         metrics.extend(self.counts.rcodes.iter().map(|(code, n)| metrics::RCODE.of(code, *n as f64)));
         metrics.extend(self.findings.iter().map(|f| metrics::FINDING.of(&f.code, 1.0)));
         metrics.extend(self.drops.iter().map(|(place, n)| metrics::DROPS.of(place, *n as f64)));
@@ -234,6 +272,7 @@ impl LoadResult {
             Named::new("latency", self.histograms.latency.clone()),
             Named::new("service_latency", self.histograms.service_latency.clone()),
             Named::new("pacing_error", self.histograms.pacing_error.clone()),
+            Named::new("answer_size", self.histograms.answer_size.clone()),
         ];
         for (scope, part) in [(Scope::Background, &self.background), (Scope::TcpRetries, &self.tcp_retries)] {
             let Some(p) = part else { continue };

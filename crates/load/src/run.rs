@@ -14,7 +14,7 @@ use crate::{Backend, Error, LoadResult, LoadSpec};
 use engine::Stall;
 use measure::clock::{self, SECOND, Wall};
 use measure::{Event, Histogram, Nanos, Pace, Seed, Timeline};
-use net::own::{Machine, Scheduling};
+use net::scheduling::{Machine, Scheduling};
 use net::tcp::TcpFlows;
 use net::transport::{Transport, Troubles};
 use net::udp::{Flow, UdpFlows};
@@ -113,7 +113,7 @@ fn go(
             let (ready, done, abort) = (ready_in.clone(), done_in.clone(), &abort);
             let cpu = (!spec.cpus.is_empty()).then(|| spec.cpus[number as usize % spec.cpus.len()]);
             scope.spawn(move || {
-                let settled = net::own::settle(cpu);
+                let settled = net::scheduling::settle(cpu);
                 let usable = settled.is_ok();
                 let _ = ready.send(settled);
                 // Without an instant to start at, the run was given up.
@@ -452,7 +452,10 @@ fn result(
         transport_bytes: transport_bytes as u64,
         cut_short,
         timeline,
-        worker_busy: measure::own::share(computed, (spec.warmup + length) * u64::from(plan.workers)),
+        worker_busy: measure::sender_faults::share(
+            computed,
+            (spec.warmup + length) * u64::from(plan.workers),
+        ),
         ..LoadResult::new(measured, offered, length, spec.deadline)
     };
     (result, known)

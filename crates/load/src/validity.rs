@@ -6,10 +6,10 @@ use crate::Tally;
 use engine::Stall;
 use measure::clock::SECOND;
 use measure::limits::{MEMORY_LIMIT, PACING_LIMIT, UNSENT_LIMIT};
-use measure::own::{Own, Unsent, ms, share};
+use measure::sender_faults::{SenderFaults, Unsent, ms, share};
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
-use net::own::Scheduling;
+use net::scheduling::Scheduling;
 use net::transport::Troubles;
 use rack::server_watch::Others;
 
@@ -48,7 +48,7 @@ pub(crate) struct Evidence<'a> {
 }
 
 /// In sentences.
-const OWN: Own = Own { name: "generator", sends: "queries", pin: "--cpus" };
+const FAULTS: SenderFaults = SenderFaults { name: "generator", sends: "queries", pin: "--cpus" };
 
 /// Judges a trial.
 pub(crate) fn decide(e: &Evidence<'_>) -> Validity {
@@ -73,7 +73,7 @@ pub(crate) fn decide(e: &Evidence<'_>) -> Validity {
 fn sending(e: &Evidence<'_>, v: &mut Validity) {
     let t = e.tally;
     let unsent = Unsent { overdue: t.unsent_overdue, ids: t.unsent_ids, refused: t.unsent_refused };
-    v.reject_for(OWN.unsent(unsent, e.offered));
+    v.reject_for(FAULTS.unsent(unsent, e.offered));
     if t.unsent_ids > 0 || e.id_waits > 0 {
         let text = format!(
             "{} were all waiting for answers {}: {} flows hold {} ids each, and an id is held for up to {}; give more \
@@ -109,7 +109,7 @@ fn sending(e: &Evidence<'_>, v: &mut Validity) {
         let reason = Reason::new("send_errors", text);
         if share(refused, e.offered) > UNSENT_LIMIT { v.reject(reason) } else { v.warn(reason) }
     }
-    v.reject_for(OWN.late(&t.pacing_error, e.pacing_limit).filter(|_| e.paced));
+    v.reject_for(FAULTS.late(&t.pacing_error, e.pacing_limit).filter(|_| e.paced));
 }
 
 /// Queries that were not sent as they should look.
@@ -125,11 +125,11 @@ fn looking(e: &Evidence<'_>, v: &mut Validity) {
 }
 
 fn running(e: &Evidence<'_>, v: &mut Validity) {
-    v.reject_for(OWN.stalled(e.stall.length, (e.stall.at as f64 - e.base as f64) / SECOND as f64));
+    v.reject_for(FAULTS.stalled(e.stall.length, (e.stall.at as f64 - e.base as f64) / SECOND as f64));
     let waited = share(e.scheduling.waited, e.worked);
     // Where only rates and losses matter, what counts is how late queries left; that is looked at by itself.
     let timed = e.paced && e.pacing_limit <= PACING_LIMIT;
-    match OWN.preempted(waited, timed, e.scheduling.involuntary) {
+    match FAULTS.preempted(waited, timed, e.scheduling.involuntary) {
         Some(_) if e.shared_cpus => v.warn(Reason::new(
             "generators_share_cores",
             format!(
@@ -140,8 +140,8 @@ fn running(e: &Evidence<'_>, v: &mut Validity) {
         )),
         preempted => v.reject_for(preempted),
     }
-    v.warn_for(OWN.stolen(e.steal));
-    v.reject_for(Own::clock_stepped(e.clock_step));
+    v.warn_for(FAULTS.stolen(e.steal));
+    v.reject_for(SenderFaults::clock_stepped(e.clock_step));
     machine(e, v);
 }
 

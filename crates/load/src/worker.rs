@@ -12,7 +12,7 @@ use engine::{BLIND, Clocks, Engine, Exchange, LINGER, LONGEST_SLEEP, NotSent, Se
 use measure::clock::{self, SECOND};
 use measure::schedule::{Due, Schedule, Span};
 use measure::{Histogram, Nanos, Pace, Timeline};
-use net::own::Scheduling;
+use net::scheduling::Scheduling;
 use net::transport::{Connections, Incoming, Troubles};
 use std::net::SocketAddr;
 use std::sync::Mutex;

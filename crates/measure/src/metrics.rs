@@ -303,6 +303,10 @@ registry! {
     ANSWERED_IN_DEADLINE_SHARE "answered_in_deadline_share" "%" More "share of the sent queries that was answered before the deadline";
     BYTES_SENT "bytes_sent" "B" Neither "DNS octets sent";
     BYTES_RECEIVED "bytes_received" "B" Neither "DNS octets received";
+    ANSWER_SIZE_P50 "answer_size_p50" "B" Neither "DNS octets of an answer: median";
+    ANSWER_SIZE_P90 "answer_size_p90" "B" Neither "DNS octets of an answer: 90 % are at most as long";
+    ANSWER_SIZE_P99 "answer_size_p99" "B" Neither "DNS octets of an answer: 99 % are at most as long";
+    ANSWER_SIZE_MAX "answer_size_max" "B" Neither "DNS octets of an answer: the longest";
     PACING_ERROR_P50 "pacing_error_p50" "us" Less "time from the intended to the actual send: median";
     PACING_ERROR_P99 "pacing_error_p99" "us" Less "time from the intended to the actual send: 99 % within";
     PACING_ERROR_MAX "pacing_error_max" "us" Less "time from the intended to the actual send: the longest";
@@ -330,6 +334,9 @@ registry! {
     PEAK_QPS "peak_qps" "1/s" More "knee: highest offered rate within the loss goal (RFC 9971)";
     PEAK_LOWER "peak_lower" "1/s" More "knee: lower bound, which it is above with a probability of 95 %";
     PEAK_UPPER "peak_upper" "1/s" More "knee: upper bound, which it is below with a probability of 95 %";
+
+    // The zone.
+    ZONE_SIGNING_SECONDS "zone_signing_seconds" "s" Less "time that dnsrack took to sign the zone for the run, with reading and writing";
 
     // The server.
     SERVER_READY "server_ready" "s" Less "start of the server until its first right answer";

@@ -1,7 +1,7 @@
 //! A program that confines itself, for the tests: they run on many threads, and confinement must come before
 //! the first. `confined MODE [ARG]`; what it did goes to standard output as JSON lines.
 
-use rack::sample::{HostCounters, Softnet, softnet};
+use rack::resource_counters::{HostCounters, Softnet, softnet};
 use rack::{Cmd, Host, HostSpec, Launcher, Local, Output, Rack, RackSpec, confine};
 use serde_json::json;
 use std::fs;

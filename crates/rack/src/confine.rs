@@ -44,7 +44,7 @@ const PASSED_ON: [Signal; 6] =
 pub fn confine() -> Result<Confinement, Error> {
     // From a namespace of our own the machine-wide ones cannot be read.
     crate::environment::remember_sysctls();
-    crate::sample::remember_processes();
+    crate::resource_counters::remember_processes();
     let user_namespace = unshare_privileged(Namespaces::PID)?;
     let failed = |doing| move |source| Error::Confine { doing, source };
     // Init watches the reading end: its end of file says that outer is gone.

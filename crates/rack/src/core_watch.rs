@@ -11,7 +11,7 @@
 
 use measure::Nanos;
 use measure::clock;
-use net::own::{Scheduling, run_before_all, settle};
+use net::scheduling::{Scheduling, run_before_all, settle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -27,7 +27,7 @@ const MOST: usize = 100_000;
 
 /// An absence of a core. Times are nanoseconds of the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Away {
+pub struct Absence {
     /// The core's number.
     pub core: usize,
     /// When the watch was to wake: the core was away from here on, and at most [`PERIOD`] longer.
@@ -43,7 +43,7 @@ pub struct Away {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Absences in order of time, core by core.
-    pub away: Vec<Away>,
+    pub away: Vec<Absence>,
     /// Absences beyond those that are kept.
     pub more: u64,
     /// Every thread had real-time priority.
@@ -113,7 +113,7 @@ fn look(core: usize, stop: &AtomicBool) -> Seen {
             let ready = (all - waited) * 2 > now - at;
             waited = all;
             if seen.away.len() < MOST {
-                seen.away.push(Away { core, from: at, to: now, ready });
+                seen.away.push(Absence { core, from: at, to: now, ready });
             } else {
                 seen.more += 1;
             }

@@ -109,7 +109,7 @@ pub fn environment(steering: &[Steering]) -> Environment {
     let (info, system) = (rustix::system::sysinfo(), rustix::system::uname());
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cores = crate::sample::cores().unwrap_or_default();
+    let cores = crate::resource_counters::cores().unwrap_or_default();
     let all: f64 = cores.iter().map(|c| c.total().as_secs_f64()).sum();
     let stolen: f64 = cores.iter().map(|c| c.steal.as_secs_f64()).sum();
     let available = fs::read_to_string("/proc/meminfo").ok().and_then(|t| {

@@ -5,14 +5,14 @@
 //! - [`Launcher`], here [`Local`]: starts a [`Cmd`] on a [`Host`]; the [`Process`] is killed on drop.
 //!   [`Substitute`]: the same with another command for one program.
 //!   [`Host::loopback`] is the host without a rack.
-//! - [`sample`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
-//! - [`watch`]: a server's processes while a load is at them: what held it up, and what became of packets on the way.
+//! - [`resource_counters`]: what cores, processes and network stacks spent and dropped. [`environment()`]: what the machine is.
+//! - [`server_watch`]: a server's processes while a load is at them: what held it up, and what became of packets on the way.
 //! - [`Role`]: this program at work on a host, for a coordinator elsewhere.
 //! - [`path`]: what packets between hosts meet with; [`Paths`] opens and cuts them.
 //! - [`Capture`]: what a host's device, or the router's port of a host, receives and sends, in a file.
 //! - [`disk`]: a file system that drops what was not synced when its power is cut. [`syncs`]: whether a server's answers to
 //!   updates follow a sync that covers them, by a trace of its system calls.
-//! - [`kept`]: racks that stay, for work by hand.
+//! - [`standing`]: racks that stay, for work by hand. [`wake_up`]: how soon a thread that slept runs.
 //!
 //! Linux only. All system calls that need `unsafe` are in `net::ns`.
 
@@ -29,8 +29,8 @@ mod link;
 pub mod memory;
 pub mod path;
 pub mod process;
+pub mod resource_counters;
 mod role;
-pub mod sample;
 pub mod server_watch;
 pub mod sockets;
 pub mod spec;
@@ -39,6 +39,7 @@ pub mod steering;
 mod substitute;
 pub mod syncs;
 pub mod up;
+pub mod wake_up;
 
 pub use capture::{Capture, Captured};
 pub use command::{Cmd, Input, Output};

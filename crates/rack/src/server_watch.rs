@@ -2,7 +2,7 @@
 //! and what became of packets between their network stack and ours.
 
 use crate::Error;
-use crate::sample::{Core, Counters, HostCounters, Processes, Usage, cores};
+use crate::resource_counters::{Core, Counters, HostCounters, Processes, Usage, cores};
 use std::fs;
 use std::time::{Duration, Instant};
 

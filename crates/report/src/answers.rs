@@ -9,21 +9,28 @@ use measure::{params, units};
 /// The grids that a run has figures for, beyond latency.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     let mut all = Vec::new();
-    let over_tcp = run.dir.trials().iter().any(|t| t.param(params::TRANSPORT) == Some("udp+tcp"));
-    let variants = run.cells.iter().any(|c| c.key.variant.is_some());
-    let sizes =
-        run.published().iter().any(|id| matches!(id.as_str(), "rzaia-text-referrals" | "isc-3.3-bytes"));
-    if over_tcp {
+    if over_tcp(run) {
         all.extend(truncated(run));
     }
-    if over_tcp || variants || sizes {
-        all.extend(mean_size(run));
+    if sizes_matter(run) {
+        all.extend(sizes(run));
     }
     all.extend(flood(run));
     all.extend(cpu(run));
     all.extend(counted(run));
     all.extend(witness(run));
     all
+}
+
+fn over_tcp(run: &Run) -> bool {
+    run.dir.trials().iter().any(|t| t.param(params::TRANSPORT) == Some("udp+tcp"))
+}
+
+/// Whether the run is about the sizes of answers: truncation, several kinds of traffic or of one zone, or published sizes.
+pub(crate) fn sizes_matter(run: &Run) -> bool {
+    let published =
+        run.published().iter().any(|id| matches!(id.as_str(), "rzaia-text-referrals" | "isc-3.3-bytes"));
+    over_tcp(run) || run.cells.iter().any(|c| c.key.variant.is_some() || c.key.scenario) || published
 }
 
 fn share(part: f64, of: f64) -> Option<f64> {
@@ -63,8 +70,8 @@ fn truncated(run: &Run) -> Option<Grid> {
     )
 }
 
-fn mean_size(run: &Run) -> Option<Grid> {
-    let about = "Octets of DNS messages received over answers in time, of whatever code.";
+fn sizes(run: &Run) -> Option<Grid> {
+    let about = "Octets of DNS messages received over answers in time, of whatever code; below, how long the answers were.";
     grid(
         run,
         ("sizes", "Mean size of answers".into(), about.into()),
@@ -72,7 +79,18 @@ fn mean_size(run: &Run) -> Option<Grid> {
         |_, _| None,
         |c| {
             let mean = sum(c, metrics::BYTES_RECEIVED)? / sum(c, metrics::ANSWERED).filter(|n| *n > 0.0)?;
-            Some(Shown { text: format!("{mean:.0} B"), details: Vec::new(), compare: Some(mean) })
+            let octets = |which: Definition| c.metric(which).map(|f| units::grouped(f.value as u64));
+            let details = (|| {
+                let [p50, p99, max] =
+                    [metrics::ANSWER_SIZE_P50, metrics::ANSWER_SIZE_P99, metrics::ANSWER_SIZE_MAX]
+                        .map(octets);
+                Some(format!("median {}, 99 % at most {}, longest {} B", p50?, p99?, max?))
+            })();
+            Some(Shown {
+                text: format!("{mean:.0} B"),
+                details: details.into_iter().collect(),
+                compare: Some(mean),
+            })
         },
     )
 }
@@ -170,11 +188,11 @@ fn counted(run: &Run) -> Option<Grid> {
                 .sum::<f64>();
             let sent = sent + (rate * warmup).round() * trials as f64;
             let more = if queries < sent {
-                format!("{} fewer", count(sent - queries))
+                format!("{} fewer than", count(sent - queries))
             } else {
-                format!("{} more", count(queries - sent))
+                format!("{} more than", count(queries - sent))
             };
-            let mut details = vec![format!("{} sent, {more}", count(sent))];
+            let mut details = vec![format!("{more} the {} sent", count(sent))];
             if let (Some(counted_by_server), Some(sent)) = (sum(c, metrics::SERVER_COUNTED_TCP), retries) {
                 details.push(format!("{} over TCP, {} retries sent", count(counted_by_server), count(sent)));
             }

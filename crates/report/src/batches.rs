@@ -1,9 +1,9 @@
 //! Batches of updates, each sent when the secondary serves the one before (RZAIA 5.3): octets, times, and queries meanwhile.
 
 use crate::cells::{Cell, Key, Run};
-use crate::changes::cut;
 use crate::format;
 use crate::grid::{Beside, Grid, Shown, beside, grid, nothing, repeats, software};
+use crate::replication::cut;
 use measure::metrics::{self, Definition};
 use results::published::{self, Table};
 

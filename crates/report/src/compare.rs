@@ -486,7 +486,13 @@ fn percent(share: f64) -> String {
     number(share) + " %"
 }
 
-fn signed(share: f64) -> String {
+/// `-23 to +7.3 %`.
+pub(crate) fn span_text(d: &Change) -> String {
+    format!("{} to {} %", signed(d.low), signed(d.high))
+}
+
+/// A share as per cent with its sign.
+pub(crate) fn signed(share: f64) -> String {
     let text = number(share);
     if share > 0.0 { format!("+{text}") } else { text }
 }

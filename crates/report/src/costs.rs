@@ -137,9 +137,16 @@ fn memory(run: &Run) -> Option<Grid> {
     };
     let keep = |c: &Cell| c.key.is(&after) && c.metric(metric).is_some();
     let about = match by_map {
-        true => format!(
-            "{what} of all its processes once it has settled, beside that of the unsigned zone with sparse glue; below, what a delegation takes."
-        ),
+        true => {
+            let beside = match run.cells.iter().any(|c| c.key.family == BASE) {
+                true => ", beside that of the unsigned zone with sparse glue",
+                false => "",
+            };
+            format!(
+                "{what} of all its processes once it has settled, before any load{beside}; below, what a delegation takes. \
+                 After a load it is more: what a load made a server take, it keeps."
+            )
+        }
         false => format!(
             "{what} of all its processes at the end of the trials of '{after}'; the published figures are virtual sizes, shared libraries \
              included, in GB of 2³⁰ bytes."

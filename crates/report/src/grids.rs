@@ -2,7 +2,7 @@
 
 use crate::cells::Run;
 use crate::grid::Grid;
-use crate::{answers, capacity, changes, costs, durable, latency, peak, throughput};
+use crate::{answers, capacity, costs, durable, latency, peak, replication, throughput};
 
 /// All tables of a run, in the order in which they are shown.
 pub(crate) fn of(run: &Run) -> Vec<Grid> {
@@ -13,7 +13,7 @@ pub(crate) fn of(run: &Run) -> Vec<Grid> {
     all.extend(throughput::throughput_grid(run));
     all.extend(peak::capacity_grid(run));
     all.extend(peak::knee_grid(run));
-    all.extend(changes::grids(run));
+    all.extend(replication::grids(run));
     all.extend(durable::grids(run));
     all.extend(answers::grids(run));
     all.extend(capacity::grid(run));

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::cells::Run;
+use crate::scenarios;
 use crate::view::{self, Chapter};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -15,6 +16,7 @@ use results::RunDir;
 pub fn html(dirs: &[RunDir]) -> Result<String, Error> {
     let runs = dirs.iter().map(Run::new).collect::<Result<Vec<_>, _>>()?;
     let chapters: Vec<Chapter> = runs.iter().enumerate().map(|(i, run)| view::chapter(run, i)).collect();
+    let beside = scenarios::runs(dirs);
     let mut environment = Environment::new();
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     // The name's ending turns escaping on for everything that is not marked as safe.
@@ -22,5 +24,5 @@ pub fn html(dirs: &[RunDir]) -> Result<String, Error> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     let style = include_str!("../templates/style.css");
     let page = environment.get_template("report.html")?;
-    Ok(page.render(context! { style, chapters => Serde(chapters) })?)
+    Ok(page.render(context! { style, beside => Serde(beside), chapters => Serde(chapters) })?)
 }

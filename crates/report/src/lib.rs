@@ -9,10 +9,10 @@ mod appendix;
 mod batches;
 mod capacity;
 mod cells;
-mod changes;
 mod churn;
 pub mod compare;
 mod costs;
+mod decision;
 mod durable;
 mod format;
 mod grid;
@@ -22,11 +22,13 @@ mod html;
 mod latency;
 mod lines;
 pub mod live;
+mod page;
 mod past;
 mod paths;
 mod peak;
 mod plots;
 mod questions;
+mod replication;
 mod scenarios;
 mod search;
 mod summary;
@@ -39,8 +41,9 @@ mod view;
 pub use churn::{ChurnStep, churn};
 pub use html::html;
 pub use lines::{LinePlot, lines};
+pub use page::{Page, page};
 pub use search::{RatePoint, SearchPlot, search_html, search_svg};
-pub use terminal::terminal;
+pub use terminal::{side_by_side, terminal};
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]

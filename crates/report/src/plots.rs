@@ -3,7 +3,7 @@
 use crate::cells::{Cell, Run, Sample, State};
 use crate::svg::{self, Axis, Bar, Plot};
 use crate::{format, past, peak, summary};
-use measure::Nanos;
+use measure::{Histogram, Nanos};
 use serde::Serialize;
 
 /// Figures that belong together: of one zone, or of one quantity over zones.
@@ -172,6 +172,43 @@ fn cumulative(run: &Run, all: &[Series], what: &str) -> Option<(String, String)>
         names(all)
     );
     Some((format!("Cumulative distribution over all queries sent, {what}."), plot.finish(&title, &about)))
+}
+
+/// The cumulative distribution of the sizes of answers, as in RZAIA's figure 6.10; none where no trial has it.
+pub(crate) fn answer_sizes(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<Figure> {
+    let sizes = |cell: &&Cell| {
+        let mut all = Histogram::default();
+        for trial in cell.used() {
+            all.merge(trial.outcome.histogram("answer_size")?);
+        }
+        (all.count() > 0).then_some(all)
+    };
+    let of_cells: Vec<(&Cell, Histogram)> = cells.iter().filter_map(|c| Some((*c, sizes(c)?))).collect();
+    let longest = of_cells.iter().map(|(_, sizes)| sizes.max()).max()?;
+    let x = Axis::linear("octets of the answer", longest as f64, |v| format!("{v:.0}"));
+    let steps = 240;
+    let xs: Vec<f64> = (0..=steps).map(|i| x.high * f64::from(i) / f64::from(steps)).collect();
+    let mut plot = Plot::new(x, Axis::linear("share of answers", 100.0, |v| format!("{v:.0} %")));
+    for (cell, sizes) in &of_cells {
+        let points: Vec<_> = xs.iter().map(|x| (*x, 100.0 * sizes.share_below(*x as Nanos))).collect();
+        plot.line(&points, run.style(&cell.key.server), "");
+    }
+    let names: Vec<String> = of_cells.iter().map(|(cell, _)| cell.key.server.clone()).collect();
+    let about = format!(
+        "For {}: share of the answers that are at most as long as the number of octets on the x axis, up to {longest}.",
+        format::list(&names)
+    );
+    let entry = |(cell, _): &(&Cell, Histogram)| {
+        let style = run.style(&cell.key.server);
+        Entry { swatch: svg::swatch(style, ""), text: cell.key.server.clone() }
+    };
+    Some(Figure {
+        id: format!("{id}-sizes"),
+        caption: format!("Sizes of the answers, {what}: the share that is at most as long."),
+        svg: plot.finish(&format!("Sizes of the answers, {what}"), &about),
+        legend: of_cells.iter().map(entry).collect(),
+        trials: of_cells.iter().flat_map(|(cell, _)| cell.used().into_iter().map(|t| t.id)).collect(),
+    })
 }
 
 /// RZAIA's "actual distribution": the share of queries at each latency.

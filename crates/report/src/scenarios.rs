@@ -1,7 +1,9 @@
-//! The scenarios of a run beside each other: every figure of each server on the first zone, and how it differs on the others.
+//! Columns beside each other: the scenarios of a run, or several runs. Every figure of each server in the first column, and how it
+//! differs in the others.
 
 use crate::cells::Run;
-use crate::compare::{difference, size_text};
+use crate::compare::difference;
+use crate::decision::{self, Decision, Slide};
 use crate::format;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use measure::{metrics, params, units};
@@ -9,15 +11,32 @@ use results::RunDir;
 use results::compare::{self, Cell, ComparedFigure, Comparison, Gates, Outcome, Side, Verdict};
 use serde::Serialize;
 
-/// All scenarios of a run.
+/// Scenarios of a run, or several runs, each compared with the first.
+pub(crate) struct Scenarios<'a> {
+    /// The name of the one that the others are compared with.
+    pub first: &'a str,
+    /// The others, in the order in which they were measured or named.
+    pub compared: Vec<(&'a str, Comparison)>,
+}
+
+/// All scenarios of a run, to be shown.
 #[derive(Debug, Serialize)]
 pub(crate) struct View {
-    /// A sentence for each scenario but the first.
-    pub sentences: Vec<String>,
-    /// Their names, the one first that the others are compared with.
+    /// What each scenario but the first costs, question by question.
+    pub decisions: Vec<Decision>,
+    /// The most important figures.
+    pub slide: Slide,
+    /// All figures.
+    pub figures: FigureTable,
+}
+
+/// Figures beside each other.
+#[derive(Debug, Serialize)]
+pub(crate) struct FigureTable {
+    /// The names of the columns, the one first that the others are compared with.
     pub columns: Vec<String>,
     pub rows: Vec<Row>,
-    pub about: String,
+    pub about: Vec<String>,
 }
 
 /// A figure of a server on each zone.
@@ -43,37 +62,96 @@ pub(crate) struct Difference {
 }
 
 /// The names of a run's scenarios, in the order in which they were measured.
-fn names(run: &RunDir) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
+fn names(run: &RunDir) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
     for trial in run.trials().iter().filter(|t| t.param(params::ZONE_MADE).is_some()) {
         let name = trial.param(params::FAMILY).unwrap_or_default();
-        if !all.iter().any(|known| known == name) {
-            all.push(name.to_owned());
+        if !all.contains(&name) {
+            all.push(name);
         }
     }
     all
 }
 
+impl<'a> Scenarios<'a> {
+    /// Those of a run; none where there are fewer than two.
+    pub fn of(run: &'a RunDir) -> Option<Self> {
+        let names = names(run);
+        let (first, others @ [_, ..]) = names.split_first()? else { return None };
+        let side = |name| Side::with(run, params::FAMILY, name);
+        let compare =
+            |other: &&'a str| (*other, compare::compare(side(first), side(other), &Gates::default()));
+        Some(Self { first, compared: others.iter().map(compare).collect() })
+    }
+}
+
 /// The scenarios side by side; none where there are fewer than two.
 pub(crate) fn view(run: &Run) -> Option<View> {
-    let names = names(run.dir);
-    let (first, others @ [_, ..]) = names.split_first()? else { return None };
-    let side = |name| Side::with(run.dir, params::FAMILY, name);
-    let compared: Vec<Comparison> =
-        others.iter().map(|other| compare::compare(side(first), side(other), &Gates::default())).collect();
+    let all = Scenarios::of(run.dir)?;
+    let about = format!(
+        "Medians of the valid trials on each zone, and below them the difference from {} with its interval at 95 %, of pairs of trials of \
+         one repeat where enough are whole.",
+        all.first
+    );
+    let figures = beside(&all, vec![about], |cell, figure| title(cell, figure));
+    let (decisions, slide) = (decision::decisions(run, &all), decision::slide(&all));
+    (!figures.rows.is_empty()).then_some(View { decisions, slide, figures })
+}
+
+/// Several runs side by side, where they have measurements at the same parameters; none for a single run.
+pub(crate) fn runs(dirs: &[RunDir]) -> Option<FigureTable> {
+    let (first, others @ [_, ..]) = dirs.split_first()? else { return None };
+    let name = |dir: &RunDir| {
+        let last = |path: &std::path::Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
+        last(dir.dir()).unwrap_or_else(|| dir.dir().display().to_string())
+    };
+    let names: Vec<String> = others.iter().map(name).collect();
+    let first_name = name(first);
+    let compare =
+        |dir: &RunDir| compare::compare(Side::new(first, None), Side::new(dir, None), &Gates::default());
+    let compared: Vec<Comparison> = others.iter().map(compare).collect();
+    let mut about = vec![format!(
+        "Medians of the valid trials of each run, and below them the difference from {first_name} with its interval at 95 %. The runs were \
+         made one after the other, so a difference may also be the machine's."
+    )];
+    for (name, c) in names.iter().zip(&compared).filter(|(_, c)| c.cells.is_empty()) {
+        let keys: Vec<String> = c.apart.iter().map(|apart| apart.parameter.clone()).collect();
+        about.push(match keys.is_empty() {
+            true => format!("{name} has no measurement at the parameters of {first_name}."),
+            false => format!(
+                "{name} has no measurement in common with {first_name}: {} differ.",
+                format::list(&keys)
+            ),
+        });
+    }
+    let compared = names.iter().map(String::as_str).zip(compared).collect();
+    let all = Scenarios { first: &first_name, compared };
+    Some(beside(&all, about, |cell, figure| {
+        let size = units::count(param(cell, params::ZONE_SIZE)).map_or_else(|_| String::new(), units::short);
+        let zone = [param(cell, params::FAMILY), &size].join(" ");
+        format!("{}, {}", title(cell, figure), zone.trim())
+    }))
+}
+
+/// Every figure that columns have in common with the first, with its differences.
+fn beside(
+    all: &Scenarios<'_>,
+    about: Vec<String>,
+    label: impl Fn(&Cell, &ComparedFigure) -> String,
+) -> FigureTable {
     let mut rows: Vec<Row> = Vec::new();
-    for (at, comparison) in compared.iter().enumerate() {
+    for (at, (_, comparison)) in all.compared.iter().enumerate() {
         for (cell, figure) in
             comparison.findings().filter(|(cell, figure)| is_shown(comparison, cell, figure))
         {
-            let (title, server) = (title(cell, figure), server(cell));
+            let (title, server) = (label(cell, figure), server(cell));
             let row = match rows.iter().position(|r| r.figure == title && r.server == server) {
                 Some(row) => &mut rows[row],
                 None => {
                     let text = format::value(figure.a.median, figure.unit);
                     let mut cells = vec![Difference { text, difference: String::new(), word: "" }];
                     let none = || Difference { text: "–".into(), difference: String::new(), word: "" };
-                    cells.extend(others.iter().map(|_| none()));
+                    cells.extend(all.compared.iter().map(|_| none()));
                     rows.push(Row { figure: title, server, first: false, cells });
                     rows.last_mut().expect("it was just added")
                 }
@@ -96,16 +174,16 @@ pub(crate) fn view(run: &Run) -> Option<View> {
     for row in &mut rows {
         row.first = std::mem::replace(&mut before, row.figure.clone()) != row.figure;
     }
-    let sentences = others.iter().zip(&compared).map(|(name, c)| sentence(first, name, c)).collect();
-    let about = format!(
-        "Medians of the valid trials on each zone, and below them the difference from {first} with its interval at 95 %, of pairs of trials of \
-         one repeat where enough are whole."
-    );
-    (!rows.is_empty()).then_some(View { sentences, columns: names, rows, about })
+    let others = all.compared.iter().map(|(name, _)| *name);
+    FigureTable {
+        columns: std::iter::once(all.first).chain(others).map(str::to_owned).collect(),
+        rows,
+        about,
+    }
 }
 
 /// Memory and the time of the start are figures of every measurement: those of memory trials are shown, where there are any.
-fn is_shown(c: &Comparison, cell: &Cell, figure: &ComparedFigure) -> bool {
+pub(crate) fn is_shown(c: &Comparison, cell: &Cell, figure: &ComparedFigure) -> bool {
     let of_every_trial = [metrics::SERVER_PSS, metrics::SERVER_RSS, metrics::SERVER_READY];
     if !of_every_trial.iter().any(|metric| metric.stem() == figure.name) {
         return true;
@@ -118,11 +196,11 @@ fn is_shown(c: &Comparison, cell: &Cell, figure: &ComparedFigure) -> bool {
     shown.is_some_and(|shown| shown.params == cell.params)
 }
 
-fn param(cell: &Cell, parameter: measure::Parameter) -> &str {
+pub(crate) fn param(cell: &Cell, parameter: measure::Parameter) -> &str {
     cell.params.get(parameter.name()).map_or("", String::as_str)
 }
 
-fn server(cell: &Cell) -> String {
+pub(crate) fn server(cell: &Cell) -> String {
     param(cell, params::SERVER).to_owned()
 }
 
@@ -131,7 +209,7 @@ fn measure(cell: &Cell) -> &str {
 }
 
 /// The figure, and the load that it is of.
-fn title(cell: &Cell, figure: &ComparedFigure) -> String {
+pub(crate) fn title(cell: &Cell, figure: &ComparedFigure) -> String {
     let mut title = figure.figure().title.to_owned();
     // Of a start or a reload the rate says only what was asked meanwhile.
     let rate = Some(param(cell, params::RATE)).filter(|_| measure(cell) == "latency");
@@ -156,34 +234,8 @@ fn word(figure: &ComparedFigure) -> &'static str {
     }
 }
 
-/// What a scenario costs, figure by figure, in one sentence.
-fn sentence(first: &str, name: &str, c: &Comparison) -> String {
-    let mut parts: Vec<(String, Vec<String>)> = Vec::new();
-    for (cell, figure) in c.gating().filter(|(cell, figure)| is_shown(c, cell, figure)) {
-        let of = match (figure.verdict, figure.change) {
-            (Verdict::Worse | Verdict::Better, Some(change)) => {
-                format!("{} {}", server(cell), size_text(&change))
-            }
-            _ if figure.outcome == Outcome::NoWorse => format!("{} no worse", server(cell)),
-            (_, Some(change)) => format!("{} not known ({})", server(cell), difference(&change)),
-            (_, None) => format!("{} not known (too few repeats)", server(cell)),
-        };
-        let title = title(cell, figure);
-        match parts.iter_mut().find(|(known, _)| *known == title) {
-            Some((_, servers)) => servers.push(of),
-            None => parts.push((title, vec![of])),
-        }
-    }
-    let parts: Vec<String> =
-        parts.into_iter().map(|(title, servers)| format!("{title}: {}", servers.join(", "))).collect();
-    match parts.is_empty() {
-        true => format!("{name} against {first}: nothing was measured on both."),
-        false => format!("{name} against {first}. {}.", parts.join("; ")),
-    }
-}
-
 /// The table for a terminal, with what must be known to read it. Ends with a line break.
-pub(crate) fn text(view: &View) -> String {
+pub(crate) fn text(view: &FigureTable) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(
@@ -200,5 +252,6 @@ pub(crate) fn text(view: &View) -> String {
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("{table}\n{}\n", view.about)
+    let about: Vec<String> = view.about.iter().map(|line| format!("{line}\n")).collect();
+    format!("{table}\n{}", about.concat())
 }

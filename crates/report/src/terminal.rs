@@ -1,6 +1,7 @@
 //! The tables of a run for a terminal.
 
 use crate::cells::{Run, State};
+use crate::decision::{Answer, Decision};
 use crate::grid::{Grid, GridCell};
 use crate::questions::{self, Question};
 use crate::{Error, grids, scenarios, summary};
@@ -26,11 +27,13 @@ pub fn terminal(dir: &RunDir) -> Result<String, Error> {
         let _ = writeln!(out, "{sentence}");
     }
     if let Some(view) = scenarios::view(&run) {
-        let _ = writeln!(out);
-        for sentence in &view.sentences {
-            let _ = writeln!(out, "{sentence}");
+        for Decision { scenario, made, answers } in &view.decisions {
+            let _ = writeln!(out, "\n{scenario} against {}: {made}", view.figures.columns[0]);
+            for Answer { topic, text } in answers {
+                let _ = writeln!(out, "  {topic}: {text}");
+            }
         }
-        let _ = write!(out, "\nScenarios\n{}", scenarios::text(&view));
+        let _ = write!(out, "\nScenarios\n{}", scenarios::text(&view.figures));
     }
     for Question { question, answers } in questions::all(&run, &grids) {
         let _ = writeln!(out, "\n{question}");
@@ -60,6 +63,15 @@ pub fn terminal(dir: &RunDir) -> Result<String, Error> {
     }
     out += &problems(&run);
     Ok(out)
+}
+
+/// Several runs side by side, for a terminal; empty for one.
+pub fn side_by_side(dirs: &[RunDir]) -> String {
+    match scenarios::runs(dirs) {
+        Some(figures) if figures.rows.is_empty() => figures.about[1..].join("\n") + "\n",
+        Some(figures) => format!("Runs side by side\n{}", scenarios::text(&figures)),
+        None => String::new(),
+    }
 }
 
 fn table(grid: &Grid) -> Table {
@@ -114,9 +126,23 @@ fn problems(run: &Run) -> String {
         }
     }
     for (code, text, trials) in warnings(run) {
-        let _ = writeln!(out, "note, {}: {text} ({code})", crate::format::plural(trials.len(), "trial"));
+        let _ = writeln!(out, "note, {}: {text} ({code})", trials_text(&trials, run.dir.trials().len()));
     }
     if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+/// `all trials`, `trials 3, 5 and 9`, or how many where they are more than six.
+fn trials_text(trials: &[u32], of: usize) -> String {
+    match trials {
+        [one] => format!("trial {one}"),
+        all if all.len() == of => format!("all {of} trials"),
+        few if few.len() <= 6 => {
+            let ids: Vec<String> = few.iter().map(u32::to_string).collect();
+            format!("trials {}", crate::format::list(&ids))
+        }
+        [first, ..] => format!("{} trials (trial {first} and others)", trials.len()),
+        [] => "no trial".into(),
+    }
 }
 
 /// Warnings by code, in order of appearance: code, first text, trials.

@@ -5,7 +5,7 @@ use crate::cells::{Cell, Run};
 use crate::grid::{Grid, GridCell};
 use crate::plots::{self, Group};
 use crate::questions::{self, Question};
-use crate::{format, grids, growth, summary, terminal, timeline};
+use crate::{answers, format, grids, growth, summary, terminal, timeline};
 use results::published::{self, Table};
 use serde::Serialize;
 use serde_json::Value;
@@ -254,6 +254,10 @@ fn groups(run: &Run) -> Vec<Group> {
                 let what = format!("{title}{qps}");
                 let series = plots::series(run, &of_rate);
                 main.extend(plots::distributions(run, &series, &format!("{id}-{i}"), &what));
+                // They do not depend on the rate.
+                if i == 0 && answers::sizes_matter(run) {
+                    main.extend(plots::answer_sizes(run, &of_rate, &id, &title));
+                }
                 seconds.extend(timeline::figures(run, &of_rate, &format!("{id}-{i}"), &what));
             }
             let peaks: Vec<&Cell> = cells.iter().filter(|c| c.key.is("peak")).copied().collect();

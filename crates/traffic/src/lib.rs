@@ -7,7 +7,6 @@
 
 mod addresses;
 mod below;
-mod changes;
 mod cut;
 mod error;
 mod flood;
@@ -19,6 +18,7 @@ mod names;
 mod pool;
 mod popular;
 mod profile;
+mod profile_changes;
 mod queries;
 mod query;
 mod random;
@@ -30,7 +30,6 @@ mod weights;
 pub mod clients;
 
 pub use addresses::fuzz_address;
-pub use changes::{Changes, Crowd, Types, nonexistent};
 pub use cut::{CutQueries, cut_queries};
 pub use error::Error;
 pub use lists::{LISTS_MAX, NameList};
@@ -41,6 +40,7 @@ pub use profile::{
     AddressFile, BELOW_MAX, BUILT_IN, Background, CLASSES_MAX, CLIENTS_MAX, Class, Law, Order, POPULAR_MAX,
     Port, Ports, Profile, SHAPES_MAX, Shape, Under, ZIPF_MAX, fuzz_profile,
 };
+pub use profile_changes::{Crowd, ProfileChanges, Types, nonexistent};
 pub use queries::{Queries, check_queries_file, fuzz_line, names_asked_for, write_line};
 pub use query::{Query, QuerySource};
 pub use spec::{EdnsSpec, ProfileSpec, QueriesSpec, SourceSpec};

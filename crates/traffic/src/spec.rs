@@ -1,7 +1,7 @@
 //! The specification of a sender's queries; it travels as JSON to the roles and stands in TOML files.
 
 use crate::lists::one_or_many;
-use crate::{Changes, Error, Kind, Lists, NameList, Profile, Queries, QuerySource, Synthesis};
+use crate::{Error, Kind, Lists, NameList, Profile, ProfileChanges, Queries, QuerySource, Synthesis};
 use measure::Seed;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -57,8 +57,8 @@ pub struct ProfileSpec {
     #[serde(default = "one")]
     pub seed: Seed,
     /// Values that replace those of the profile.
-    #[serde(default, skip_serializing_if = "Changes::is_empty")]
-    pub changes: Changes,
+    #[serde(default, skip_serializing_if = "ProfileChanges::is_empty")]
+    pub changes: ProfileChanges,
 }
 
 fn yes() -> bool {
@@ -133,7 +133,7 @@ impl ProfileSpec {
     /// The profile with its changes.
     ///
     /// # Errors
-    /// As [`Profile::load`] and [`Changes::apply`].
+    /// As [`Profile::load`] and [`ProfileChanges::apply`].
     pub fn profile(&self) -> Result<Profile, Error> {
         let mut profile = Profile::load(&self.profile)?;
         self.changes.apply(&mut profile)?;

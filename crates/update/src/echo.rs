@@ -101,7 +101,7 @@ impl Echo {
         stop: &AtomicBool,
         each_second: &mut dyn FnMut(&EchoResult),
     ) -> Result<EchoResult, Error> {
-        net::own::settle(self.spec.cpu)?;
+        net::scheduling::settle(self.spec.cpu)?;
         let refuse = |error| Error::Echo { addr: self.addr, error };
         let start = clock::now();
         let (mut next_second, mut next_look, mut connected) = (start + SECOND, start, false);

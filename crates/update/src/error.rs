@@ -56,7 +56,7 @@ pub enum Error {
     },
     /// The core cannot be had.
     #[error("--cpu: {0}")]
-    Pin(#[from] net::own::Unpinned),
+    Pin(#[from] net::scheduling::Unpinned),
     /// An address where nothing can be answered.
     #[error("cannot answer at {addr}: {error}")]
     Echo {

@@ -230,24 +230,24 @@ fn size() -> (u16, u16) {
 
 /// Reads the machine's counters and says what happened between two readings.
 struct Sampler {
-    counters: Option<::rack::sample::HostCounters>,
-    first: Option<(u64, ::rack::sample::Counters)>,
-    cores: Vec<::rack::sample::Core>,
+    counters: Option<::rack::resource_counters::HostCounters>,
+    first: Option<(u64, ::rack::resource_counters::Counters)>,
+    cores: Vec<::rack::resource_counters::Core>,
     at: Nanos,
 }
 
 impl Sampler {
     fn new() -> Self {
-        let counters = ::rack::sample::HostCounters::open(&::rack::Host::loopback()).ok();
+        let counters = ::rack::resource_counters::HostCounters::open(&::rack::Host::loopback()).ok();
         let mut sampler = Self { counters, first: None, cores: Vec::new(), at: clock::now() };
         sampler.first = sampler.drops();
-        sampler.cores = ::rack::sample::cores().unwrap_or_default();
+        sampler.cores = ::rack::resource_counters::cores().unwrap_or_default();
         sampler
     }
 
     /// Drops of the receive backlog, and the counters of our namespace.
-    fn drops(&self) -> Option<(u64, ::rack::sample::Counters)> {
-        let backlog = ::rack::sample::softnet().ok()?.iter().map(|core| core.dropped).sum();
+    fn drops(&self) -> Option<(u64, ::rack::resource_counters::Counters)> {
+        let backlog = ::rack::resource_counters::softnet().ok()?.iter().map(|core| core.dropped).sum();
         Some((backlog, self.counters.as_ref()?.read().ok()?))
     }
 
@@ -258,7 +258,7 @@ impl Sampler {
         }
         self.at = clock::now();
         // What the kernel does not tell is not shown.
-        let cores = ::rack::sample::cores().unwrap_or_default();
+        let cores = ::rack::resource_counters::cores().unwrap_or_default();
         let used = cores.iter().filter_map(|core| {
             let spent = core.since(self.cores.iter().find(|c| c.core == core.core)?);
             Some(CoreUse {

@@ -4,8 +4,8 @@ use crate::output::Failure;
 use clap::Args;
 use measure::Seed;
 use std::path::PathBuf;
-use traffic::{Changes, Law, NameList, Order, Profile, Types, Under};
 use traffic::{Crowd, Port, Ports};
+use traffic::{Law, NameList, Order, Profile, ProfileChanges, Types, Under};
 
 /// Which names a profile asks for: common to `traffic generate`, `load run` and `load search`.
 #[derive(Debug, Args)]
@@ -107,8 +107,8 @@ impl Shape {
     pub const FLAGS: &str = "--nonexistent, --types, --below, --order, --clients, --clients-file, --ports, --ipv6 and --background";
 
     /// The changes that these flags ask for.
-    pub fn changes(&self) -> Changes {
-        Changes {
+    pub fn changes(&self) -> ProfileChanges {
+        ProfileChanges {
             nonexistent: self.nonexistent,
             types: self.types.clone(),
             below: self.below.clone().map(|w| w.0),
@@ -120,7 +120,7 @@ impl Shape {
             ipv6: self.ipv6,
             background: self.background,
             under: self.background_under.clone(),
-            ..Changes::default()
+            ..ProfileChanges::default()
         }
     }
 }

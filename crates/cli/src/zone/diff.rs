@@ -8,7 +8,7 @@ use measure::units::{self, grouped};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use zone::diff::{Changes, Churn, Ixfr, Mix, Records, churn, days_between};
+use zone::diff::{ChangeCounts, Churn, Ixfr, Mix, Records, churn, days_between};
 
 /// `zone diff`. Exit status 0 whether versions differ or not: this measures.
 #[derive(Args)]
@@ -192,7 +192,7 @@ fn by_type(records: &Records) -> String {
     format!("{}, {}: {}", grouped(deleted), grouped(added), types.join(", "))
 }
 
-fn changes(c: &Changes, of: u64) -> String {
+fn changes(c: &ChangeCounts, of: u64) -> String {
     format!(
         "{} added, {} deleted, {} changed, of {}",
         grouped(c.added),

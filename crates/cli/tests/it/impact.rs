@@ -45,13 +45,31 @@ fn a_zone_is_set_beside_what_it_will_be() {
         "┆ grown-signed",
         "memory (PSS)",
         "median latency at 2,000/s",
-        "signed against today. ",
-        "grown against today. ",
+        "signed against today: my.zone, signed (ECDSAP256SHA256, NSEC)",
+        "grown against today: my.zone, grown to 2x",
+        "Signing the zone: ",
+        "Queries lost at the fixed rates: nsd ",
     ] {
         assert!(report.contains(said) || report.replace("  ", "").contains(said), "{said}: {report}");
     }
     let page = std::fs::read_to_string(folder.path().join("run/report.html")).expect("a page");
-    assert!(page.contains("grown-signed against today. "), "the page has the sentences");
+    assert!(page.contains("grown-signed against today: "), "the page has the sentences");
+    // One page for a decision, with the same sentences.
+    let decision = stdout(&output(&["report", &run, "--format", "md", "-o", "-"]));
+    for said in ["# My zone today against my zone tomorrow", "| **Memory** | nsd ", "## signed against today: ", "Repeat it:"] {
+        assert!(decision.contains(said), "{said}: {decision}");
+    }
+    if has("chromium") {
+        for (format, magic) in [("png", &b"\x89PNG"[..]), ("pdf", b"%PDF")] {
+            let file = path(&format!("page.{format}"));
+            let drawn = output(&["report", &run, "--format", format, "-o", &file]);
+            assert!(drawn.status.success(), "{}", stderr(&drawn));
+            assert!(std::fs::read(&file).expect("a file").starts_with(magic), "{format}");
+        }
+    }
+    // The run beside itself: every figure, and no difference.
+    let both = stdout(&output(&["report", &run, &run, "-o", &path("both.html")]));
+    assert!(both.starts_with("Runs side by side\n") && both.contains("memory (PSS), today 300"), "{both}");
     // The same by name, between two of them.
     let across =
         ["compare", &run, "--across", "family", "--base", "today", "--candidate", "grown-signed", "--json"];
@@ -85,6 +103,8 @@ fn what_cannot_be_asked_is_refused() {
         (vec!["--zone", &zone, "--grow", "0.5x"], "is no size"),
         (vec!["--zone", &zone, "--nsec3"], "--sign"),
         (vec!["--zone", &zone, "--sign", "MD5"], "zone.sign"),
+        (vec!["--zone", &signed, "--sign", "rzaia", "--updates", "8"], "leave --updates out"),
+        (vec!["--zone", &zone, "--sign", "rzaia", "--updates", "8", "--primary", "nsd"], "nsd takes no updates"),
     ] {
         let got = output(&[&["impact"][..], &args].concat());
         assert!(!got.status.success() && stderr(&got).contains(wanted), "{args:?}: {}", stderr(&got));

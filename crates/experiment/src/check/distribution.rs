@@ -1,7 +1,7 @@
 //! Can a distribution be as it is described, and do its servers take what is sent to them?
 
 use crate::config::{Distribution, Signing};
-use crate::measures::{self, Changes, Measurement};
+use crate::measures::{self, Measurement, Part, ZoneChanges};
 use crate::replication::{fleet, paths};
 use crate::{Error, Experiment};
 
@@ -56,6 +56,9 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
         if d.secondaries > MOST {
             return Err(e.refuse(format!("distribution.secondaries: at most {MOST}")));
         }
+        if let Some(m) = d.measures.iter().find(|m| measures::of(**m).part == Part::Alone) {
+            return Err(e.refuse(format!("distribution.measures: {} is of a server alone", m.word())));
+        }
         if d.chained >= d.secondaries.max(1) {
             return Err(e.refuse("distribution.chained: fewer than there are secondaries"));
         }
@@ -73,9 +76,11 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
         }
     }
     for d in e.distributions() {
-        let changes = |m: &Measurement| m.has_markers() || m.changes == Changes::Versions;
+        let changes = |m: &Measurement| m.has_markers() || m.changes == ZoneChanges::Versions;
         let taken = match &d.primary {
-            Some(label) if d.secondaries > 0 && measured().any(|m| m.changes != Changes::None) => vec![label],
+            Some(label) if d.secondaries > 0 && measured().any(|m| m.changes != ZoneChanges::None) => {
+                vec![label]
+            }
             None if measured().any(|m| m.takes_updates() || d.secondaries > 0 && changes(m)) => {
                 e.servers.iter().collect()
             }
@@ -97,7 +102,7 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
     }
     e.updates.mix().map_err(|why| e.refuse(why.to_string()))?;
     super::batches::check(e)?;
-    super::away::check(e)
+    super::outage::check(e)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Does an experiment make sense as a whole? Looked at before anything is started.
 
-mod away;
 mod batches;
 mod distribution;
 pub mod durability;
+mod outage;
 pub mod versions;
 
 use crate::config::{MANY, Scenario};

@@ -1,6 +1,6 @@
 //! The keys of an experiment file for zones that change and are transferred to other servers.
 
-use crate::{Error, Experiment, family_spec};
+use crate::{Error, Experiment, Measure, family_spec};
 use measure::Time;
 use rack::path::PathSpec;
 use schemars::JsonSchema;
@@ -21,6 +21,10 @@ pub struct Distribution {
     pub primary: Option<String>,
     /// How many secondaries there are: ISC had 13.
     pub secondaries: u32,
+    /// The measurements that are made of a server with a primary and secondaries: where empty, all that can be. The others are
+    /// made of a server that is alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub measures: Vec<Measure>,
     /// Labels of the other secondaries' servers, in turn; the measured one's where empty.
     pub others: Vec<String>,
     /// The number of secondaries, the last ones, that have the zone from the first secondary instead of from the primary.
@@ -156,6 +160,7 @@ impl Default for Distribution {
         Self {
             primary: None,
             secondaries: 0,
+            measures: Vec::new(),
             others: Vec::new(),
             chained: 0,
             timers: Timers::Default,

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
-use traffic::Changes;
+use traffic::ProfileChanges;
 
 /// An experiment: what to measure, of which servers, with which zones and traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -299,7 +299,7 @@ pub struct Variant {
     pub trace: Option<PathBuf>,
     /// As [`Traffic::changes`], all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changes: Option<Changes>,
+    pub changes: Option<ProfileChanges>,
     /// As [`Traffic::transport`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<load::Transport>,

@@ -5,7 +5,7 @@ use measure::{Time, units};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::path::PathBuf;
-use traffic::Changes;
+use traffic::ProfileChanges;
 
 /// How memory is looked at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ pub struct Traffic {
     /// How much faster than captured.
     pub speed: f64,
     /// Values that replace those of the profile.
-    pub changes: Changes,
+    pub changes: ProfileChanges,
     /// `udp`; `udp+tcp`: truncated answers are asked again; `tcp`.
     pub transport: load::Transport,
     /// The share of truncated answers that is asked again; the profile's, or 1, where absent.
@@ -78,7 +78,7 @@ impl Default for Traffic {
             queries: None,
             trace: None,
             speed: 1.0,
-            changes: Changes::default(),
+            changes: ProfileChanges::default(),
             transport: load::Transport::Udp,
             retry: None,
             generators: 1,

@@ -5,10 +5,10 @@
 //! not say what it counts. Its traffic does: at 100K unsigned, 4.6 MB for 10 % and 0.45 MB for 1 % in hourly batches are 40 octets for
 //! each of 10 % and 1 % of the zone's records, deletions and additions counted alike. So are they here.
 
-use super::{Changes, Measurement, Part, Run};
+use super::{Measurement, Part, Run, ZoneChanges};
 use crate::config::{Batches, Timers};
 use crate::replication::fleet::{Fleet, Others};
-use crate::replication::{changes, paths};
+use crate::replication::{paths, running_updates};
 use crate::run_context::{PORT, START_DELAY};
 use crate::system_under_test::{SystemUnderTest, take};
 use crate::{Error, RunEvent, sampling};
@@ -39,7 +39,7 @@ const DEADLINE: Nanos = 60 * SECOND;
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
-    changes: Changes::Own { markers: true },
+    changes: ZoneChanges::Own { markers: true },
     has_variants: true,
     params: |e, trial| {
         let b = e.batches_of(trial.variant.as_deref());
@@ -109,7 +109,7 @@ impl SystemUnderTest<'_> {
         }
         let result: BatchesResult = loop {
             match role.next(Duration::from_millis(50))? {
-                Some(Event::Done { result }) => break changes::read(result)?,
+                Some(Event::Done { result }) => break running_updates::read(result)?,
                 Some(Event::Progress { second, values }) => {
                     let batch = series::BATCH.among(&values).unwrap_or(0.0);
                     let text = format!(
@@ -135,7 +135,7 @@ impl SystemUnderTest<'_> {
             context.goes_on()?;
         };
         if let Some(queries) = queries {
-            asked(changes::finish(queries)?, record);
+            asked(running_updates::finish(queries)?, record);
         }
         paths::come_to_rest(context, fleet.plan())?;
         let captured = capture.finish()?;
@@ -143,17 +143,17 @@ impl SystemUnderTest<'_> {
         record.outcome.metrics.extend(sampling::memory(&server.pids()));
         let found = transfers::collect(std::slice::from_ref(&file), &[PORT], 1, &mut |_| {})?;
         let accepted = result.send.transactions.accepted;
-        changes::carried(&found, &captured, accepted, &mut record.outcome);
+        running_updates::carried(&found, &captured, accepted, &mut record.outcome);
         record.outcome.metrics.extend(paths::round_trip(context, &file)?);
         let bytes = octets_of(&file, primary, &result.batches)?;
         figures(&result, &bytes, &stream, record);
         self.keep(&result.batches, &bytes)?;
         let mut sent = Outcome::default();
-        changes::sent(&result.send, &mut sent);
+        running_updates::sent(&result.send, &mut sent);
         sent.validity.only_warn("generator_preempted");
         take(&mut record.outcome, sent);
-        changes::seen(&result.watch, &mut record.outcome);
-        changes::forget(&file, fleet.plan().keep_capture, record)
+        running_updates::seen(&result.watch, &mut record.outcome);
+        running_updates::forget(&file, fleet.plan().keep_capture, record)
     }
 
     /// Queries for as long as batches go on.

@@ -1,13 +1,13 @@
 //! The versions of a real zone on their way to each secondary: octets and lag.
 
-use super::{Changes, Measurement, Part, Run, lag};
+use super::{Measurement, Part, Run, ZoneChanges, lag};
 use crate::Experiment;
 use measure::metrics;
 use measure::{Time, params};
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
-    changes: Changes::Versions,
+    changes: ZoneChanges::Versions,
     has_variants: true,
     params: |e, _| {
         vec![

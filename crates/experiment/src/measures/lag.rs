@@ -1,6 +1,6 @@
 //! How soon each secondary serves an update.
 
-use super::{Changes, Measurement, Part, Ready, Run};
+use super::{Measurement, Part, Ready, Run, ZoneChanges};
 use crate::{Error, RunEvent};
 use measure::metrics;
 use measure::{Time, params};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
-    changes: Changes::AtRates { alone: true },
+    changes: ZoneChanges::AtRates { alone: true },
     has_variants: true,
     params: |e, _| {
         vec![(params::DURATION, e.updates.duration.to_string()), (params::MIX, e.updates.mix.clone())]

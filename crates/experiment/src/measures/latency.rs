@@ -1,6 +1,6 @@
 //! Response latency at a fixed rate, or as a capture has its queries (RZAIA 3.2).
 
-use super::{Changes, Measurement, Part, Ready, Run, load_params};
+use super::{Measurement, Part, Ready, Run, ZoneChanges, load_params};
 use crate::{Error, RunEvent};
 use measure::metrics;
 use measure::{Arrivals, Pace, params};
@@ -8,7 +8,7 @@ use results::TrialRecord;
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Any,
-    changes: Changes::AtRates { alone: false },
+    changes: ZoneChanges::AtRates { alone: false },
     has_variants: true,
     params: |e, trial| {
         let rate = trial.rate.map_or_else(|| "recorded".into(), |rate| rate.to_string());

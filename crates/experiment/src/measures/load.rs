@@ -3,7 +3,7 @@
 //! A generator asks from before the start on. What was answered is counted by the second, so a phase's share is of the
 //! seconds that it touches.
 
-use super::{Changes, Measurement, Part, Run, changed_zone};
+use super::{Measurement, Part, Run, ZoneChanges, changed_zone};
 use crate::run_context::{self, RunContext, START_DELAY};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
@@ -11,7 +11,7 @@ use measure::clock::{self, SECOND};
 use measure::metrics::{self, Phase};
 use measure::{Arrivals, Definition, Event, Metric, Nanos, Pace, Reason, params, series};
 use rack::Role;
-use rack::sample::{self, Processes};
+use rack::resource_counters::{self, Processes};
 use results::TrialRecord;
 use serde_json::Value;
 use server::{Server, ServerSpec, ZoneRef};
@@ -39,7 +39,7 @@ type Span = (Nanos, Nanos);
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Alone,
-    changes: Changes::None,
+    changes: ZoneChanges::None,
     has_variants: false,
     params: |e, _| vec![(params::RATE, e.load.rate.to_string())],
     seconds: |_, _, start| 4.0 + start,
@@ -156,7 +156,7 @@ fn while_watching<T>(server: &mut Server<'_>, doing: impl FnOnce(&mut Server<'_>
     let look = || {
         let pids = Processes::now().ok().zip(root).map(|(all, root)| all.tree(&[root])).unwrap_or_default();
         // Between two looks a process may end.
-        if let Ok(now) = sample::pss(&pids) {
+        if let Ok(now) = resource_counters::pss(&pids) {
             peak.fetch_max(now, Ordering::Relaxed);
         }
     };

@@ -1,13 +1,13 @@
 //! The memory of a server that has loaded the zone and answers from it (RZAIA, chapter 2).
 
-use super::{Changes, Measurement, Part, Run};
+use super::{Measurement, Part, Run, ZoneChanges};
 use crate::Error;
 use crate::system_under_test::SystemUnderTest;
 use measure::Reason;
 use measure::clock::SECOND;
 use measure::metrics;
 use rack::memory::{self, Kind};
-use rack::sample::{self, Processes};
+use rack::resource_counters::{self, Processes};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const CHANGE: f64 = 0.01;
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Alone,
-    changes: Changes::None,
+    changes: ZoneChanges::None,
     has_variants: false,
     params: |_, _| Vec::new(),
     seconds: |e, _, _| e.memory.settle.as_seconds(),
@@ -89,5 +89,7 @@ impl SystemUnderTest<'_> {
 /// The proportional memory of a server's processes, in bytes.
 fn pss(server: &Server<'_>) -> Result<u64, Error> {
     // A process may end while we look.
-    sample::pss(&server.pids()).or_else(|_| sample::pss(&server.pids())).map_err(Error::from)
+    resource_counters::pss(&server.pids())
+        .or_else(|_| resource_counters::pss(&server.pids()))
+        .map_err(Error::from)
 }

@@ -16,8 +16,8 @@ mod transfer;
 mod update;
 
 use crate::config::Precision;
-use crate::replication::away::Absence;
 use crate::replication::fleet::{Fleet, Others, note_urged};
+use crate::replication::outage::Outage;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, Measure, RunEvent, Trial};
@@ -30,7 +30,7 @@ pub struct Measurement {
     /// The part of the server measured.
     pub part: Part,
     /// The changes of the zone while it is measured.
-    pub changes: Changes,
+    pub changes: ZoneChanges,
     /// It depends on the kind of queries, so it is done for each variant.
     pub has_variants: bool,
     /// Its parameters beside those of every trial; with those they are the key of its cell.
@@ -61,7 +61,7 @@ pub enum Part {
 
 /// The changes of the zone while a server is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changes {
+pub enum ZoneChanges {
     /// None, or those that the measurement itself makes of its primary.
     None,
     /// In a distribution, updates at the rates of the experiment beside what is measured. `alone`: nothing else is.
@@ -109,7 +109,7 @@ pub struct Ready<'a> {
     /// The other servers.
     pub others: Others<'a>,
     /// When a secondary was stopped for a while.
-    pub absence: Option<Absence>,
+    pub absence: Option<Outage>,
 }
 
 /// The measurement of a measure.
@@ -139,7 +139,7 @@ impl Measurement {
 
     /// Whether updates with markers among them are sent meanwhile, where there is a distribution.
     pub fn has_markers(&self) -> bool {
-        matches!(self.changes, Changes::AtRates { .. } | Changes::Own { markers: true })
+        matches!(self.changes, ZoneChanges::AtRates { .. } | ZoneChanges::Own { markers: true })
     }
 
     /// Whether it needs secondaries.
@@ -150,9 +150,10 @@ impl Measurement {
 
 /// Whether the server has a part in a distribution while this is measured.
 pub fn is_distributed(e: &Experiment, measure: Measure, variant: Option<&str>) -> bool {
+    let d = e.distribution_of(variant);
     match of(measure).part {
         Part::Alone => false,
-        Part::Any => e.distribution_of(variant).secondaries > 0,
+        Part::Any => d.secondaries > 0 && (d.measures.is_empty() || d.measures.contains(&measure)),
         Part::Primary | Part::LonePrimary | Part::OneOfSeveral => true,
     }
 }
@@ -165,7 +166,7 @@ pub fn servers(e: &Experiment, measure: Measure, variant: Option<&str>) -> u32 {
 /// Whether zones change in any trial of the experiment.
 pub fn zones_change(e: &Experiment) -> bool {
     let carried = e.distributions().iter().any(|d| d.secondaries > 0);
-    let changes = |m: &Measurement| m.takes_updates() || carried && m.changes != Changes::None;
+    let changes = |m: &Measurement| m.takes_updates() || carried && m.changes != ZoneChanges::None;
     e.measure.iter().any(|&m| changes(of(m)))
 }
 
@@ -218,8 +219,10 @@ fn on_a_fresh_server(
         sut.validate(record)?;
     }
     let changes = match (fleet, of(trial.measure).changes, trial.updates) {
-        (Some(fleet), Changes::Versions, _) => Some(sut.send_versions(fleet)?),
-        (Some(fleet), Changes::AtRates { alone }, Some(rate)) => Some(sut.change(fleet, rate, alone)?),
+        (Some(fleet), ZoneChanges::Versions, _) => Some(sut.send_versions(fleet)?),
+        (Some(fleet), ZoneChanges::AtRates { alone }, Some(rate)) => {
+            Some(sut.start_updates(fleet, rate, alone)?)
+        }
         _ => None,
     };
     if spec.external.is_none() {

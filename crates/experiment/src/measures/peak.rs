@@ -1,6 +1,6 @@
 //! The capacity with a window, and the knee, a search over rates (ISC 6.3.1, RFC 9971).
 
-use super::{Changes, Measurement, Part, Run};
+use super::{Measurement, Part, Run, ZoneChanges};
 use crate::system_under_test::{Driven, SystemUnderTest, take};
 use crate::{Error, RunEvent};
 use load::search::{CapacityGoal, Goal, Offered, Search};
@@ -14,7 +14,7 @@ use server::Server;
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Any,
-    changes: Changes::AtRates { alone: false },
+    changes: ZoneChanges::AtRates { alone: false },
     has_variants: true,
     params: |e, _| {
         vec![

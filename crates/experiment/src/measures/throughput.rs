@@ -1,6 +1,6 @@
 //! Queries answered per second where each generator keeps a window of them waiting, as queryperf does (ISC 3.3 and 6.3.1, Nominet).
 
-use super::{Changes, Measurement, Part, Ready, Run, load_params};
+use super::{Measurement, Part, Ready, Run, ZoneChanges, load_params};
 use crate::{Error, RunEvent};
 use load::search::IDLE_LIMIT;
 use measure::metrics;
@@ -9,7 +9,7 @@ use results::TrialRecord;
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Any,
-    changes: Changes::AtRates { alone: false },
+    changes: ZoneChanges::AtRates { alone: false },
     has_variants: true,
     params: |e, _| {
         let mut params = vec![(params::WINDOW, e.throughput.window.to_string())];

@@ -1,8 +1,8 @@
 //! A secondary's first transfer of the whole zone (RZAIA 5.1).
 
-use super::{Changes, Measurement, Part, Run};
+use super::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::{Fleet, Others, note_urged};
-use crate::replication::{changes, paths};
+use crate::replication::{paths, running_updates};
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
@@ -19,7 +19,7 @@ use trace::transfers::{self, Transfers, ZoneTransfer};
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
-    changes: Changes::None,
+    changes: ZoneChanges::None,
     has_variants: true,
     params: |_, _| Vec::new(),
     seconds: |_, _, start| start,
@@ -92,7 +92,7 @@ impl SystemUnderTest<'_> {
                 format!("the capture at the primary lacks {} packets: bytes are more", captured.dropped);
             record.outcome.validity.reject(Reason::new("capture_incomplete", text));
         }
-        changes::forget(&file, fleet.plan().keep_capture, record)?;
+        running_updates::forget(&file, fleet.plan().keep_capture, record)?;
         others.stop()?;
         record.outcome.metrics.extend(run_context::end(context, server, self.spec, Ok(()))?);
         Ok(())

@@ -1,8 +1,8 @@
 //! How fast a primary takes updates: so many of them, each as soon as there is room in the window (ISC 6.3.2).
 
-use super::{Changes, Measurement, Part, Run};
-use crate::replication::changes::{progress, read, sent};
+use super::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
+use crate::replication::running_updates::{progress, read, sent};
 use crate::run_context::START_DELAY;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
@@ -15,7 +15,7 @@ use update::send::SendResult;
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Primary,
-    changes: Changes::None,
+    changes: ZoneChanges::None,
     has_variants: true,
     params: |e, _| {
         vec![

@@ -1,8 +1,8 @@
 //! A primary and its secondaries: their servers, the paths between them, and the zone that changes there.
 
-pub mod away;
-pub mod changes;
 pub mod fleet;
+pub mod outage;
 pub mod paths;
+pub mod running_updates;
 mod steps;
 mod versions;

@@ -3,8 +3,8 @@
 //! Each version is one message, its SOA in it; what is served after it has the version's own serial. A marker goes with it, two
 //! records more, by which it is seen at each secondary.
 
-use super::changes::Changing;
 use super::fleet::Fleet;
+use super::running_updates::RunningUpdates;
 use crate::Error;
 use crate::config::Signing;
 use crate::run_context::{PORT, RunContext};
@@ -47,7 +47,7 @@ pub struct Versions {
 
 impl SystemUnderTest<'_> {
     /// Begins to send the experiment's versions, one per interval, to watch and to capture.
-    pub fn send_versions(&self, fleet: &Fleet<'_>) -> Result<Changing, Error> {
+    pub fn send_versions(&self, fleet: &Fleet<'_>) -> Result<RunningUpdates, Error> {
         let e = self.context.experiment;
         let given = &e.updates;
         let file = self.dir.join("updates.txt");

@@ -12,7 +12,7 @@ use crate::{Backend, Error, LoadResult, LoadSpec};
 pub use ceiling::Ceiling;
 use measure::clock::{self, SECOND};
 use measure::{Arrivals, Histogram, Nanos, Pace};
-use net::own::settle;
+use net::scheduling::settle;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};

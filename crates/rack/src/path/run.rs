@@ -6,8 +6,8 @@ use crate::Error;
 use crate::spec::ROUTER;
 use measure::clock::{SECOND, now};
 use measure::{Histogram, Nanos};
-use net::own::run_first;
 use net::packet::{BATCH, PacketSocket};
+use net::scheduling::run_first;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -87,10 +87,12 @@ pub(super) fn memory(run: &Run) -> Vec<Question> {
         answers.push(format!("Not tried, for it could not fit: {named}{more} (the first: {reason})."));
     }
     answers.extend(machine.and_then(|m| largest(run, &sizes, m)));
-    all.extend(question(
-        format!("Does a server still fit into memory when the zone is signed and grows to {at}?"),
-        answers,
-    ));
+    let signed = if here().any(|c| c.key.signed) { ", signed and not" } else { "" };
+    let asked = match sizes.len() {
+        1 => format!("Do the servers fit into memory with a zone of {at} delegations{signed}?"),
+        _ => format!("Do the servers still fit into memory when the zone grows to {at} delegations{signed}?"),
+    };
+    all.extend(question(asked, answers));
     all.extend(question(
         "Does memory grow in proportion to the zone?",
         growth(run, "memory", metrics::SERVER_PSS, NOISE.0).into_iter().collect(),
@@ -189,7 +191,8 @@ pub(super) fn loading(run: &Run) -> Vec<Question> {
         let worst = span(here(server), |c| Some(c.metric(metrics::RELOADING.latency_p99_worst)?.value));
         let worst =
             worst.map_or_else(String::new, |w| format!(", 99 % within {}", format::latency(w.1 * 1e3)));
-        Some(format!("{server} at least {}{silent}{worst}", format::percent(least)))
+        let all = if least < 100.0 { format!("at least {}", format::percent(least)) } else { "all".into() };
+        Some(format!("{server} {all}{silent}{worst}"))
     });
     let answered: Vec<(&String, f64)> = run
         .servers

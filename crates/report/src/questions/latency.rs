@@ -28,8 +28,90 @@ pub(super) fn questions(run: &Run) -> Vec<Question> {
     } else {
         all.extend(medians(run));
     }
+    all.extend(low_rate(run));
     all.extend(losses(run));
     all
+}
+
+/// A median at the lowest rate that is this many times that at the highest wants an explanation.
+const SLOWER: f64 = 1.15;
+
+/// A sleep before a wake-up, and the median time of the wake-up; both in microseconds.
+type WakeUp = (f64, f64);
+
+/// Why the latency is higher where queries are fewer: what of it is a sleeping server that wakes up.
+fn low_rate(run: &Run) -> Option<Question> {
+    let wake_ups = run.dir.environment().get("wake_ups")?.as_array()?;
+    let wake_ups: Vec<WakeUp> = wake_ups
+        .iter()
+        .filter_map(|w| Some((w.get("slept_us")?.as_f64()?, w.get("p50_us")?.as_f64()?)))
+        .collect();
+    let rate = |c: &Cell| c.key.rate.as_deref()?.parse::<f64>().ok();
+    let median = |c: &Cell| c.latency(0.5, run.deadline).map(|f| f.value / 1e3);
+    let cpu = |c: &Cell| c.metric(metrics::CALM_SERVER_CPU_PER_QUERY).map_or(0.0, |f| f.value);
+    let mut lines = Vec::new();
+    for (server, zone) in distinct(cells(run), |c| (c.key.server.clone(), c.key.zone())) {
+        let mine = || {
+            let here = cells(run).filter(|c| c.key.server == server && c.key.zone() == zone);
+            here.filter(|c| c.state() == State::Valid).filter_map(|c| Some((rate(c)?, median(c)?, cpu(c))))
+        };
+        let (Some(low), Some(high)) =
+            (mine().min_by(|a, b| a.0.total_cmp(&b.0)), mine().max_by(|a, b| a.0.total_cmp(&b.0)))
+        else {
+            continue;
+        };
+        // What a server that is woken for each query waits for, by the time between two queries.
+        let (Some(slow), Some(quick)) =
+            (after_sleep(&wake_ups, 1e6 / low.0), after_sleep(&wake_ups, 1e6 / high.0))
+        else {
+            continue;
+        };
+        if low.1 < SLOWER * high.1 || low.0 >= high.0 {
+            continue;
+        }
+        let us = |us: f64| format::latency(us * 1e3);
+        lines.push(format!(
+            "{server} on {zone}: {} at {} against {} at {}, a difference of {}. Waking up takes {} more of it, and the server's own \
+             CPU time a query is {} instead of {}.",
+            us(low.1),
+            format::rate(low.0),
+            us(high.1),
+            format::rate(high.0),
+            us(low.1 - high.1),
+            us((slow - quick).max(0.0)),
+            us(low.2),
+            us(high.2)
+        ));
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    let measured: Vec<String> = wake_ups
+        .iter()
+        .map(|(slept, took)| {
+            format!("{} after {}", format::latency(took * 1e3), format::latency(slept * 1e3))
+        })
+        .collect();
+    lines.insert(
+        0,
+        format!(
+            "A server sleeps between queries that are far apart, and each query wakes it. On this machine a thread that sleeps runs so long \
+             after it is woken from the generator's core, at the median: {}. Where the same work takes more CPU time as well, caches that \
+             others have used meanwhile and a slower clock are likely causes; neither was measured.",
+            format::list(&measured)
+        ),
+    );
+    question("Why is the latency higher at a lower rate?", lines)
+}
+
+/// The median wake-up after a sleep that is nearest to this one, by ratio. Below the shortest sleep measured a server may not sleep at all.
+fn after_sleep(wake_ups: &[WakeUp], slept: f64) -> Option<f64> {
+    let shortest = wake_ups.iter().map(|w| w.0).reduce(f64::min)?;
+    if slept < shortest {
+        return Some(0.0);
+    }
+    let apart = |w: &&WakeUp| (w.0 / slept).ln().abs();
+    wake_ups.iter().min_by(|a, b| apart(a).total_cmp(&apart(b))).map(|w| w.1)
 }
 
 fn cells<'a>(run: &'a Run<'a>) -> impl Iterator<Item = &'a Cell<'a>> {

@@ -9,11 +9,11 @@ use stats::Ratio;
 use stats::ratio::MIN_REPEATS;
 
 mod answers;
-mod changes;
 mod costs;
 mod durable;
 mod latency;
 mod peaks;
+mod replication;
 
 /// A question that an operator has, with what the run says to it.
 #[derive(Debug, Serialize)]
@@ -38,7 +38,7 @@ pub(crate) fn all(run: &Run, grids: &[Grid]) -> Vec<Question> {
     all.extend(costs::loading(run));
     all.extend(durable::questions(run));
     all.extend(peaks::questions(run));
-    all.extend(changes::questions(run));
+    all.extend(replication::questions(run));
     all.extend(question(
         "How do the results compare with the published ones?",
         crate::summary::against_published(grids).into_iter().collect(),

@@ -91,7 +91,15 @@ pub const FIGURES: &[Figure] = &[
     duration(metrics::TRANSFER_SECONDS, "transfer of the zone", |t| {
         t.outcome.metric(metrics::TRANSFER_SECONDS)
     }),
+    octets(metrics::TRANSFER_TCP_BYTES, "octets of a whole transfer", |t| {
+        t.outcome.metric(metrics::TRANSFER_TCP_BYTES)
+    }),
     duration(metrics::BATCHES_SECONDS, "time of all batches", |t| t.outcome.metric(metrics::BATCHES_SECONDS)),
+    latency(metrics::LAG.p50, "lag of secondaries", |t| t.outcome.metric(metrics::LAG.p50)),
+    latency(metrics::LAG.p99, "lag of secondaries, 99 %", |t| t.outcome.metric(metrics::LAG.p99)),
+    octets(metrics::TRANSFER_BYTES_PER_UPDATE, "octets of transfers for each update", |t| {
+        t.outcome.metric(metrics::TRANSFER_BYTES_PER_UPDATE)
+    }),
 ];
 
 type Of = fn(&TrialRecord) -> Option<f64>;
@@ -162,6 +170,20 @@ const fn duration(metric: Definition, title: &'static str, of: Of) -> Figure {
         more_is_worse: true,
         words: SPEED,
         tolerance: 0.01,
+        weight: 1.0,
+        of,
+    }
+}
+
+const fn octets(metric: Definition, title: &'static str, of: Of) -> Figure {
+    Figure {
+        metric,
+        name: metric.stem(),
+        title,
+        unit: metric.unit,
+        more_is_worse: true,
+        words: ["takes more octets", "takes fewer octets"],
+        tolerance: 0.001,
         weight: 1.0,
         of,
     }

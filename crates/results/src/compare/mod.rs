@@ -266,7 +266,8 @@ const NAMES: [Parameter; 6] = [
 ];
 
 /// What follows from a zone, and differs where two zones are compared.
-const OF_ZONE: [Parameter; 4] = [params::FAMILY, params::ZONE_SIZE, params::SIGNED, params::ZONE_MADE];
+const OF_ZONE: [Parameter; 5] =
+    [params::FAMILY, params::ZONE_SIZE, params::SIGNED, params::ZONE_MADE, params::SIGNING];
 
 /// Compares the candidate B with the base A by these gates.
 pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use traffic::clients::Clients;
-use traffic::{Changes, Lists, Profile, Query, SourceSpec, Synthesis, Tally, Want};
+use traffic::{Lists, Profile, ProfileChanges, Query, SourceSpec, Synthesis, Tally, Want};
 use wire::{header::Header, name, name::Name, question, rtype};
 
 const COUNT: usize = 100_000;
@@ -49,7 +49,7 @@ fn near(count: usize, of: usize, share: f64) -> bool {
     (count as f64 - n * share).abs() <= 6.0 * (n * share * (1.0 - share)).sqrt() + 1.0
 }
 
-fn spec(folder: &Path, text: &str, changes: Changes) -> SourceSpec {
+fn spec(folder: &Path, text: &str, changes: ProfileChanges) -> SourceSpec {
     let path = write(folder, "profile.toml", text);
     let SourceSpec::Profile(spec) = profile(path.to_str().unwrap(), zone(folder, 50), 1) else {
         unreachable!()
@@ -65,7 +65,7 @@ fn edns(query: &Query) -> Option<(u16, bool)> {
 #[test]
 fn what_clients_of_a_class_do_goes_together() {
     let folder = tempfile::tempdir().unwrap();
-    let spec = spec(folder.path(), CLASSES, Changes::default());
+    let spec = spec(folder.path(), CLASSES, ProfileChanges::default());
     let queries = take(&mut *spec.open(0, 1).unwrap(), COUNT);
     let parsed = Profile::parse(CLASSES, "p").unwrap();
     let mut clients = Clients::new(&parsed, Seed(1)).unwrap();
@@ -117,7 +117,7 @@ fn what_clients_of_a_class_do_goes_together() {
 #[test]
 fn workers_share_the_stream_of_classes() {
     let folder = tempfile::tempdir().unwrap();
-    let spec = spec(folder.path(), CLASSES, Changes::default());
+    let spec = spec(folder.path(), CLASSES, ProfileChanges::default());
     let one = take(&mut *spec.open(0, 1).unwrap(), 12_000);
     let mut all: Vec<Query> =
         spec.open_all(3).unwrap().iter_mut().flat_map(|s| take(&mut **s, 4_000)).collect();
@@ -132,17 +132,17 @@ fn workers_share_the_stream_of_classes() {
 #[test]
 fn a_change_is_one_of_all_classes() {
     let folder = tempfile::tempdir().unwrap();
-    let changed = |changes: Changes| {
+    let changed = |changes: ProfileChanges| {
         let mut profile = Profile::parse(CLASSES, "p").unwrap();
         changes.apply(&mut profile).map(|()| profile.classes)
     };
-    let shares = Changes {
+    let shares = ProfileChanges {
         edns: Some(1.0),
         do_bit: Some(1.0),
         nonexistent: Some(0.5),
         ipv6: Some(0.1),
         clients: Some("220:0.5".parse().unwrap()),
-        ..Changes::default()
+        ..ProfileChanges::default()
     };
     let classes = changed(shares.clone()).unwrap();
     assert!(
@@ -156,11 +156,15 @@ fn a_change_is_one_of_all_classes() {
     let mut source = spec(folder.path(), CLASSES, shares).open(0, 1).unwrap();
     take(&mut *source, 1000).iter().for_each(|q| tally.add(q));
     assert_eq!((tally.edns, tally.do_bit), (1000, 1000));
-    let crowd = |text: &str| Changes { clients: Some(text.parse().unwrap()), ..Changes::default() };
+    let crowd =
+        |text: &str| ProfileChanges { clients: Some(text.parse().unwrap()), ..ProfileChanges::default() };
     assert!(changed(crowd("1")).unwrap().iter().all(|c| c.clients == 1));
     let error = |changes| changed(changes).unwrap_err().to_string();
-    assert!(error(Changes { edns: Some(0.25), ..Changes::default() }).contains("only 0.25 of the queries"));
-    let addresses = Changes { addresses: Some("a".into()), ..Changes::default() };
+    assert!(
+        error(ProfileChanges { edns: Some(0.25), ..ProfileChanges::default() })
+            .contains("only 0.25 of the queries")
+    );
+    let addresses = ProfileChanges { addresses: Some("a".into()), ..ProfileChanges::default() };
     assert!(error(addresses).contains("3 classes of clients"));
 }
 
@@ -174,7 +178,7 @@ fn addresses_of_a_file_send_by_their_weights() {
     );
     let text = "about = \"a\"\n[types]\nA = 1\n[clients]\naddresses = \"addresses\"\n";
     let path = write(folder.path(), "p.toml", text);
-    let by_flag = Changes { addresses: Some(file), ..Changes::default() };
+    let by_flag = ProfileChanges { addresses: Some(file), ..ProfileChanges::default() };
     let mut changed = Profile::load("isc").unwrap();
     by_flag.apply(&mut changed).unwrap();
     let loaded = Profile::load(path.to_str().unwrap()).unwrap();

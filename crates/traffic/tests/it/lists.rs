@@ -5,19 +5,21 @@ use measure::Seed;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use traffic::{Changes, Error, Lists, NameList, Order, Profile, ProfileSpec, Query, SourceSpec, Tally, Want};
+use traffic::{
+    Error, Lists, NameList, Order, Profile, ProfileChanges, ProfileSpec, Query, SourceSpec, Tally, Want,
+};
 use wire::{name, question, rtype};
 
 fn weighted(file: PathBuf, weight: f64) -> NameList {
     NameList { weight, ..NameList::new(file) }
 }
 
-fn spec(profile: &str, names: Vec<NameList>, changes: Changes) -> SourceSpec {
+fn spec(profile: &str, names: Vec<NameList>, changes: ProfileChanges) -> SourceSpec {
     SourceSpec::Profile(ProfileSpec { profile: profile.to_owned(), names, seed: Seed(1), changes })
 }
 
-fn in_order(order: Order) -> Changes {
-    Changes { order: Some(order), nonexistent: Some(0.0), ..Changes::default() }
+fn in_order(order: Order) -> ProfileChanges {
+    ProfileChanges { order: Some(order), nonexistent: Some(0.0), ..ProfileChanges::default() }
 }
 
 /// A file of `count` names such as `a7.example`.
@@ -77,7 +79,7 @@ proptest! {
             NameList { exist: false, ..NameList::new(names(folder.path(), 'x', 3)) },
         ];
         let order = if sequential { Order::Sequential } else { Order::Uniform };
-        let spec = spec("rzaia", lists, Changes { order: Some(order), ..Changes::default() });
+        let spec = spec("rzaia", lists, ProfileChanges { order: Some(order), ..ProfileChanges::default() });
         let one = take(&mut *spec.open(0, 1).unwrap(), each * workers as usize);
         let mut together: Vec<Query> =
             spec.open_all(workers).unwrap().iter_mut().flat_map(|source| take(&mut **source, each)).collect();
@@ -92,7 +94,7 @@ fn a_list_alone_gives_the_same_queries_whatever_its_weight() {
     let zone = zone(folder.path(), 1000);
     for profile in ["rzaia", "nominet"] {
         let stream = |weight| {
-            let spec = spec(profile, vec![weighted(zone.clone(), weight)], Changes::default());
+            let spec = spec(profile, vec![weighted(zone.clone(), weight)], ProfileChanges::default());
             take(&mut *spec.open(0, 1).unwrap(), 5000)
         };
         assert_eq!(stream(1.0), stream(0.37));
@@ -129,7 +131,7 @@ fn names_of_a_list_may_be_said_not_to_exist() {
         queries.iter().for_each(|q| tally.add(q));
         tally
     };
-    let queries = take(&mut *spec(profile, vec![], Changes::default()).open(0, 1).unwrap(), 40_000);
+    let queries = take(&mut *spec(profile, vec![], ProfileChanges::default()).open(0, 1).unwrap(), 40_000);
     assert!(queries.iter().all(|q| q.nonexistent == qname(q).starts_with('x')));
     let got = tally(&queries);
     assert_eq!(got.lists[2], got.nonexistent);
@@ -138,7 +140,7 @@ fn names_of_a_list_may_be_said_not_to_exist() {
     }
     // Other names that exist take the place of the profile's; those that do not stay.
     let zone = zone(folder.path(), 20);
-    let other = spec(profile, vec![NameList::new(&zone)], Changes::default());
+    let other = spec(profile, vec![NameList::new(&zone)], ProfileChanges::default());
     let queries = take(&mut *other.open(0, 1).unwrap(), 1000);
     assert!(queries.iter().all(|q| qname(q).starts_with(if q.nonexistent { 'x' } else { 'd' })));
     assert_eq!(tally(&queries).lists.len(), 2);
@@ -150,7 +152,7 @@ fn lists_of_one_zone_leave_names_that_do_not_exist() {
     let zone = zone(folder.path(), 500);
     // Of the zone's names two are wanted often; what they have in common at their end is a delegation.
     let often = write(folder.path(), "often", "www.d7\nmail.d7\n");
-    let spec = spec("rzaia", vec![weighted(often, 9.0), NameList::new(&zone)], Changes::default());
+    let spec = spec("rzaia", vec![weighted(often, 9.0), NameList::new(&zone)], ProfileChanges::default());
     let queries = take(&mut *spec.open(0, 1).unwrap(), 20_000);
     let lists = Lists::open(&[NameList::new(&zone)], Seed(1), Want::Names, &mut |_| {}).unwrap();
     let known = lists.lists()[0].names();
@@ -177,7 +179,7 @@ fn names_with_a_type_of_their_own_and_others_go_together() {
     );
     let open = |name: &str, text: &str| {
         let path = write(folder.path(), name, text);
-        spec(path.to_str().unwrap(), lists.clone(), Changes::default()).open(0, 1)
+        spec(path.to_str().unwrap(), lists.clone(), ProfileChanges::default()).open(0, 1)
     };
     let error = open("without.toml", without).err().expect("an error").to_string();
     assert!(error.contains("a file of names has none"), "{error}");
@@ -212,7 +214,8 @@ fn what_is_wrong_with_a_list_is_named_by_place() {
             "about = \"t\"\ntypes = {{ A = 1 }}\n[names]\nnonexistent = 0.5\n[[names.list]]\nfile = \"good\"\n{list}\n"
         );
         let path = write(folder.path(), "my.toml", &text);
-        let error = spec(path.to_str().unwrap(), vec![], Changes::default()).open(0, 1).err().expect(list);
+        let error =
+            spec(path.to_str().unwrap(), vec![], ProfileChanges::default()).open(0, 1).err().expect(list);
         error.to_string().replace(&format!("{}/", folder.path().display()), "")
     };
     let cases = [

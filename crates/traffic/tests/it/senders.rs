@@ -3,22 +3,26 @@
 use crate::{profile, take, write, zone};
 use std::collections::HashMap;
 use std::path::Path;
-use traffic::{Changes, Profile, ProfileSpec, Query, SourceSpec, Tally};
+use traffic::{Profile, ProfileChanges, ProfileSpec, Query, SourceSpec, Tally};
 use wire::{name, question, rtype};
 
 const COUNT: usize = 100_000;
 
-fn spec(zone: &Path, changes: Changes) -> SourceSpec {
+fn spec(zone: &Path, changes: ProfileChanges) -> SourceSpec {
     let SourceSpec::Profile(spec) = profile("rzaia", zone.to_owned(), 1) else { unreachable!() };
     SourceSpec::Profile(ProfileSpec { changes, ..spec })
 }
 
-fn stream(zone: &Path, changes: Changes) -> Vec<Query> {
+fn stream(zone: &Path, changes: ProfileChanges) -> Vec<Query> {
     take(&mut *spec(zone, changes).open(0, 1).unwrap(), COUNT)
 }
 
-fn flood(share: f64, under: &str) -> Changes {
-    Changes { background: Some(share), under: Some(under.parse().unwrap()), ..Changes::default() }
+fn flood(share: f64, under: &str) -> ProfileChanges {
+    ProfileChanges {
+        background: Some(share),
+        under: Some(under.parse().unwrap()),
+        ..ProfileChanges::default()
+    }
 }
 
 fn qname(query: &Query) -> &[u8] {
@@ -29,7 +33,7 @@ fn qname(query: &Query) -> &[u8] {
 fn a_flood_leaves_good_queries_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let zone = zone(folder.path(), 280);
-    let good = stream(&zone, Changes::default());
+    let good = stream(&zone, ProfileChanges::default());
     assert!(good.iter().all(|q| !q.background && q.client.is_none() && q.ipv6.is_none()));
     for (share, text) in [(0.5, "1:1"), (10.0 / 11.0, "1:10"), (1.0, "0:1")] {
         assert_eq!(traffic::nonexistent(text), Ok(share));
@@ -89,11 +93,11 @@ fn a_profile_says_what_its_flood_is() {
 fn clients_with_one_port_are_told_to_senders() {
     let folder = tempfile::tempdir().unwrap();
     let zone = zone(folder.path(), 10);
-    let changes = Changes {
+    let changes = ProfileChanges {
         clients: Some("1000:1".parse().unwrap()),
         ports: Some("own=3,53=1,random=4".parse().unwrap()),
         ipv6: Some(0.25),
-        ..Changes::default()
+        ..ProfileChanges::default()
     };
     let mut hits = HashMap::new();
     let (mut none, mut v6) = (0, 0);
@@ -113,7 +117,7 @@ fn clients_with_one_port_are_told_to_senders() {
     let mut expected = Profile::load("rzaia").unwrap();
     changes.apply(&mut expected).unwrap();
     let mut clients = traffic::clients::Clients::new(&expected, measure::Seed(1)).unwrap();
-    let plain = stream(&zone, Changes::default());
+    let plain = stream(&zone, ProfileChanges::default());
     for (query, plain) in queries.iter().zip(&plain).take(10_000) {
         let sender = clients.sender(query.index);
         assert_eq!((query.client, query.ipv6), (sender.flow(), Some(sender.ipv6)));
@@ -124,7 +128,7 @@ fn clients_with_one_port_are_told_to_senders() {
 #[test]
 fn workers_share_floods_and_clients() {
     let folder = tempfile::tempdir().unwrap();
-    let changes = Changes {
+    let changes = ProfileChanges {
         clients: Some("50".parse().unwrap()),
         ports: Some("own".parse().unwrap()),
         ..flood(0.5, "names")
@@ -144,7 +148,7 @@ fn what_makes_no_sense_is_refused() {
     let error = |changes| spec(&zone, changes).open(0, 1).err().expect("an error").to_string();
     assert_eq!(error(flood(1.5, "apex")), "background: 1.5 is not a share: give a number from 0 to 1");
     assert_eq!(
-        error(Changes { under: Some("apex".parse().unwrap()), ..Changes::default() }),
+        error(ProfileChanges { under: Some("apex".parse().unwrap()), ..ProfileChanges::default() }),
         "the name of a flood, but no flood: give its share too"
     );
     assert!("a..b".parse::<traffic::Under>().is_err());

@@ -3,7 +3,7 @@
 use crate::{profile, take, write};
 use measure::Seed;
 use std::path::Path;
-use traffic::{Changes, Kind, Names, ProfileSpec, Query, SourceSpec, Want};
+use traffic::{Kind, Names, ProfileChanges, ProfileSpec, Query, SourceSpec, Want};
 use wire::{name, question, rtype};
 
 const SOA: &str = "e. 60 IN SOA a. b. 1 2 3 4 5\n";
@@ -21,7 +21,7 @@ fn asked(query: &Query) -> String {
     format!("{} {}", name::Name::from_wire(asked.qname).unwrap(), rtype::to_text(asked.qtype))
 }
 
-fn changed(base: &str, zone: &Path, changes: Changes) -> SourceSpec {
+fn changed(base: &str, zone: &Path, changes: ProfileChanges) -> SourceSpec {
     let SourceSpec::Profile(spec) = profile(base, zone.to_owned(), 1) else { unreachable!() };
     SourceSpec::Profile(ProfileSpec { changes, ..spec })
 }
@@ -132,12 +132,12 @@ fn records_are_asked_for_as_a_transfer_lists_them() {
     let again = take(&mut *profile("nominet", file, 1).open(0, 1).unwrap(), 7);
     assert_eq!(again.iter().map(asked).collect::<Vec<_>>(), expected);
     // Misses have the types of the zone too, and the other changes hold.
-    let changes = Changes {
+    let changes = ProfileChanges {
         types: Some("zone".parse().unwrap()),
         nonexistent: Some(0.5),
         edns: Some(1.0),
         do_bit: Some(1.0),
-        ..Changes::default()
+        ..ProfileChanges::default()
     };
     let queries = take(&mut *changed("isc", &zone, changes).open(0, 1).unwrap(), 4000);
     let mut tally = traffic::Tally::default();
@@ -155,16 +155,16 @@ fn what_cannot_be_is_refused() {
     let list = write(folder.path(), "list", "a.e\nb.e\n");
     let dname =
         write(folder.path(), "dname", &(SOA.to_owned() + "e. 60 IN DNAME f.\na.e. 60 IN A 192.0.2.1\n"));
-    let error = |zone: &Path, changes: Changes| {
+    let error = |zone: &Path, changes: ProfileChanges| {
         changed("rzaia", zone, changes).open(0, 1).err().expect("an error").to_string()
     };
     let types = Some("zone".parse().unwrap());
     insta::assert_snapshot!(
         [
-            error(&hosts, Changes { below: Some(vec![0.0, 1.0]), ..Changes::default() }),
-            error(&list, Changes { types, ..Changes::default() }),
-            error(&dname, Changes::default()),
-            error(&hosts, Changes { do_bit: Some(1.0), ..Changes::default() }),
+            error(&hosts, ProfileChanges { below: Some(vec![0.0, 1.0]), ..ProfileChanges::default() }),
+            error(&list, ProfileChanges { types, ..ProfileChanges::default() }),
+            error(&dname, ProfileChanges::default()),
+            error(&hosts, ProfileChanges { do_bit: Some(1.0), ..ProfileChanges::default() }),
         ]
         .join("\n")
     );

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::tsig::Signer;
 use measure::clock::{SECOND, Wall};
 use measure::{Event, Nanos, Seed};
-use net::own::Machine;
+use net::scheduling::Machine;
 use net::tcp::TcpFlows;
 use net::transport::Transport;
 use net::udp::{Flow, UdpFlows};
@@ -72,7 +72,7 @@ pub(crate) fn run_gated(
         let (starter_in, starter) = channel::<Nanos>();
         let (ready_in, ready) = channel();
         let at_work = scope.spawn(move || {
-            let settled = net::own::settle(spec.cpu);
+            let settled = net::scheduling::settle(spec.cpu);
             let usable = settled.is_ok();
             let _ = ready_in.send(settled);
             // Without an instant to start at, the run was given up.

@@ -13,7 +13,7 @@ use engine::{Clocks, Engine, Exchange, NotSent, Settings, Stall};
 use measure::clock::{self, SECOND, Wall};
 use measure::schedule::{Due, Schedule, Span};
 use measure::{Nanos, Pace};
-use net::own::Scheduling;
+use net::scheduling::Scheduling;
 use net::transport::{Incoming, Stamp, Transport};
 use std::collections::BTreeMap;
 use std::io;

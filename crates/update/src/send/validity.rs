@@ -5,7 +5,7 @@ use super::spec::SendSpec;
 use super::tally::Tally;
 use engine::Stall;
 use measure::clock::SECOND;
-use measure::own::{Own, Unsent, share};
+use measure::sender_faults::{SenderFaults, Unsent, share};
 use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
 use net::transport::Troubles;
@@ -23,7 +23,7 @@ pub(super) struct Evidence<'a> {
 }
 
 /// In sentences.
-const OWN: Own = Own { name: "sender", sends: "messages", pin: "--cpu" };
+const FAULTS: SenderFaults = SenderFaults { name: "sender", sends: "messages", pin: "--cpu" };
 
 /// Judges a run.
 pub(super) fn decide(e: &Evidence<'_>) -> Validity {
@@ -60,7 +60,7 @@ pub(super) fn decide(e: &Evidence<'_>) -> Validity {
 fn sending(e: &Evidence<'_>, v: &mut Validity) {
     let t = e.tally;
     let unsent = Unsent { overdue: t.unsent_overdue, ids: t.unsent_ids, refused: t.unsent_refused };
-    v.reject_for(OWN.unsent(unsent, t.offered));
+    v.reject_for(FAULTS.unsent(unsent, t.offered));
     if t.unsent_refused > 0 {
         let why = match e.troubles.send_errno {
             0 => String::new(),
@@ -78,16 +78,16 @@ fn sending(e: &Evidence<'_>, v: &mut Validity) {
             "the ids of a client were all waiting at times: give more --clients",
         ));
     }
-    v.reject_for(OWN.late(&t.pacing_error, e.spec.pacing_limit));
+    v.reject_for(FAULTS.late(&t.pacing_error, e.spec.pacing_limit));
 }
 
 fn running(e: &Evidence<'_>, v: &mut Validity) {
     let Stall { at, length } = e.did.stall;
-    v.reject_for(OWN.stalled(length, at.saturating_sub(e.start) as f64 / SECOND as f64));
+    v.reject_for(FAULTS.stalled(length, at.saturating_sub(e.start) as f64 / SECOND as f64));
     let waited = share(e.did.scheduling.waited, e.did.length);
-    v.reject_for(OWN.preempted(waited, e.spec.is_paced(), e.did.scheduling.involuntary));
-    v.warn_for(OWN.stolen(e.steal));
-    v.reject_for(Own::clock_stepped(e.did.clock_step));
+    v.reject_for(FAULTS.preempted(waited, e.spec.is_paced(), e.did.scheduling.involuntary));
+    v.warn_for(FAULTS.stolen(e.steal));
+    v.reject_for(SenderFaults::clock_stepped(e.did.clock_step));
 }
 
 /// Warns where updates may arrive in another order than the file's.
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use measure::Pace;
     use measure::limits::STALL_LIMIT;
-    use net::own::Scheduling;
+    use net::scheduling::Scheduling;
 
     #[test]
     fn the_servers_doing_is_never_a_reason_and_ours_has_a_name() {

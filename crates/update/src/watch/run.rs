@@ -114,10 +114,10 @@ impl<'a> Watch<'a> {
         check(spec)?;
         let name = marker_name(spec)?;
         let origin: Name = spec.origin.parse().map_err(|e| Error::Spec(format!("{e}")))?;
-        net::own::settle(spec.cpu)?;
+        net::scheduling::settle(spec.cpu)?;
         // It shares its core with what sends, and what the machine does beside: a question that leaves late makes a lag uncertain. Where
         // it may not, it does without, and tells its stalls.
-        let _ = net::own::run_first();
+        let _ = net::scheduling::run_first();
         let flows: Vec<Flow> = spec.servers.iter().map(|server| Flow::to(server.address)).collect();
         let transport = UdpFlows::open(&flows, RECEIVE_BUFFER)
             .map_err(|error| Error::System { what: "cannot open a socket for each server", error })?;

@@ -4,7 +4,7 @@
 //! its low rate, 3 % its medium (ISC-TN-2008-1 section 1.1). RZAIA counts entries added, deleted and changed, 10, 10
 //! and 80 % of the updates, for 1 % and 10 % of the zone in 24 hours (chapter 5).
 
-use super::{Changes, Diff};
+use super::{ChangeCounts, Diff};
 use crate::time;
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ impl Mix {
     pub const RZAIA: Self = Self { added: 0.1, deleted: 0.1, changed: 0.8 };
 
     /// The mix of some changes; none where there are none.
-    fn of(changes: &Changes) -> Option<Self> {
+    fn of(changes: &ChangeCounts) -> Option<Self> {
         let share = |n: u64| n as f64 / changes.sum() as f64;
         (changes.sum() > 0).then(|| Self {
             added: share(changes.added),
@@ -43,13 +43,13 @@ pub struct Churn {
     pub days: Option<f64>,
     /// Entries (delegations, or names where there are none) that were added, deleted or changed in any record but the
     /// SOA and DNSSEC's: RZAIA's. An entry counts in each step again.
-    pub entries: Changes,
+    pub entries: ChangeCounts,
     /// Their mix.
     pub mix: Option<Mix>,
     /// Share of the zone's entries that changes in a day, 0 to 1.
     pub share_a_day: Option<f64>,
     /// The same with no other changes than of NS records: ISC's. None where the zone has no delegations.
-    pub isc: Option<Changes>,
+    pub isc: Option<ChangeCounts>,
     /// Their mix.
     pub isc_mix: Option<Mix>,
     /// Share of the delegations that changes in a day by ISC's count, 0 to 1.
@@ -60,18 +60,18 @@ pub struct Churn {
 
 /// Sums up steps that follow each other, over so many days.
 pub fn churn(steps: &[Diff], days: Option<f64>) -> Churn {
-    let (mut entries, mut isc) = (Changes::default(), Changes::default());
+    let (mut entries, mut isc) = (ChangeCounts::default(), ChangeCounts::default());
     let mut size = 0;
     for step in steps {
         let (n, changes) = step.entries();
         size += n;
         entries += changes;
-        isc += Changes { changed: step.changed_in.ns, ..step.delegations };
+        isc += ChangeCounts { changed: step.changed_in.ns, ..step.delegations };
     }
     let days = days.filter(|&d| d > 0.0);
     // Of the mean size.
     let size = size as f64 / steps.len().max(1) as f64;
-    let share = |changes: &Changes| days.filter(|_| size > 0.0).map(|d| changes.sum() as f64 / size / d);
+    let share = |changes: &ChangeCounts| days.filter(|_| size > 0.0).map(|d| changes.sum() as f64 / size / d);
     let delegations = steps.iter().any(|s| s.old.delegations + s.new.delegations > 0);
     let isc = Some(isc).filter(|_| delegations);
     Churn {
@@ -117,7 +117,7 @@ mod tests {
     fn churn_is_a_share_of_the_mean_size() {
         let mut step = Diff::default();
         (step.old.delegations, step.new.delegations) = (100, 200);
-        step.delegations = Changes { added: 100, deleted: 0, changed: 50 };
+        step.delegations = ChangeCounts { added: 100, deleted: 0, changed: 50 };
         step.changed_in.ns = 20;
         let mut last = Diff::default();
         (last.old.delegations, last.new.delegations) = (200, 200);

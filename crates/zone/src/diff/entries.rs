@@ -9,7 +9,7 @@ use wire::{name, rtype};
 
 /// Entries that came, went, or stayed and changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Changes {
+pub struct ChangeCounts {
     /// Only in the new version.
     pub added: u64,
     /// Only in the old version.
@@ -18,14 +18,14 @@ pub struct Changes {
     pub changed: u64,
 }
 
-impl Changes {
+impl ChangeCounts {
     /// All of them.
     pub fn sum(&self) -> u64 {
         self.added + self.deleted + self.changed
     }
 }
 
-impl AddAssign for Changes {
+impl AddAssign for ChangeCounts {
     fn add_assign(&mut self, other: Self) {
         self.added += other.added;
         self.deleted += other.deleted;
@@ -82,8 +82,8 @@ impl Touched {
 pub(super) struct Entries {
     apex: Vec<u8>,
     open: Option<Delegation>,
-    pub names: Changes,
-    pub delegations: Changes,
+    pub names: ChangeCounts,
+    pub delegations: ChangeCounts,
     pub changed_in: ChangedIn,
     /// Delegations and names in the old and in the new version.
     pub delegations_in: [u64; 2],
@@ -134,7 +134,7 @@ impl Entries {
     }
 }
 
-fn count(changes: &mut Changes, in_old: bool, in_new: bool, touched: bool) {
+fn count(changes: &mut ChangeCounts, in_old: bool, in_new: bool, touched: bool) {
     match (in_old, in_new) {
         (true, false) => changes.deleted += 1,
         (false, true) => changes.added += 1,

@@ -12,7 +12,7 @@ mod node;
 
 pub use churn::{Churn, Mix, churn, days_between};
 pub use each::{Change, Versions, each_change};
-pub use entries::{ChangedIn, Changes};
+pub use entries::{ChangeCounts, ChangedIn};
 pub use ixfr::Ixfr;
 
 use crate::error::Error;
@@ -76,9 +76,9 @@ pub struct Diff {
     /// RRSIG, NSEC, NSEC3, NSEC3PARAM, DNSKEY and ZONEMD records: re-signing changes them all.
     pub dnssec: Records,
     /// Names, by records other than the SOA and DNSSEC's.
-    pub names: Changes,
+    pub names: ChangeCounts,
     /// Delegations with all that is below them, by the same records.
-    pub delegations: Changes,
+    pub delegations: ChangeCounts,
     /// In what delegations changed.
     pub changed_in: ChangedIn,
     /// The contents of an IXFR.
@@ -90,7 +90,7 @@ pub struct Diff {
 impl Diff {
     /// Entries: delegations, or names where a zone has no delegations. How many the old version has, and their
     /// changes.
-    pub fn entries(&self) -> (u64, Changes) {
+    pub fn entries(&self) -> (u64, ChangeCounts) {
         match self.old.delegations + self.new.delegations {
             0 => (self.old.names, self.names),
             _ => (self.old.delegations, self.delegations),

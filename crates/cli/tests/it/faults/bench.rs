@@ -24,7 +24,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let all = rack::sample::Processes::now().map(|p| p.tree(&[self.pid()])).unwrap_or_default();
+        let all =
+            rack::resource_counters::Processes::now().map(|p| p.tree(&[self.pid()])).unwrap_or_default();
         all.into_iter().for_each(|pid| send(pid, Signal::KILL));
         let _ = self.0.wait();
     }
@@ -288,7 +289,7 @@ impl Bench {
 
     fn pause(&self, length: Duration) {
         let server = self.server.as_ref().expect("it runs").pid();
-        let all = rack::sample::Processes::now().expect("/proc").tree(&[server]);
+        let all = rack::resource_counters::Processes::now().expect("/proc").tree(&[server]);
         all.iter().for_each(|pid| send(*pid, Signal::STOP));
         std::thread::sleep(length);
         all.iter().for_each(|pid| send(*pid, Signal::CONT));
@@ -297,7 +298,7 @@ impl Bench {
     /// Kills the server and starts another; the old one is reaped when the bench takes the new one.
     fn restart(&self) -> Running {
         let server = self.server.as_ref().expect("it runs").pid();
-        let all = rack::sample::Processes::now().expect("/proc").tree(&[server]);
+        let all = rack::resource_counters::Processes::now().expect("/proc").tree(&[server]);
         all.iter().for_each(|pid| send(*pid, Signal::KILL));
         // Its port is free when its last process is gone; a restart takes a moment anyway.
         std::thread::sleep(Duration::from_millis(50));

@@ -5,9 +5,9 @@
 
 use super::pairs::{self, Asked, Back, Transferred, Watched};
 use super::{send, stream};
-use crate::measures::{Changes, Measurement, Part, Run};
-use crate::replication::changes::carried;
+use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::{Fleet, Others};
+use crate::replication::running_updates::carried;
 use crate::run_context::{self, PORT};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
@@ -33,7 +33,7 @@ struct Lives {
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
-    changes: Changes::Own { markers: false },
+    changes: ZoneChanges::Own { markers: false },
     has_variants: true,
     params: |e, _| vec![(params::KILLS, e.durability.kills.to_string())],
     seconds: |e, _, start| {

@@ -3,7 +3,7 @@
 use super::acks::{self, Ack};
 use super::stream::{self, Lines};
 use super::{BEGIN, DELAY, send};
-use crate::measures::{Changes, Measurement, Part, Run};
+use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
 use crate::run_context::{self, PORT};
 use crate::system_under_test::SystemUnderTest;
@@ -89,7 +89,7 @@ struct OnDisk<'a> {
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::LonePrimary,
-    changes: Changes::None,
+    changes: ZoneChanges::None,
     has_variants: true,
     params: |e, _| {
         vec![(params::CUTS, e.durability.cuts.to_string()), (params::WINDOW, e.durability.window.to_string())]

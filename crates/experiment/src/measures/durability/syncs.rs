@@ -1,7 +1,7 @@
 //! Does each answer follow a sync that covers it? A trace of the server; and its rate beside the disk's own syncs.
 
 use super::{send, stream};
-use crate::measures::{Changes, Measurement, Part, Run};
+use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
@@ -45,7 +45,7 @@ struct Kept<'a> {
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::LonePrimary,
-    changes: Changes::None,
+    changes: ZoneChanges::None,
     has_variants: true,
     params: |e, _| vec![(params::COUNT, e.durability.updates.to_string())],
     seconds: |e, _, start| {

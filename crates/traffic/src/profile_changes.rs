@@ -17,7 +17,7 @@ const UDP_SIZE: u16 = 1232;
 /// Values that replace parts of a profile, in all of its classes of clients; `None` leaves the profile's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Changes {
+pub struct ProfileChanges {
     /// Share of queries for names that do not exist, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nonexistent: Option<f64>,
@@ -98,7 +98,7 @@ impl Crowd {
     }
 }
 
-impl Changes {
+impl ProfileChanges {
     /// True where nothing is changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -305,17 +305,28 @@ mod tests {
     fn a_change_replaces_its_part_alone() {
         let rzaia = Profile::load("rzaia").unwrap();
         let mut changed = rzaia.clone();
-        Changes::default().apply(&mut changed).unwrap();
+        ProfileChanges::default().apply(&mut changed).unwrap();
         assert_eq!(changed, rzaia);
         let types = Some("A=1".parse().unwrap());
-        Changes { nonexistent: Some(0.5), types, ..Changes::default() }.apply(&mut changed).unwrap();
+        ProfileChanges { nonexistent: Some(0.5), types, ..ProfileChanges::default() }
+            .apply(&mut changed)
+            .unwrap();
         let mut expected = Profile { types: [(1, 1.0)].into(), ..rzaia.clone() };
         expected.classes[0].nonexistent = 0.5;
         assert_eq!(changed, expected);
         for (bad, word) in [
-            (Changes { edns: Some(0.5), ..Changes::default() }, "only 0.5 of the queries have EDNS"),
-            (Changes { nonexistent: Some(2.0), ..Changes::default() }, "nonexistent: 2 is not a share"),
-            (Changes { below: Some(vec![0.0]), ..Changes::default() }, "below: expected weights"),
+            (
+                ProfileChanges { edns: Some(0.5), ..ProfileChanges::default() },
+                "only 0.5 of the queries have EDNS",
+            ),
+            (
+                ProfileChanges { nonexistent: Some(2.0), ..ProfileChanges::default() },
+                "nonexistent: 2 is not a share",
+            ),
+            (
+                ProfileChanges { below: Some(vec![0.0]), ..ProfileChanges::default() },
+                "below: expected weights",
+            ),
         ] {
             let error = bad.apply(&mut rzaia.clone()).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

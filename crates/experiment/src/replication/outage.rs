@@ -13,7 +13,7 @@ use update::{Marker, WatchResult};
 use wire::transfer::Kind;
 
 /// When a secondary was away. Times are those of the wall clock.
-pub struct Absence {
+pub struct Outage {
     /// As its host is called.
     pub name: String,
     /// As its server is.
@@ -30,7 +30,7 @@ impl SystemUnderTest<'_> {
         length: Duration,
         away: Option<Duration>,
         others: &mut Others<'_>,
-    ) -> Result<Option<Absence>, Error> {
+    ) -> Result<Option<Outage>, Error> {
         let context = self.context;
         let (Some(away), Some(server)) = (away, others.secondaries.last_mut()) else {
             return context.pause(length).map(|()| None);
@@ -45,14 +45,14 @@ impl SystemUnderTest<'_> {
         let address = server.targets()[0];
         let host = context.peers.iter().find(|h| h.v4 == address.ip());
         let name = host.map_or_else(String::new, |h| h.name.clone());
-        let absence = Absence { name, label: server.label().to_owned(), address, from, until };
+        let absence = Outage { name, label: server.label().to_owned(), address, from, until };
         context.pause(length.saturating_sub(before + away))?;
         server.alive()?;
         Ok(Some(absence))
     }
 }
 
-impl Absence {
+impl Outage {
     /// Records how long the secondary was stopped, how soon it had caught up, and whether by IXFR or AXFR.
     pub fn tell(&self, markers: &[Marker], watched: &WatchResult, found: &Transfers, outcome: &mut Outcome) {
         let mut add = |metric: Definition, value: f64| outcome.metrics.push(metric.of(value));

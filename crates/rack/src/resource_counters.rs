@@ -76,8 +76,8 @@ impl Core {
 /// The time of every core that is online. Resolution: 1/100 s on most kernels.
 pub fn cores() -> Result<Vec<Core>, Error> {
     let text = std::fs::read_to_string("/proc/stat").map_err(|e| error("/proc/stat", e))?;
-    let cores = net::own::core_ticks(&text).map_err(|e| error("/proc/stat", e))?;
-    let core = |c: net::own::CoreTicks| Core {
+    let cores = net::scheduling::core_ticks(&text).map_err(|e| error("/proc/stat", e))?;
+    let core = |c: net::scheduling::CoreTicks| Core {
         core: c.core,
         user: ticks(c.user),
         system: ticks(c.system),

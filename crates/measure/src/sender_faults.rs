@@ -9,7 +9,7 @@ use crate::{Histogram, Nanos, Reason};
 
 /// The words for one kind of sender.
 #[derive(Clone, Copy, Debug)]
-pub struct Own {
+pub struct SenderFaults {
     /// `generator`.
     pub name: &'static str,
     /// Its messages, in the plural: `queries`.
@@ -44,7 +44,7 @@ pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-impl Own {
+impl SenderFaults {
     /// More than [`UNSENT_LIMIT`] of what was offered was not sent.
     pub fn unsent(&self, unsent: Unsent, offered: u64) -> Option<Reason> {
         let Unsent { overdue, ids, refused } = unsent;

@@ -1,7 +1,7 @@
 //! A distribution at work: updates to its primary, each secondary watched for them, transfers captured.
 
-use super::away::Absence;
 use super::fleet::Fleet;
+use super::outage::Outage;
 use super::paths;
 use super::steps::Steps;
 use super::versions::Versions;
@@ -36,7 +36,7 @@ const RESULTS: Duration = Duration::from_secs(30);
 const BETWEEN_SERVERS: &str = "tcp port 53 or (udp port 53 and udp[10] & 0x78 = 0x20)";
 
 /// Updates under way.
-pub struct Changing {
+pub struct RunningUpdates {
     /// None: the zone stays as it is.
     sender: Option<Role>,
     watcher: Role,
@@ -103,7 +103,7 @@ impl SystemUnderTest<'_> {
     ///
     /// # Errors
     /// The errors of the roles and of the capture.
-    pub fn change(&self, fleet: &Fleet<'_>, rate: f64, alone: bool) -> Result<Changing, Error> {
+    pub fn start_updates(&self, fleet: &Fleet<'_>, rate: f64, alone: bool) -> Result<RunningUpdates, Error> {
         let e = self.context.experiment;
         let mut spec = None;
         if rate > 0.0 {
@@ -130,7 +130,7 @@ impl SystemUnderTest<'_> {
         fleet: &Fleet<'_>,
         spec: Option<&SendSpec>,
         mut versions: Option<Versions>,
-    ) -> Result<Changing, Error> {
+    ) -> Result<RunningUpdates, Error> {
         let e = self.context.experiment;
         let file = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &file)?;
@@ -154,16 +154,16 @@ impl SystemUnderTest<'_> {
         let watcher = roles.pop().expect("it was just started");
         let patience = Duration::from(e.updates.patience);
         let keep = fleet.plan().keep_capture;
-        Ok(Changing { sender, watcher, capture, file, secondaries, keep, patience, versions })
+        Ok(RunningUpdates { sender, watcher, capture, file, secondaries, keep, patience, versions })
     }
 }
 
-impl Changing {
+impl RunningUpdates {
     /// Ends the updates, waits until each secondary has shown the last of them, and adds what came of it to the record.
     pub fn end(
         mut self,
         context: &RunContext<'_>,
-        absence: Option<&Absence>,
+        absence: Option<&Outage>,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {

@@ -1,0 +1,83 @@
+//! Pictures of pages by a browser without a window: Chromium, where it is installed.
+
+use crate::output::Failure;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Names under which distributions install it.
+const PROGRAMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
+
+/// No picture takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is drawn of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picture {
+    /// A sheet of A4, with two dots for each pixel of the screen.
+    Png,
+    /// A document of A4 sheets.
+    Pdf,
+}
+
+/// The picture of a page, as the bytes of its file.
+pub fn draw(html: &str, picture: Picture) -> Result<Vec<u8>, Failure> {
+    let program = PROGRAMS.into_iter().find(|program| is_installed(program)).ok_or_else(|| Failure {
+        code: 1,
+        message: format!(
+            "a browser draws this format, and none is installed ({}): install 'chromium', or take --format md",
+            PROGRAMS.join(", ")
+        ),
+    })?;
+    let folder = tempfile::tempdir()?;
+    // The name's ending says to the browser which form it takes.
+    let drawn = match picture {
+        Picture::Png => "drawn.png",
+        Picture::Pdf => "drawn.pdf",
+    };
+    let (page, drawn) = (folder.path().join("page.html"), folder.path().join(drawn));
+    std::fs::write(&page, html)?;
+    let mut command = Command::new(program);
+    command.args(["--headless", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]);
+    command.arg(format!("--user-data-dir={}", folder.path().join("profile").display()));
+    // Its sandbox does not work for root; it shows one page of our own, which loads nothing.
+    if rustix::process::geteuid().is_root() {
+        command.arg("--no-sandbox");
+    }
+    match picture {
+        Picture::Png => command
+            .args(["--window-size=794,1123", "--force-device-scale-factor=2"])
+            .arg(format!("--screenshot={}", drawn.display())),
+        Picture::Pdf => {
+            command.arg("--no-pdf-header-footer").arg(format!("--print-to-pdf={}", drawn.display()))
+        }
+    };
+    command.arg(&page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let failed =
+        |why: String| Failure { code: 1, message: format!("{program} did not draw the page: {why}") };
+    let mut browser = command.spawn().map_err(|e| failed(e.to_string()))?;
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = browser.try_wait()? {
+            break status;
+        }
+        if began.elapsed() > PATIENCE {
+            let _ = browser.kill();
+            let _ = browser.wait();
+            return Err(failed(format!("it took longer than {} s", PATIENCE.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // Its exit status does not always say so.
+    std::fs::read(&drawn).map_err(|_| failed(status.to_string()))
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| is_program(&folder.join(program)))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
