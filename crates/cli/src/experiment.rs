@@ -214,11 +214,11 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     let command: Vec<String> = ["dnsrack".to_owned()].into_iter().chain(std::env::args().skip(1)).collect();
     let options = Options { dir: dir.clone(), resume: run.resume, command: command.join(" ") };
     let events = common.events;
-    let summary = ::experiment::run(&e, &options, &stop, &mut |happening| {
+    let summary = ::experiment::run(&e, &options, &stop, &mut |run_event| {
         if events {
-            let _ = output::print(&(event(&happening).to_string() + "\n"));
+            let _ = output::print(&(event(&run_event).to_string() + "\n"));
         } else {
-            tell(&happening);
+            tell(&run_event);
         }
     })?;
     let run_dir = results::RunDir::open(&dir)?;
@@ -324,8 +324,8 @@ fn said_repeats(e: &Experiment, c: &::experiment::Comparison, run_dir: &results:
 }
 
 /// One line on standard error for what happens.
-fn tell(happening: &RunEvent) {
-    match happening {
+fn tell(run_event: &RunEvent) {
+    match run_event {
         RunEvent::Zone { label, doing } => eprintln!("zone {label}: {doing}"),
         RunEvent::Trial { trial, of, left } => {
             let left = left.map_or_else(String::new, |s| format!(" (about {} left)", time(s)));
@@ -358,8 +358,8 @@ fn time(seconds: f64) -> String {
 }
 
 /// The same as a JSON line.
-fn event(happening: &RunEvent) -> serde_json::Value {
-    match happening {
+fn event(run_event: &RunEvent) -> serde_json::Value {
+    match run_event {
         RunEvent::Zone { label, doing } => json!({ "event": "zone", "zone": label, "doing": doing }),
         RunEvent::Trial { trial, of, left } => {
             json!({ "event": "trial", "trial": trial.id, "of": of, "server": trial.server, "zone": trial.zone.label(),

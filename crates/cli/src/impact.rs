@@ -210,6 +210,14 @@ fn announce(e: &::experiment::Experiment) -> Result<(), Failure> {
         needs.memory as f64 / 1e9,
         needs.disk as f64 / 1e9
     );
+    if let Some(precision) = &e.precision {
+        eprintln!(
+            "then further repeats until rates are known within {:.0} % and median latencies within {:.0} %, begun in the first {} of the run",
+            100.0 * precision.rate,
+            100.0 * precision.latency,
+            precision.budget
+        );
+    }
     if needs.skipped > 0 {
         eprintln!("warning: {} trials do not fit into this machine's memory, and are skipped", needs.skipped);
     }

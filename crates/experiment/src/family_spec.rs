@@ -4,19 +4,31 @@
 //! `COM+signed` signs a family that is not; `COM#1/2` is the first half of a zone by its names, as `zone slice` cuts it, and
 //! `COM#1/2+signed` that half, signed after it was cut.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use zone::Family;
 use zone::sign::{Nsec3, Options};
 
 /// How a zone denies that a name exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Denial {
     /// NSEC.
+    #[default]
     Nsec,
     /// NSEC3 for every name.
     Nsec3,
     /// NSEC3 that passes over unsigned delegations.
     OptOut,
+}
+
+impl Denial {
+    /// NSEC3 as RFC 9276 wants it, without iterations and salt; none for NSEC.
+    pub fn nsec3(self) -> Option<Nsec3> {
+        let opt_out = self == Self::OptOut;
+        (self != Self::Nsec).then(|| Nsec3 { opt_out, iterations: 0, salt: Vec::new() })
+    }
 }
 
 /// How a zone is made.
@@ -69,13 +81,7 @@ impl FromStr for FamilySpec {
 impl FamilySpec {
     /// Options of signing, with the denial.
     pub fn sign(&self, options: Options) -> Options {
-        let nsec3 = |opt_out| Some(Nsec3 { opt_out, iterations: 0, salt: Vec::new() });
-        let nsec3 = match self.signed {
-            Some(Denial::Nsec3) => nsec3(false),
-            Some(Denial::OptOut) => nsec3(true),
-            _ => None,
-        };
-        Options { nsec3, ..options }
+        Options { nsec3: self.signed.and_then(Denial::nsec3), ..options }
     }
 }
 

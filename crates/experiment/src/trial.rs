@@ -23,7 +23,11 @@ pub fn run(
     let mut record = new_record(context.experiment, trial, Some(zone));
     let clock = Wall::read();
     let mut measured = |record: &mut TrialRecord| measure(context, trial, zone, dir, record, &mut *tell);
-    if let Err(error) = paths::around(context, trial, dir, &mut record, &mut measured) {
+    let done = match measures::is_distributed(context.experiment, trial.measure, trial.variant.as_deref()) {
+        true => paths::around(context, trial, dir, &mut record, &mut measured),
+        false => measured(&mut record),
+    };
+    if let Err(error) = done {
         record.error = Some(error.to_string());
     }
     clock_stepped(clock.drift(Wall::read()), trial.measure, &mut record);

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use zone::sign::Nsec3;
 
 /// A zone that servers can be started on.
 #[derive(Clone, Debug)]
@@ -111,11 +110,10 @@ pub fn prepare(
             tell(RunEvent::Zone { label: plan.label(), doing: "signing" });
             let began = Instant::now();
             let mut source = zone::order::canonical(from, &mut |_| {})?;
+            let options = signing(e, &e.zone.sign, &keys)?;
+            let options = zone::sign::Options { nsec3: e.zone.denial.nsec3(), ..options };
             write_aside(&made, stop, |out| {
-                keep_anchor(
-                    &anchor,
-                    &zone::sign(&mut source, &signing(e, &e.zone.sign, &keys)?, out, &mut |_| {})?,
-                )
+                keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
             })?;
             note_time(began)?;
         }
@@ -218,8 +216,7 @@ fn scenario_signing(
     keys: &Option<PathBuf>,
 ) -> Result<zone::sign::Options, Error> {
     let options = signing(e, scenario.algorithm.as_ref().unwrap_or(&e.zone.sign), keys)?;
-    let nsec3 = Nsec3 { opt_out: scenario.opt_out, iterations: 0, salt: Vec::new() };
-    Ok(zone::sign::Options { nsec3: scenario.nsec3.then_some(nsec3), ..options })
+    Ok(zone::sign::Options { nsec3: scenario.denial().nsec3(), ..options })
 }
 
 /// The steps by which a scenario's zone is made.

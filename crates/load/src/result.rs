@@ -282,6 +282,7 @@ impl LoadResult {
                 (metrics::ANSWERED, p.counts.answered),
                 (metrics::LOST, p.counts.lost),
                 (metrics::TRUNCATED, p.counts.truncated),
+                (metrics::BYTES_RECEIVED, p.counts.bytes.received),
             ];
             metrics.extend(counts.map(|(metric, count)| metric.within(scope).count(count)));
             metrics.extend(metrics::LATENCY.within(scope).of(&p.latency_us));

@@ -4,7 +4,7 @@ use crate::cells::{Cell, Run, State};
 use crate::compare::size_text;
 use crate::format;
 use crate::scenarios::{Scenarios, is_shown, param, server, title};
-use measure::metrics;
+use measure::metrics::{self, Scope};
 use measure::{Definition, params, units};
 use results::TrialRecord;
 use results::compare::{self, Change, ComparedFigure, Verdict};
@@ -197,7 +197,10 @@ fn truncated(run: &Run, first: &str, name: &str) -> Option<Answer> {
 fn sent_out(run: &Run, first: &str, name: &str) -> Option<Answer> {
     let words = |zone: &str, server: &str| {
         let cell = lowest(run, zone, server)?;
-        let octets = sum(std::iter::once(cell), metrics::BYTES_RECEIVED)? / seconds(cell)?;
+        let octets = |which| sum(std::iter::once(cell), which);
+        // Answers over TCP to what was truncated come on top.
+        let retries = octets(metrics::BYTES_RECEIVED.within(Scope::TcpRetries)).unwrap_or(0.0);
+        let octets = (octets(metrics::BYTES_RECEIVED)? + retries) / seconds(cell)?;
         let size = |which| Some(units::grouped(cell.metric(which)?.value as u64));
         let sizes = size(metrics::ANSWER_SIZE_P50).zip(size(metrics::ANSWER_SIZE_P99));
         let sizes = sizes

@@ -93,7 +93,7 @@ pub(crate) fn view(run: &Run) -> Option<View> {
          one repeat where enough are whole.",
         all.first
     );
-    let figures = beside(&all, vec![about], |cell, figure| title(cell, figure));
+    let figures = beside(&all, vec![about], title);
     let (decisions, slide) = (decision::decisions(run, &all), decision::slide(&all));
     (!figures.rows.is_empty()).then_some(View { decisions, slide, figures })
 }

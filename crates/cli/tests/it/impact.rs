@@ -18,6 +18,7 @@ fn a_zone_is_set_beside_what_it_will_be() {
         "memory.settle=200ms",
         "settle=0s",
         "attempts=1",
+        "precision.budget=1s",
     ];
     let short: Vec<&str> = short.iter().flat_map(|set| ["--set", set]).collect();
     let asked = [
@@ -56,7 +57,12 @@ fn a_zone_is_set_beside_what_it_will_be() {
     assert!(page.contains("grown-signed against today: "), "the page has the sentences");
     // One page for a decision, with the same sentences.
     let decision = stdout(&output(&["report", &run, "--format", "md", "-o", "-"]));
-    for said in ["# My zone today against my zone tomorrow", "| **Memory** | nsd ", "## signed against today: ", "Repeat it:"] {
+    for said in [
+        "# My zone today against my zone tomorrow",
+        "| **Memory** | nsd ",
+        "## signed against today: ",
+        "Repeat it:",
+    ] {
         assert!(decision.contains(said), "{said}: {decision}");
     }
     if has("chromium") {
@@ -104,7 +110,10 @@ fn what_cannot_be_asked_is_refused() {
         (vec!["--zone", &zone, "--nsec3"], "--sign"),
         (vec!["--zone", &zone, "--sign", "MD5"], "zone.sign"),
         (vec!["--zone", &signed, "--sign", "rzaia", "--updates", "8"], "leave --updates out"),
-        (vec!["--zone", &zone, "--sign", "rzaia", "--updates", "8", "--primary", "nsd"], "nsd takes no updates"),
+        (
+            vec!["--zone", &zone, "--sign", "rzaia", "--updates", "8", "--primary", "nsd"],
+            "nsd takes no updates",
+        ),
     ] {
         let got = output(&[&["impact"][..], &args].concat());
         assert!(!got.status.success() && stderr(&got).contains(wanted), "{args:?}: {}", stderr(&got));

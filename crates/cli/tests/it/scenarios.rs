@@ -111,6 +111,7 @@ fn a_scenario_that_makes_no_sense_is_refused() {
         ("zone.opt-out.nsec3=false", "opt-out needs `nsec3 = true`"),
         ("zone.another.file=x", "not both"),
         ("zone.another.family=COM+signed", "neither signed nor cut"),
+        ("zone.denial=nsec3", "zone.denial is of a zone file that is signed first"),
         ("zone.today.dss=1", "unknown key 'dss'; nearest: 'ds'"),
         ("zone.fiel=x", "unknown key 'fiel'; nearest: 'file'"),
     ] {

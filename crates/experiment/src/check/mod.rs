@@ -7,7 +7,7 @@ mod outage;
 pub mod versions;
 
 use crate::config::{MANY, Scenario};
-use crate::family_spec::FamilySpec;
+use crate::family_spec::{Denial, FamilySpec};
 use crate::{Error, Experiment, Measure};
 use std::str::FromStr;
 
@@ -40,6 +40,9 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
     if e.zone.sign != "rzaia" {
         let known: Result<zone::sign::Algorithm, String> = e.zone.sign.parse();
         known.map_err(|m| e.refuse(format!("zone.sign: {m}, or 'rzaia' for the paper's keys")))?;
+    }
+    if e.zone.denial != Denial::Nsec && !(e.zone.sign_file && e.zone.file.is_some()) {
+        return Err(e.refuse("zone.denial is of a zone file that is signed first (zone.sign_file = true)"));
     }
     for (name, scenario) in &e.zone.scenarios {
         self::scenario(e, scenario).map_err(|what| e.refuse(format!("zone.{name}: {what}")))?;

@@ -1,5 +1,6 @@
 //! The `[zone]` section, and the `[zone.LABEL]` tables of scenarios.
 
+use crate::family_spec::Denial;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
@@ -24,6 +25,9 @@ pub struct Zone {
     pub sign: String,
     /// Sign the zone file first (any signatures in it are replaced).
     pub sign_file: bool,
+    /// With `sign_file`: how the zone denies that a name exists: `nsec`, `nsec3` or `opt-out`.
+    #[serde(skip_serializing_if = "is_nsec")]
+    pub denial: Denial,
     /// Ask `delv` to validate this many answers of each signed zone from its trust anchor.
     pub validate: u32,
     /// Keep the generated zones in the run directory when the run is done.
@@ -41,6 +45,7 @@ impl Default for Zone {
             file: None,
             sign: "rzaia".into(),
             sign_file: false,
+            denial: Denial::Nsec,
             validate: 12,
             keep: false,
             scenarios: IndexMap::new(),
@@ -101,7 +106,21 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_nsec(denial: &Denial) -> bool {
+    *denial == Denial::Nsec
+}
+
 impl Scenario {
+    /// How it denies that a name exists, where it is signed.
+    pub fn denial(&self) -> Denial {
+        match (self.nsec3, self.opt_out) {
+            (_, true) => Denial::OptOut,
+            (true, false) => Denial::Nsec3,
+            (false, false) => Denial::Nsec,
+        }
+    }
+
     /// What it is made of, in words: `root.zone, grown 20x, signed with NSEC3`.
     pub fn words(&self, zone: &Zone) -> String {
         let begin = match (&self.family, self.file.as_ref().or(zone.file.as_ref())) {
@@ -122,10 +141,10 @@ impl Scenario {
         }));
         words.extend(self.ttl.map(|ttl| format!("TTL {ttl}")));
         words.extend(self.sign.then(|| {
-            let denial = match (self.nsec3, self.opt_out) {
-                (_, true) => "NSEC3 with opt-out",
-                (true, false) => "NSEC3",
-                (false, false) => "NSEC",
+            let denial = match self.denial() {
+                Denial::OptOut => "NSEC3 with opt-out",
+                Denial::Nsec3 => "NSEC3",
+                Denial::Nsec => "NSEC",
             };
             format!("signed ({}, {denial})", self.algorithm.as_ref().unwrap_or(&zone.sign))
         }));
@@ -134,7 +153,7 @@ impl Scenario {
 }
 
 /// The keys of `[zone]` that are no scenario.
-const KEYS: &[&str] = &["families", "delegations", "file", "sign", "sign_file", "validate", "keep"];
+const KEYS: &[&str] = &["families", "delegations", "file", "sign", "sign_file", "denial", "validate", "keep"];
 
 // By hand, as serde cannot refuse unknown keys beside a flattened map.
 impl<'de> Deserialize<'de> for Zone {
@@ -154,6 +173,7 @@ impl<'de> Deserialize<'de> for Zone {
                         "file" => zone.file = map.next_value()?,
                         "sign" => zone.sign = map.next_value()?,
                         "sign_file" => zone.sign_file = map.next_value()?,
+                        "denial" => zone.denial = map.next_value()?,
                         "validate" => zone.validate = map.next_value()?,
                         "keep" => zone.keep = map.next_value()?,
                         name => {

@@ -6,7 +6,7 @@
 
 use crate::config::Distribution;
 use crate::run_context::RunContext;
-use crate::{Error, Experiment, Trial, measures};
+use crate::{Error, Experiment, Trial};
 use measure::metrics;
 use measure::{Metric, Outcome, Parameter, Reason, Seed, params};
 use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
@@ -185,7 +185,7 @@ pub fn round_trip(context: &RunContext<'_>, capture: &Path) -> Result<Option<Met
     Ok(stats::median(&all).map(|us| metrics::PATH_RTT.of(us)))
 }
 
-/// Does a trial with its paths open, where the run has any: their counters are reported also of a trial that failed.
+/// Does a trial of a distribution with its paths open, where the run has any: their counters are reported also of a trial that failed.
 ///
 /// # Errors
 /// The trial's; those of the emulator.
@@ -197,11 +197,7 @@ pub fn around(
     measure: &mut dyn FnMut(&mut TrialRecord) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let e = context.experiment;
-    let routed = context.rack.filter(|rack| rack.router().is_some());
-    let Some(rack) = routed.filter(|_| measures::is_distributed(e, trial.measure, trial.variant.as_deref()))
-    else {
-        return measure(record);
-    };
+    let Some(rack) = context.rack.filter(|rack| rack.router().is_some()) else { return measure(record) };
     let plan = e.distribution_of(trial.variant.as_deref());
     let asked = specified(e, plan, &context.peer_names(), trial.repeat);
     let open = Paths::start(context.launcher, rack, &asked, &dir.join("path.log"))?;

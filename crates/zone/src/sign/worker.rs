@@ -87,12 +87,12 @@ impl<'a> Worker<'a> {
             signing: 0,
             printing: 0,
         };
-        let mut pen = BatchWriter::new(self, signed);
+        let mut writer = BatchWriter::new(self, signed);
         let (mut flat, mut view) = (&batch.flat[..], View::new());
         while view.read(&mut flat).is_some() {
-            pen.node(&view)?;
+            writer.node(&view)?;
         }
-        let mut signed = pen.signed;
+        let mut signed = writer.signed;
         // Signatures were timed by the wall; what of that was this thread's is as of the whole.
         let (cpu, wall) = (clock::cpu() - cpu, start.elapsed().as_nanos().max(1));
         let signing = u128::from(signed.signing).min(wall);
