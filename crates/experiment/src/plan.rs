@@ -125,6 +125,26 @@ mod tests {
     }
 
     #[test]
+    fn only_the_measurements_named_have_secondaries_and_updates() {
+        let sets = [
+            "measure=latency,lag",
+            "distribution.primary=bind",
+            "distribution.secondaries=2",
+            "updates.rates=8",
+        ];
+        let of = |more: &[&str]| {
+            let e = experiment(&[&sets[..], more].concat());
+            let servers = |t: &Trial| measures::servers(&e, t.measure, None);
+            plan(&e).iter().map(|t| (t.measure, t.updates, servers(t))).collect::<Vec<_>>()
+        };
+        let (latency, lag) = (Measure::Latency, Measure::Lag);
+        assert!(of(&[]).iter().all(|(_, updates, servers)| (*updates, *servers) == (Some(8.0), 3)));
+        let some = of(&["distribution.measures=lag"]);
+        assert!(some.contains(&(latency, None, 1)) && some.contains(&(lag, Some(8.0), 3)), "{some:?}");
+        assert!(!some.contains(&(latency, Some(8.0), 3)), "{some:?}");
+    }
+
+    #[test]
     fn any_order_does_the_same_trials() {
         let sets = ["repeats=3", "servers=nsd,knot", "zone.delegations=1K"];
         let sorted = |order: &str| {

@@ -116,6 +116,12 @@ mod tests {
     }
 
     #[test]
+    fn what_is_measured_of_a_server_alone_has_no_secondaries() {
+        let said = refused("demo", &["distribution.secondaries=1", "distribution.measures=memory"]);
+        assert!(said.contains("distribution.measures: memory is of a server alone"), "{said}");
+    }
+
+    #[test]
     fn who_cannot_sign_is_refused_before_anything_starts() {
         let sent = "distribution.signing=sent";
         for (name, sets, why) in [
