@@ -226,9 +226,11 @@ fn builds(command: Command, common: &Common) -> output::Result {
         None => kind_of(base)
             .filter(|kind| Some(*kind) == kind_of(candidate) || candidate.is_dir())
             .ok_or_else(|| {
-                Failure::usage(
-                    "--build: the programs' names do not say what they are: add --kind bind, nsd, knot, powerdns or yadifa",
-                )
+                let kinds: Vec<&str> = server::Kind::ours().map(server::Kind::name).collect();
+                Failure::usage(format!(
+                    "--build: the programs' names do not say what they are: add --kind with one of {}",
+                    kinds.join(", ")
+                ))
             })?,
     };
     let set = |key: &str, value: String| Set { key: key.into(), value };

@@ -376,10 +376,12 @@ impl Experiment {
         if let Some(server) = self.server.get(label) {
             return Ok(server.clone());
         }
+        let kinds = server::Kind::ALL.map(server::Kind::name);
         server::Kind::from_str(label).map_err(|_| {
             self.refuse(format!(
-                "servers: '{label}' is no kind (bind, nsd, knot, powerdns, yadifa, external) and there is no [server.{label}]{}",
-                nearest(label, server::Kind::ALL.iter().map(|kind| kind.name()).chain(self.server.keys().map(String::as_str)))
+                "servers: '{label}' is no kind ({}) and there is no [server.{label}]{}",
+                kinds.join(", "),
+                nearest(label, kinds.into_iter().chain(self.server.keys().map(String::as_str)))
             ))
         })?;
         Ok(Server {
