@@ -11,7 +11,7 @@ const PROGRAMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stab
 /// No picture takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is drawn of a page.
+/// The form of a picture of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Picture {
     /// A sheet of A4, with two dots for each pixel of the screen.

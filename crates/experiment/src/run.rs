@@ -362,7 +362,7 @@ impl Cores {
 /// At this rate and below a server sleeps for half a millisecond and longer between two queries.
 const SLEEPY: f64 = 2_000.0;
 
-/// How soon a thread on the server's core runs that is woken from the generator's: measured where latency at a low rate has that in it.
+/// Measures how soon a thread on the server's core runs after it is woken from the generator's core, where the experiment has a low rate.
 fn wake_ups(e: &Experiment, cpus: &Cores, on_rack: bool) -> Option<Vec<rack::wake_up::WakeUp>> {
     let rates = e.variant.iter().filter_map(|v| v.rates.as_ref()).chain([&e.latency.rates]);
     let sleepy = e.measure.contains(&Measure::Latency) && rates.flatten().any(|rate| *rate <= SLEEPY);

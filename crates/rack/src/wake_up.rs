@@ -1,4 +1,4 @@
-//! How soon a thread runs that slept and is woken from another core. A server sleeps between two queries where these are far apart, so its
+//! The time from the waking of a sleeping thread, from another core, until it runs. A server sleeps between two queries where these are far apart, so its
 //! latency at a low rate has this in it, and what the kernel and the hypervisor do with an idle core.
 
 use crate::Error;

@@ -38,7 +38,7 @@ fn share(part: f64, of: f64) -> Option<f64> {
 }
 
 /// The values of a metric, added up over all trials that are used.
-fn sum(cell: &Cell, which: Definition) -> Option<f64> {
+pub(crate) fn sum(cell: &Cell, which: Definition) -> Option<f64> {
     let values: Vec<f64> = cell.used().iter().filter_map(|t| t.outcome.metric(which)).collect();
     (!values.is_empty()).then(|| values.iter().sum())
 }

@@ -1,5 +1,6 @@
-//! What each scenario of a run costs against the first one: a sentence for each question of an operator, and five rows for a slide.
+//! The costs of each scenario of a run against the first: an answer to each question of an operator, and five rows for a slide.
 
+use crate::answers::sum;
 use crate::cells::{Cell, Run, State};
 use crate::compare::size_text;
 use crate::format;
@@ -115,10 +116,9 @@ fn latency_cells<'a>(run: &'a Run<'a>, zone: &'a str, server: &'a str) -> impl I
     })
 }
 
-fn sum<'a>(cells: impl Iterator<Item = &'a Cell<'a>>, which: Definition) -> Option<f64> {
-    let trials: Vec<&TrialRecord> = cells.flat_map(Cell::used).collect();
-    let values: Vec<f64> = trials.iter().filter_map(|t| t.outcome.metric(which)).collect();
-    (!values.is_empty()).then(|| values.iter().sum())
+/// The values of a metric, added up over all trials of these cells that are used.
+fn sum_of<'a>(cells: impl Iterator<Item = &'a Cell<'a>>, which: Definition) -> Option<f64> {
+    cells.filter_map(|cell| sum(cell, which)).reduce(|a, b| a + b)
 }
 
 /// Each server's words about two zones, joined.
@@ -147,8 +147,8 @@ fn signing(run: &Run, name: &str) -> Option<Answer> {
 fn lost(run: &Run, first: &str, name: &str) -> Option<Answer> {
     let share = |zone: &str, server: &str| {
         let (lost, sent) = (
-            sum(latency_cells(run, zone, server), metrics::LOST)?,
-            sum(latency_cells(run, zone, server), metrics::SENT).filter(|n| *n > 0.0)?,
+            sum_of(latency_cells(run, zone, server), metrics::LOST)?,
+            sum_of(latency_cells(run, zone, server), metrics::SENT).filter(|n| *n > 0.0)?,
         );
         Some((lost, sent))
     };
@@ -180,7 +180,7 @@ fn seconds(cell: &Cell) -> Option<f64> {
 fn truncated(run: &Run, first: &str, name: &str) -> Option<Answer> {
     let words = |zone: &str, server: &str| {
         let cell = lowest(run, zone, server)?;
-        let of_cell = |which| sum(std::iter::once(cell), which);
+        let of_cell = |which| sum(cell, which);
         let share = 100.0 * of_cell(metrics::TRUNCATED)? / of_cell(metrics::ANSWERED).filter(|n| *n > 0.0)?;
         let tcp = of_cell(metrics::TCP_BEGUN).zip(seconds(cell)).filter(|(n, _)| *n > 0.0);
         let tcp = tcp.map_or_else(String::new, |(n, seconds)| {
@@ -197,7 +197,7 @@ fn truncated(run: &Run, first: &str, name: &str) -> Option<Answer> {
 fn sent_out(run: &Run, first: &str, name: &str) -> Option<Answer> {
     let words = |zone: &str, server: &str| {
         let cell = lowest(run, zone, server)?;
-        let octets = |which| sum(std::iter::once(cell), which);
+        let octets = |which| sum(cell, which);
         // Answers over TCP to what was truncated come on top.
         let retries = octets(metrics::BYTES_RECEIVED.within(Scope::TcpRetries)).unwrap_or(0.0);
         let octets = (octets(metrics::BYTES_RECEIVED)? + retries) / seconds(cell)?;
@@ -219,8 +219,10 @@ fn keeps_up(run: &Run, name: &str) -> Option<Answer> {
             c.key.is("lag") && c.key.family == name && c.key.server == server && c.state() == State::Valid
         };
         let cells = || run.cells.iter().filter(of_server);
-        let (seen, lost) =
-            (sum(cells(), metrics::MARKERS_SEEN)?, sum(cells(), metrics::MARKERS_LOST).unwrap_or(0.0));
+        let all = |which| sum_of(cells(), which);
+        let seen = all(metrics::MARKERS_SEEN)?;
+        // What had not come when the trial ended was not served either.
+        let lost = [metrics::MARKERS_LOST, metrics::MARKERS_CUT_OFF].into_iter().filter_map(all).sum::<f64>();
         let slow = cells().filter_map(|c| c.metric(metrics::LAG.p99)).map(|f| f.value).fold(0.0, f64::max);
         Some(match lost {
             0.0 => {

@@ -17,12 +17,19 @@ pub fn html(dirs: &[RunDir]) -> Result<String, Error> {
     let runs = dirs.iter().map(Run::new).collect::<Result<Vec<_>, _>>()?;
     let chapters: Vec<Chapter> = runs.iter().enumerate().map(|(i, run)| view::chapter(run, i)).collect();
     let beside = scenarios::runs(dirs);
+    let style = include_str!("../templates/style.css");
+    let values = context! { style, beside => Serde(beside), chapters => Serde(chapters) };
+    render("report.html", include_str!("../templates/report.html"), values)
+}
+
+/// Fills in a template. The name ends in `.html`, which turns escaping on for everything that is not marked as safe.
+///
+/// # Errors
+/// [`Error::Template`].
+pub(crate) fn render(name: &str, template: &str, values: minijinja::Value) -> Result<String, Error> {
     let mut environment = Environment::new();
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    // The name's ending turns escaping on for everything that is not marked as safe.
-    environment.add_template("report.html", include_str!("../templates/report.html"))?;
+    environment.add_template(name, template)?;
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    let style = include_str!("../templates/style.css");
-    let page = environment.get_template("report.html")?;
-    Ok(page.render(context! { style, beside => Serde(beside), chapters => Serde(chapters) })?)
+    Ok(environment.get_template(name)?.render(values)?)
 }

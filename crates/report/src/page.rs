@@ -3,10 +3,10 @@
 
 use crate::cells::Run;
 use crate::decision::{Answer, Slide};
+use crate::html::render;
 use crate::{Error, grids, questions, scenarios, summary};
-use minijinja::syntax::SyntaxConfig;
+use minijinja::context;
 use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior, context};
 use results::RunDir;
 use serde::Serialize;
 use std::fmt::Write;
@@ -122,11 +122,7 @@ impl Page {
     /// # Errors
     /// [`Error::Template`].
     pub fn html(&self) -> Result<String, Error> {
-        let mut environment = Environment::new();
-        environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-        environment.add_template("page.html", include_str!("../templates/page.html"))?;
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        Ok(environment.get_template("page.html")?.render(context! { page => Serde(self) })?)
+        render("page.html", include_str!("../templates/page.html"), context! { page => Serde(self) })
     }
 }
 

@@ -177,15 +177,9 @@ const fn duration(metric: Definition, title: &'static str, of: Of) -> Figure {
 
 const fn octets(metric: Definition, title: &'static str, of: Of) -> Figure {
     Figure {
-        metric,
-        name: metric.stem(),
-        title,
-        unit: metric.unit,
-        more_is_worse: true,
         words: ["takes more octets", "takes fewer octets"],
         tolerance: 0.001,
-        weight: 1.0,
-        of,
+        ..memory(metric, title, of)
     }
 }
 
