@@ -5,7 +5,7 @@ use domain::base::{Message, MessageBuilder, Name};
 use rack::{Host, Local};
 use server::{Kind, Server, ServerSpec, ZoneRef};
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
+use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -160,6 +160,12 @@ impl Answer {
 
 /// Asks a server a question, by the `domain` crate alone.
 pub fn ask(target: SocketAddr, name: &str, rtype: Rtype, how: How) -> Answer {
+    try_ask(target, name, rtype, how)
+        .unwrap_or_else(|e| panic!("{target} does not answer {name} {rtype}: {e}"))
+}
+
+/// As [`ask`], but returns what the socket said if there is no answer.
+pub fn try_ask(target: SocketAddr, name: &str, rtype: Rtype, how: How) -> io::Result<Answer> {
     let mut query = MessageBuilder::new_vec().question();
     query.header_mut().set_id(4711);
     query.push((Name::<Vec<u8>>::from_str(name).unwrap(), rtype)).unwrap();
@@ -174,21 +180,21 @@ pub fn ask(target: SocketAddr, name: &str, rtype: Rtype, how: How) -> Answer {
     let query = query.finish();
     let mut answer = vec![0; 65535];
     let len = if how.tcp {
-        let mut stream = TcpStream::connect_timeout(&target, TIMEOUT).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        stream.write_all(&(query.len() as u16).to_be_bytes()).unwrap();
-        stream.write_all(&query).unwrap();
+        let mut stream = TcpStream::connect_timeout(&target, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(&(query.len() as u16).to_be_bytes())?;
+        stream.write_all(&query)?;
         let mut len = [0; 2];
-        stream.read_exact(&mut len).unwrap();
+        stream.read_exact(&mut len)?;
         let len = usize::from(u16::from_be_bytes(len));
-        stream.read_exact(&mut answer[..len]).unwrap();
+        stream.read_exact(&mut answer[..len])?;
         len
     } else {
-        let socket = UdpSocket::bind(if target.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }).unwrap();
-        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
-        socket.connect(target).unwrap();
-        socket.send(&query).unwrap();
-        socket.recv(&mut answer).unwrap()
+        let socket = UdpSocket::bind(if target.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" })?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
+        socket.connect(target)?;
+        socket.send(&query)?;
+        socket.recv(&mut answer)?
     };
     answer.truncate(len);
     let message = Message::from_octets(answer).unwrap();
@@ -196,14 +202,14 @@ pub fn ask(target: SocketAddr, name: &str, rtype: Rtype, how: How) -> Answer {
     let types = |section: domain::base::RecordSection<'_, Vec<u8>>| -> Vec<Rtype> {
         section.map(|record| record.unwrap().rtype()).collect()
     };
-    Answer {
+    Ok(Answer {
         rcode: message.header().rcode(),
         aa: message.header().aa(),
         tc: message.header().tc(),
         answer: types(message.answer().unwrap()),
         authority: types(message.authority().unwrap()),
         additional: types(message.additional().unwrap()).into_iter().filter(|&t| t != Rtype::OPT).collect(),
-    }
+    })
 }
 
 /// Whether a process exists (and is not only waiting to be reaped).
