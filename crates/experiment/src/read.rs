@@ -104,21 +104,22 @@ pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
                 _ => return Err(refuse(set, "sizes are 'full' and 'quick'".into())),
             }
         } else {
-            // "10m" is ten minutes to one key and ten million to another: what does not fit as a number may fit as a text.
+            // The key's type decides what a text means: "10m" is ten million to one key and ten minutes to another, "bind" is
+            // a list to a third.
             let with = |value: toml::Value| {
                 let mut attempt = table.clone();
                 put(&mut attempt, &set.key, value).map(|()| attempt).map_err(|m| refuse(set, m))
             };
-            vec![with(value(&set.key, &set.value))?, with(set.value.clone().into())?]
+            vec![with(scalar(&set.value))?, with(list(&set.value))?, with(set.value.clone().into())?]
         };
         let read = |table: &toml::Table| Experiment::deserialize(table.clone());
         let fits = attempts.iter().find_map(|table| Some((table.clone(), read(table).ok()?)));
         (table, experiment) = match fits {
             Some(fits) => fits,
             None => {
-                let why =
-                    attempts.first().and_then(|table| read(table).err()).map(|e| e.message().to_owned());
-                let why = why.unwrap_or_default();
+                let mut reasons =
+                    attempts.iter().filter_map(|table| Some(read(table).err()?.message().to_owned()));
+                let why = reasons.find(|why| !why.contains("expected a sequence")).unwrap_or_default();
                 return Err(refuse(set, keys::unknown_key(&why).unwrap_or(why)));
             }
         };
@@ -138,28 +139,9 @@ fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
     base
 }
 
-/// Reads a text as the value of a key: a list where the key is one, otherwise a number, a truth value or a text.
-fn value(key: &str, text: &str) -> toml::Value {
-    const LISTS: [&str; 13] = [
-        "servers",
-        "measure",
-        "published",
-        "zone.families",
-        "zone.delegations",
-        "latency.rates",
-        "updates.rates",
-        "updates.series",
-        "distribution.others",
-        "distribution.measures",
-        "cpus.server",
-        "cpus.generator",
-        "cpus.router",
-    ];
-    if LISTS.contains(&key) {
-        toml::Value::Array(text.trim_matches(['[', ']']).split(',').map(|v| scalar(v.trim())).collect())
-    } else {
-        scalar(text)
-    }
+/// A list, with or without its brackets.
+fn list(text: &str) -> toml::Value {
+    toml::Value::Array(text.trim_matches(['[', ']']).split(',').map(|v| scalar(v.trim())).collect())
 }
 
 /// Sets a dotted key.

@@ -26,20 +26,23 @@ pub fn terminal(dir: &RunDir) -> Result<String, Error> {
     for sentence in summary::sentences(&run) {
         let _ = writeln!(out, "{sentence}");
     }
-    if let Some(view) = scenarios::view(&run) {
+    let scenarios = scenarios::view(&run);
+    if let Some(view) = &scenarios {
         for Decision { scenario, made, answers } in &view.decisions {
             let _ = writeln!(out, "\n{scenario} against {}: {made}", view.figures.columns[0]);
             for Answer { topic, text } in answers {
                 let _ = writeln!(out, "  {topic}: {text}");
             }
         }
-        let _ = write!(out, "\nScenarios\n{}", scenarios::text(&view.figures));
     }
     for Question { question, answers } in questions::all(&run, &grids) {
         let _ = writeln!(out, "\n{question}");
         for answer in answers {
             let _ = writeln!(out, "  {answer}");
         }
+    }
+    if let Some(view) = &scenarios {
+        let _ = write!(out, "\nScenarios beside each other\n{}", scenarios::text(&view.figures));
     }
     for grid in &grids {
         let _ = write!(out, "\n{}\n{}\n", grid.title, table(grid));
