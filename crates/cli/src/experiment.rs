@@ -129,7 +129,7 @@ fn list(common: &Common) -> output::Result {
     for (name, text) in ::experiment::CATALOGUE {
         let full = ::experiment::load(name, text, &[])?;
         let mut sizes = vec![("full", resources::needs(&full)?)];
-        // What has no quick size is quick.
+        // An experiment without a quick size is quick as it is.
         if let Ok(quick) =
             ::experiment::load(name, text, &[Set { key: "size".into(), value: "quick".into() }])
         {

@@ -58,7 +58,7 @@ pub fn run(args: &Command, common: &Common) -> output::Result {
         None => transfer(None),
         Some(path) => {
             let mut failed = None;
-            // What is not whole is not put in place of what may be there.
+            // An incomplete transfer must not replace a file that may be there.
             let written = write_output(path, |out| {
                 let result = transfer(Some(out))?;
                 match &result.failed {

@@ -174,7 +174,7 @@ pub(crate) fn nearest<'a>(word: &str, words: impl IntoIterator<Item = &'a str>) 
     }
 }
 
-/// What serde says of a key that does not exist, with the nearest ones instead of all.
+/// Serde's message about an unknown key, with the nearest keys instead of all.
 pub(crate) fn unknown_key(message: &str) -> Option<String> {
     let mut words = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
     let key = words.next()?;

@@ -27,7 +27,7 @@ pub fn add_repeat(e: &Experiment, plan: &mut Vec<Trial>, done: &[TrialRecord]) -
         let Some((metric, most)) = goal(e, cell.measure) else { return false };
         let of_cell = plan.iter().filter(|t| t.is_like(cell));
         let records: Vec<&TrialRecord> = of_cell.filter_map(|t| done.iter().find(|d| d.id == t.id)).collect();
-        // What cannot be measured, or was skipped, is not measured again.
+        // A cell that failed or was skipped is not measured again.
         let given = records.iter().filter(|r| r.error.is_none() && r.skipped.is_none()).count();
         *repeats < precision.repeats && given > 0 && !known(&records, metric, most)
     };
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(most(&compared(&[], scatter(0.01))), 6);
         let some = compared(&[], scatter(0.1));
         assert!([8, 10, 13, 17, 22, 29].contains(&most(&some)), "{}", most(&some));
-        // What the threshold allows needs no more; what nobody asks about is not looked at.
+        // No repeats are added within the threshold, or for figures that do not decide.
         assert_eq!(most(&compared(&["comparison.gates.throughput=0.2"], scatter(0.1))), 6);
         assert_eq!(most(&compared(&["comparison.gates.start=0.2"], scatter(0.1))), 6);
         // It ends somewhere, and where the candidate fails.

@@ -55,13 +55,13 @@ pub fn run(
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<Summary, Error> {
     let mut plan = plan::plan(e);
-    // What answers elsewhere takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
+    // An external server takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
     let memory = if e.is_external()? { u64::MAX } else { resources::available() };
     let captures = preflight(e, options, &plan, memory)?;
     let cpus = Cores::of(e)?;
     let run_toml = e.to_toml()?;
     let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
-    // What answers already is outside any rack of ours: measured from the machine's own network.
+    // An external server is outside any rack of ours: it is measured from the machine's own network.
     let host = |name: &str| match &rack {
         Some(rack) => rack.host(name).expect("it was just made").clone(),
         None => {
@@ -188,7 +188,7 @@ fn attempts(
 ) -> Result<TrialRecord, Error> {
     let mut before: Vec<Reason> = Vec::new();
     for attempt in 1.. {
-        // What a trial that was cut off left here is not part of its second attempt.
+        // Files of an attempt that was cut off are not part of the next attempt.
         if dir.exists() {
             std::fs::remove_dir_all(dir).map_err(Error::io(dir))?;
         }
@@ -315,7 +315,7 @@ fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
     let peers = fleet::peer_names(e);
     hosts.extend(peers.iter().map(|name| HostSpec::new(name, &cpus.server)));
     let mut spec = RackSpec::new(hosts);
-    // What passes between servers is counted by its octets, with the headers that a cable would carry.
+    // Octets between servers are counted with the headers that a cable would carry.
     spec.whole_frames = e.distributions().iter().any(|d| d.secondaries > 0);
     spec.paths = paths::of_rack(e, &peers);
     let router = || RouterSpec { cpus: cpus.router.clone(), ..RouterSpec::default() };
@@ -345,7 +345,7 @@ impl Cores {
             given(&e.cpus.generator, if half < allowed.len() { &allowed[half..] } else { &allowed });
         let cores = Self {
             server: given(&e.cpus.server, &allowed[..half]),
-            // What a server takes of its core must not depend on what passes the router.
+            // The router's work must not take time of a server's core.
             router: given(&e.cpus.router, &generator),
             generator,
         };
@@ -367,7 +367,7 @@ fn wake_ups(e: &Experiment, cpus: &Cores, on_rack: bool) -> Option<Vec<rack::wak
     let rates = e.variant.iter().filter_map(|v| v.rates.as_ref()).chain([&e.latency.rates]);
     let sleepy = e.measure.contains(&Measure::Latency) && rates.flatten().any(|rate| *rate <= SLEEPY);
     let (server, generator) = (*cpus.server.first()?, *cpus.generator.first()?);
-    // What cannot be measured is not said: the report does without.
+    // A figure that cannot be measured is left out of the report.
     (sleepy && on_rack && server != generator).then(|| rack::wake_up::wake_ups(server, generator).ok())?
 }
 

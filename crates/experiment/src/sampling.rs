@@ -57,7 +57,7 @@ const PLACES: [Place; 4] = [
 /// A counter of processes.
 type Counter = fn(&Usage) -> u64;
 
-/// What one side spends by the second.
+/// A figure of one side's processes by the second.
 type Spent = (fn(series::Processes) -> Definition, Counter);
 
 /// Counters of processes besides CPU time and memory, and where each is read.

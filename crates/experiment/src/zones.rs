@@ -324,7 +324,7 @@ fn signing(e: &Experiment, algorithm: &str, keys: &Option<PathBuf>) -> Result<zo
             now,
         ),
     };
-    // What is valid for a week some servers re-sign at once, where they sign at all.
+    // Some servers re-sign signatures that are valid for a week at once, if they sign at all.
     let validity = if keys.is_some() { VALIDITY } else { options.validity };
     Ok(zone::sign::Options { keys: keys.clone(), validity, ..options })
 }
@@ -351,7 +351,7 @@ pub fn sweep(dir: &Path) {
         // As tempfile names its files and folders.
         if entry.file_name().to_string_lossy().starts_with(".tmp") {
             let path = entry.path();
-            // What cannot be removed takes room, and no more.
+            // A file that cannot be removed takes disk space, and does no other harm.
             let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         }
     }

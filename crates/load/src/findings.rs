@@ -203,7 +203,7 @@ fn losses(r: &LoadResult, k: &Known, explained: u64, found: &mut Vec<Reason>) {
         return found.push(Reason::new("late_answers", text));
     }
     let own = r.drops.get("socket").copied().unwrap_or(0);
-    // What is counted of the causes may be a few more or less.
+    // The counts of the causes may be off by a few.
     if lost.saturating_sub(late) <= explained + explained / 5 + own + LEAST {
         return;
     }

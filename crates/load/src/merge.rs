@@ -303,7 +303,7 @@ mod tests {
         let warning = &both.validity.warnings[0];
         assert_eq!(warning.code, "durations_differ");
         assert!(both.validity.valid && warning.text.contains("1.000 s on g0"), "{warning}");
-        // What rounding does to durations is not worth a word.
+        // Rounding errors of durations are not reported.
         let both = LoadResult::merge(named(vec![result(&part, SECOND), result(&part, SECOND + 1000)]));
         assert_eq!(both.validity, Validity::default());
     }

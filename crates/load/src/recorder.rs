@@ -264,7 +264,7 @@ impl Recorder {
     /// [`Self::sent`] or [`Self::refused`]. A `quiet` query is part of the warm-up and not counted.
     pub fn claim(&mut self, flow: u32, intended: Nanos, hash: u64, quiet: bool, class: Class) -> Option<u16> {
         if self.windows[flow as usize].is_full() {
-            // What the answered and the lost ones leave is collected only when it is needed.
+            // The ids of answered and lost queries are collected only when they are needed.
             self.give_up(flow as usize, intended.checked_sub(self.deadline + 1));
         }
         let query = self.windows[flow as usize].take()?;

@@ -126,7 +126,7 @@ fn go(
                 }
             });
         }
-        // What is left are the workers' own senders: should one panic, the wait for it ends.
+        // Only the workers' own senders are left: should a worker panic, the wait for it ends.
         drop((ready_in, done_in));
         for _ in 0..plan.workers {
             // On an error the starters are dropped, and with them the workers.
@@ -378,7 +378,7 @@ fn result(
         computed += r.computed;
     }
     let flows = plan.flows_per_worker * plan.workers;
-    // What is offered beside the measured traffic must be sent on time as well.
+    // Background traffic must be sent on time as well.
     let mut sent = tallies[Class::Measured as usize].clone();
     sent.merge(&tallies[Class::Background as usize]);
     let counted = after.counted_since(before);

@@ -181,7 +181,7 @@ impl Schedule {
     fn refill(&self, now: Nanos) -> f64 {
         let rate = match &self.instants {
             Instants::Arrivals(stream) => stream.arrivals.rate_at(now.saturating_sub(self.start)),
-            // What is late goes out one by one, a hundred a millisecond at most.
+            // Late queries go out one by one, a hundred a millisecond at most.
             Instants::Recorded { .. } => 50_000.0,
         };
         CATCH_UP * rate / self.share.1 as f64 / SECOND as f64

@@ -139,7 +139,7 @@ pub fn up(spec: &RackSpec, name: &str) -> Result<StandingRack, Error> {
         return Err(failed(name, doing)(io::ErrorKind::PermissionDenied.into()));
     }
     let own = all.join(name);
-    // Who makes the folder has the name.
+    // Whichever process makes the folder first takes the name.
     fs::create_dir(&own).map_err(|e| match e.kind() {
         io::ErrorKind::AlreadyExists => Error::Taken { name: name.into() },
         _ => failed(name, own.display().to_string())(e),

@@ -180,7 +180,7 @@ fn counted(run: &Run) -> Option<Grid> {
                 .iter()
                 .filter(|t| t.outcome.metric(metrics::SERVER_COUNTED_QUERIES).is_some())
                 .count();
-            // What was recorded is replayed from its beginning, without a warm-up.
+            // A recorded stream is replayed from its beginning, without a warm-up.
             let rate = c.key.rate.as_deref().and_then(|r| r.parse::<f64>().ok()).unwrap_or(0.0);
             let sent = [metrics::SENT, metrics::SENT.within(Scope::Background)]
                 .into_iter()

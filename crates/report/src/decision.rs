@@ -221,7 +221,7 @@ fn keeps_up(run: &Run, name: &str) -> Option<Answer> {
         let cells = || run.cells.iter().filter(of_server);
         let all = |which| sum_of(cells(), which);
         let seen = all(metrics::MARKERS_SEEN)?;
-        // What had not come when the trial ended was not served either.
+        // Updates that had not appeared when the trial ended were not served either.
         let lost = [metrics::MARKERS_LOST, metrics::MARKERS_CUT_OFF].into_iter().filter_map(all).sum::<f64>();
         let slow = cells().filter_map(|c| c.metric(metrics::LAG.p99)).map(|f| f.value).fold(0.0, f64::max);
         Some(match lost {

@@ -313,7 +313,7 @@ fn draw(
     let (first, last) = plots::ends(lines.iter().flat_map(Line::xs))?;
     let x = Axis::log("delegations", first, last, |v| units::short(v as u64));
     let mut plot = Plot::new(x, y);
-    // What was measured lies on top.
+    // Measured values are drawn last, so that they lie on top.
     for line in lines.iter().filter(|l| l.past).chain(lines.iter().filter(|l| !l.past)) {
         let class = if line.past { "past" } else { "solid" };
         line.intervals.iter().for_each(|(x, low, high)| plot.interval(*x, *low, *high, line.style));

@@ -38,7 +38,7 @@ pub(crate) fn without_loss<'a>(run: &'a Run<'a>, key: &Key) -> Option<&'a Cell<'
             == (&other.server, &other.family, other.size, &other.measure)
             && (&a.primary, &a.timers, &a.rtt_ms) == (&b.primary, &b.timers, &b.rtt_ms)
     };
-    // What an invalid trial gave is nothing to compare with.
+    // An invalid trial gives nothing to compare with.
     let good = |c: &&Cell| c.state() == State::Valid && c.key.carried.lost() == Some(0.0);
     run.cells.iter().find(|c| good(c) && same(&c.key))
 }

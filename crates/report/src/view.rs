@@ -263,7 +263,7 @@ fn groups(run: &Run) -> Vec<Group> {
             let peaks: Vec<&Cell> = cells.iter().filter(|c| c.key.is("peak")).copied().collect();
             main.extend(plots::response(run, &peaks, &id, &title));
             main.extend(plots::searches(run, &peaks, &id, &title));
-            // What the paper has is of no zone of ours: once is enough.
+            // The paper's figures belong to no zone of ours: once is enough.
             main.extend(plots::peaks(run, &peaks, &id, &title, n == 0));
             Group { id, title, main, seconds }
         })

@@ -184,7 +184,7 @@ fn prepare(tools: Tools<'_>, driver: &dyn NameServer, place: &Place) -> Result<C
     let Prepared { files, folders, check, before, start } = driver.prepare(&place.site())?;
     for (name, text) in &files {
         let path = dir.join(name);
-        // Who can read the secret can control the server.
+        // Anyone who can read the secret can control the server.
         let shared = place.spec.distribution.as_ref().is_some_and(|part| text.contains(&part.key.secret));
         let mode = if shared || text.contains(&place.secret) { 0o600 } else { 0o644 };
         File::options()

@@ -336,7 +336,7 @@ mod tests {
         let needed = ratio.repeats_for(6, -0.05, LEVEL).unwrap();
         // (1.96 · 0.1 / 0.0313)² is 39; Student's t asks for some more.
         assert!((38..48).contains(&needed), "{needed}");
-        // What lies at the threshold is never decided.
+        // A difference exactly at the threshold is never decided.
         let at = Ratio::of_pairs(&[(1.0, 0.94), (1.0, 0.95), (1.0, 0.9601)], 0.0).unwrap();
         assert_eq!(at.repeats_for(3, at.difference(), LEVEL), None);
     }

@@ -55,7 +55,7 @@ pub fn share_interval(share: f64, draws: f64, z: f64) -> (f64, f64) {
     let square = z * z / draws;
     let centre = (share + square / 2.0) / (1.0 + square);
     let half = z * (share * (1.0 - share) / draws + square / draws / 4.0).max(0.0).sqrt() / (1.0 + square);
-    // What is on the edge itself is within, whatever the last digit says.
+    // A value on the edge itself is within, despite rounding of its last digit.
     let low = if share <= 0.0 { 0.0 } else { (centre - half).max(0.0) };
     let high = if share >= 1.0 { 1.0 } else { (centre + half).min(1.0) };
     (low, high)

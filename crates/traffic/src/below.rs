@@ -92,7 +92,7 @@ pub(crate) fn with_room(shapes: &BTreeMap<Shape, f64>, least: &ByLength) -> (BTr
     let mut shares = [0.0; MAX_LABEL + 1];
     shapes.iter().for_each(|(shape, weight)| shares[last(shape)] += weight / total);
     let mut raised = [false; MAX_LABEL + 1];
-    // What the others are multiplied by; each turn raises a length at least.
+    // The factor for the other lengths; each turn raises at least one length.
     let scale = loop {
         let sum = |which: bool, of: &ByLength| {
             of.iter().zip(raised).filter(|(_, raised)| *raised == which).map(|(share, _)| share).sum::<f64>()

@@ -96,7 +96,7 @@ impl Lists {
             let what = "no names that exist: give a zone, a file of names, or [[names.list]] in the profile";
             return Err(Error::Spec(what.into()));
         }
-        // What does not exist below the lists' own name may exist in a zone that is another list.
+        // A name that is missing below one list's own name may exist in the zone of another list.
         let origins: Vec<Vec<u8>> = exist.iter().map(|&n| lists[usize::from(n)].origin.clone()).collect();
         for list in &mut lists {
             let above = origins.iter().filter(|origin| name::is_under(&list.origin, origin));

@@ -129,7 +129,7 @@ impl Alias {
     pub(crate) fn get(&self, bits: u64) -> u32 {
         let n = ((u128::from(bits) * self.cells.len() as u128) >> 64) as u32;
         let (below, other) = self.cells[n as usize];
-        // What the multiplication left of the bits: as good as new ones where the numbers are fewer than 2^32.
+        // The low bits of the product: as good as new random bits for fewer than 2^32 numbers.
         let rest = bits.wrapping_mul(self.cells.len() as u64) >> 32;
         if rest < u64::from(below) { n } else { other }
     }

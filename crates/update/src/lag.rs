@@ -60,7 +60,7 @@ pub fn lags(markers: &[Marker], since: fn(&Marker) -> Option<Nanos>, watch: &Wat
                     of.earlier += 1;
                     continue;
                 }
-                // What went back and was shown again counts from the first time.
+                // A change that was shown, withdrawn and shown again counts from the first time.
                 while sightings.next_if(|s| s.last < marker.number).is_some() {}
                 match sightings.peek().filter(|s| s.first <= marker.number) {
                     None => missing.push(at),

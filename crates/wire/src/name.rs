@@ -315,7 +315,7 @@ pub fn escape(text: &[u8]) -> Option<(u8, usize)> {
 
 /// Appends presentation format, with a dot at the end; `wire` must be a whole name.
 pub fn write_text(wire: &[u8], out: &mut Vec<u8>) {
-    // What is no whole name has no text.
+    // An incomplete name has no text.
     let Some(len) = wire_len(wire).filter(|&len| len > 1) else {
         return out.push(b'.');
     };
@@ -352,7 +352,7 @@ const PLAIN: [bool; 256] = {
 
 fn write_octet(b: u8, out: &mut Vec<u8>) {
     match b {
-        // What has a meaning in master files, anywhere in a token or at its start.
+        // Characters with a meaning in master files, anywhere in a token or at its start.
         b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => out.extend_from_slice(&[b'\\', b]),
         b'!'..=b'~' => out.push(b),
         _ => out.extend_from_slice(&[b'\\', b'0' + b / 100, b'0' + b / 10 % 10, b'0' + b % 10]),

@@ -135,7 +135,7 @@ mod tests {
         let length = msg.len();
         msg[27] = 17;
         assert_eq!(options(&msg).collect::<Vec<_>>(), [(10, 32..34), (8, 38..45)]);
-        // What comes after the record is none of its options, and what breaks off is given as far as it is there.
+        // Octets after the record are none of its options; an option that breaks off is given as far as it is there.
         assert_eq!((length, options(&msg[..41]).last()), (47, Some((8, 38..41))));
         assert_eq!(options(&msg[..35]).collect::<Vec<_>>(), [(10, 32..34)]);
         assert!(set_udp_size(&mut msg, 65_535));

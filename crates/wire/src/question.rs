@@ -98,7 +98,7 @@ pub fn fuzz_message(msg: &[u8]) {
     assert!(end <= msg.len() && header.qdcount() > 0);
     assert!(question.qname.len() <= NAME_MAX && question.qname.last() == Some(&0));
     assert_eq!(LEN + question.qname.len() + 4, end);
-    // What comes after the question, and the ID, must not matter.
+    // Octets after the question, and the ID, must not matter.
     let mut other = msg[..end].to_vec();
     crate::header::set_id(&mut other, !header.id());
     assert_eq!(hash(&other), hash(msg));

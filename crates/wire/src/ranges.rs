@@ -94,7 +94,7 @@ impl Range {
             return None;
         }
         let low = if first == "a" { Vec::new() } else { first.into() };
-        // What begins with `last` ends before what begins with its successor; no octet here is 255.
+        // Names that begin with `last` come before names that begin with its successor; no octet here is 255.
         let mut high = Vec::from(last);
         if let Some(b) = high.last_mut() {
             *b += 1;

@@ -161,7 +161,7 @@ pub(crate) fn base32hex_decode(text: &[u8], out: &mut Vec<u8>) -> bool {
             out.push((bits >> count) as u8);
         }
     }
-    // What is left must be less than a digit, and zero.
+    // The bits left over must be less than a digit, and zero.
     !text.is_empty() && count < 5 && bits & ((1 << count) - 1) == 0
 }
 

@@ -25,7 +25,7 @@ pub enum Glue {
     Aaaa,
 }
 
-/// What is to be edited; `None` leaves it as it is.
+/// The edits of a zone; `None` leaves a property as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Edits {
     /// Share of the delegations with DS records, 0 to 1. Where more are needed, delegations without get one (algorithm 13, SHA-256);

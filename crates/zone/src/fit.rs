@@ -150,7 +150,7 @@ fn servers(info: &Info) -> Servers {
     let (_, part, providers, exponent) = best;
     let own = (outside - part).max(0.0);
     let share = |x: f64| rounded(x).clamp(0.0, 1.0);
-    // What rounding leaves must not look like a share of providers where there are none.
+    // A rounding error must not look like a share of providers where there are none.
     let inside = if shared > 0.0 { share(inside) } else { 1.0 - share(own) };
     Servers {
         inside,

@@ -257,7 +257,7 @@ impl Sampler {
             return None;
         }
         self.at = clock::now();
-        // What the kernel does not tell is not shown.
+        // A figure that the kernel does not give is not shown.
         let cores = ::rack::resource_counters::cores().unwrap_or_default();
         let used = cores.iter().filter_map(|core| {
             let spent = core.since(self.cores.iter().find(|c| c.core == core.core)?);

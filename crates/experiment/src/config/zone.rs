@@ -121,7 +121,7 @@ impl Scenario {
         }
     }
 
-    /// What it is made of, in words: `root.zone, grown 20x, signed with NSEC3`.
+    /// Its steps in words: `root.zone, grown 20x, signed with NSEC3`.
     pub fn words(&self, zone: &Zone) -> String {
         let begin = match (&self.family, self.file.as_ref().or(zone.file.as_ref())) {
             (Some(family), _) => match self.delegations {

@@ -97,7 +97,7 @@ impl SystemUnderTest<'_> {
         let secondaries: Vec<IpAddr> = fleet.secondaries().iter().map(|(_, at)| at.ip()).collect();
         let primary = IpAddr::from(fleet.primary().v4);
         let (file, said) = (self.dir.join("transfers.pcap"), self.dir.join("tcpdump.log"));
-        // What sends and asks is elsewhere: all that is left is what passes between them.
+        // Senders and clients are on other hosts, so only the transfers between the servers are left.
         let hosts: Vec<String> = secondaries.iter().map(|at| format!("host {at}")).collect();
         let filter = format!("host {primary} and ({})", hosts.join(" or "));
         let capture = paths::capture(context, fleet.primary(), &filter, &file, &said)?;

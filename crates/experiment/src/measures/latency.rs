@@ -26,7 +26,7 @@ fn run(ready: &mut Ready<'_>, record: &mut TrialRecord, tell: &mut dyn FnMut(Run
     let given = &sut.context.experiment.latency;
     let pace = Pace::Open(Arrivals::Fixed { rate: ready.trial.rate.unwrap_or(1.0) });
     let mut load = sut.load(pace, given.duration.0)?;
-    // What was recorded has no beginning that may be left out.
+    // A recorded stream is replayed whole: no warm-up may be left out of it.
     if sut.traffic.trace.is_none() {
         load.warmup = given.warmup.0;
     }

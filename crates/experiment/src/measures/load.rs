@@ -72,7 +72,7 @@ impl SystemUnderTest<'_> {
         let began = clock::now() + START_DELAY;
         role.start_at(clock::wall() + START_DELAY)?;
         let (finish, over) = (AtomicBool::new(false), AtomicBool::new(false));
-        // What is waited for beside a generator that is gone shows nothing: all of it ends then.
+        // Without its generator the wait would show nothing, so all of it ends with the generator.
         let context = &RunContext { stop: &over, ..*context };
         let sut = SystemUnderTest { context, traffic: self.traffic.clone(), ..*self };
         let (watched, seconds) = std::thread::scope(|scope| {

@@ -205,7 +205,7 @@ fn on_a_fresh_server(
     record.add_param(params::VERSION, server.version());
     let took = server.ready(&zone.probe, run_context::patience(context.experiment, zone))?;
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
-    // What answers already was not started here.
+    // An external server was not started here.
     if spec.external.is_none() {
         record.outcome.metrics.push(metrics::SERVER_READY.of(took.as_secs_f64()));
     }

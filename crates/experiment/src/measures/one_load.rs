@@ -54,7 +54,7 @@ impl SystemUnderTest<'_> {
             ];
             record.outcome.metrics.extend(figures.map(|(metric, count)| metric.of(count as f64 / sent)));
         }
-        // What watching costs, of one core.
+        // The cost of watching, as a share of one core.
         let own = crate::sampling::mean(&record.series, metrics::COORDINATOR_CPU);
         record.outcome.metrics.extend(own.map(|percent| metrics::COORDINATOR_CPU.of(percent)));
         record.outcome.metrics.extend(spent);

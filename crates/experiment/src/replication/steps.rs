@@ -45,7 +45,7 @@ impl Steps {
             let earlier = watched.servers.get(usize::from(number)).and_then(|s| s.marker_first).unwrap_or(0);
             let mut shown = earlier;
             for seen in watched.sightings.iter().filter(|s| s.server == number) {
-                // What went back and is shown again was explained already.
+                // A change that was withdrawn and is shown again was explained at its first showing.
                 let new = markers.iter().filter(|m| (shown + 1..=seen.last).contains(&m.number));
                 for sent in new.filter_map(|marker| marker.sent) {
                     steps.add(sent, seen.seen_at, &transfers, &notifies_to);

@@ -25,7 +25,7 @@ impl<'a> Signatures<'a> {
     pub fn check(&mut self, facts: &Facts, section: &[Set]) -> Vec<Fault> {
         let mut faults = Vec::new();
         for set in section.iter().filter(|set| set.kind.rtype == rtype::RRSIG) {
-            // What is not there cannot be verified; a signature alone may have been asked for.
+            // Records that are not in the answer cannot be verified; the query may have asked for a signature alone.
             let Some(covered) = find(section, &set.owner, Kind::plain(set.kind.covered)) else { continue };
             for rdata in &set.rdatas {
                 let why = match self.verdict(facts, covered, rdata) {

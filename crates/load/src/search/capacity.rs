@@ -127,7 +127,7 @@ pub fn capacity<E>(
         duration: Some(goal.load),
         count: None,
         warmup: goal.load / 4,
-        // Who waits for its place in the socket's queue of a slow server is not lost.
+        // A query that waits in the socket's queue of a slow server is not lost.
         deadline: spec.deadline.max(SECOND),
         ..spec.clone()
     };

@@ -247,7 +247,7 @@ impl XdpFlows {
                 tries = 0;
             }
         }
-        // What is left is made void: the kernel passes over it when it comes to it.
+        // Entries left over are made void: the kernel skips them.
         while taken != end {
             let mut desc = self.socket.to_send.get(taken);
             self.void.push((taken, (desc.addr / self.socket.umem.chunk as u64) as u32));

@@ -245,7 +245,7 @@ impl Socket {
         for (ring, size) in sizes {
             set_option(fd.as_fd(), libc::SOL_XDP, ring, size as libc::c_int)?;
         }
-        // What is on its way to a slow receiver counts against the send buffer, a few hundred octets each.
+        // Packets on their way to a slow receiver count against the send buffer, a few hundred octets each.
         let buffer = libc::c_int::try_from(u64::from(sending) * 2048).unwrap_or(libc::c_int::MAX / 2);
         if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, buffer).is_err() {
             set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, buffer)?;
@@ -325,7 +325,7 @@ impl Socket {
             )
         });
         match (read, counts) {
-            // What found no chunk is among the dropped ones in copy mode; what found a full ring is not.
+            // In copy mode packets without a free chunk are among the dropped ones; those that met a full ring are not.
             (Ok(_), [dropped, _, _, ring_full, _, _]) => Statistics { dropped: dropped + ring_full },
             (Err(_), _) => Statistics::default(),
         }

@@ -120,7 +120,7 @@ fn done(result: std::result::Result<(), Refusal>, reply: ReplyEmpty) {
 
 impl Filesystem for Server {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // What is written through the page cache comes here at once: no FUSE_WRITEBACK_CACHE.
+        // Writes through the page cache arrive here at once: no FUSE_WRITEBACK_CACHE.
         config.set_max_write(MAX_WRITE).map(drop).map_err(|_| io::ErrorKind::InvalidInput.into())
     }
 

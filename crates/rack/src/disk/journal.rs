@@ -107,7 +107,7 @@ impl Tree {
     /// Makes the contents of a file durable, where its name is.
     fn flush(&mut self, ino: Ino) -> Result<()> {
         let node = self.node(ino)?;
-        // What has no name any more is lost with the power, whatever was synced.
+        // A file without a name is lost with the power, even if it was synced.
         if !matches!(node.kind, Kind::File(_)) || node.durable.is_none() {
             return Ok(());
         }
@@ -150,7 +150,7 @@ impl Tree {
             Op::Move { ino, to, new, replaced, flush } => {
                 if *flush {
                     self.flush(*ino)?;
-                    // What is durable now is newer than these.
+                    // The durable contents are newer than these pages.
                     self.journal.retain(|op| !matches!(op, Op::Size { ino: other, .. } if other == ino));
                 }
                 if let Some(there) = replaced {

@@ -423,7 +423,7 @@ mod tests {
                         last = at;
                         through += octets;
                         if let Some(rate) = rate {
-                            // What has passed until now did not pass faster than the rate.
+                            // Until now nothing passed faster than the rate.
                             prop_assert!(u128::from(at) * u128::from(rate) >= u128::from(through) * 8_000_000_000);
                         }
                         line.delivered(octets);

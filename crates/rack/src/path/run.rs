@@ -65,7 +65,7 @@ pub fn run(
             let mut from = 0;
             while from < due.len() {
                 let at = now();
-                // What cannot be sent is dropped, not tried again: it would be late.
+                // A packet that cannot be sent is dropped, not tried again: it would be late.
                 let sent = socket.send(due[from..].iter().map(|&one| router.frame(one)));
                 let (count, good) = sent.map_or((1, false), |n| (n.max(1), n > 0));
                 for &one in &due[from..from + count] {

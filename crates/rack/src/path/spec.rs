@@ -279,7 +279,7 @@ impl PathSpec {
                 if !(burst >= 1.0 && burst.is_finite()) {
                     return Err(format!("loss: burst = {burst}: the mean length is 1 packet or more"));
                 }
-                // What is not lost comes in runs of one packet or more, too.
+                // Packets that are not lost come in runs of one or more, too.
                 let least = share / (1.0 - share);
                 if burst < least {
                     return Err(format!(

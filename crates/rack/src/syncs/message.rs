@@ -26,7 +26,7 @@ pub(super) fn update(message: &[u8]) -> Option<Update> {
     let mut update =
         Update { id: half(0), answer: header[2] & 0x80 != 0, rcode: header[3] & 0xf, marks: Vec::new() };
     if !update.answer {
-        // What is missing at the end is of no interest.
+        // A message that is cut off is read as far as it goes.
         let _ = marks(message, [half(4), half(6), half(8)], &mut update.marks);
     }
     Some(update)

@@ -29,7 +29,7 @@ impl Pending {
         let received = self.received;
         let shared = !self.before.is_empty() || self.next.is_some_and(|next| next < sent);
         let (basis, writes): (Basis, Vec<(PathBuf, Span)>) = if !shared {
-            // What is written besides, such as a dump of the zone before this update, is no part of it.
+            // Other writes, such as a dump of the zone before this update, are no part of it.
             let own = |path: &Path| self.marked.is_empty() || self.marked.contains_key(path);
             (Basis::All, owned(files.last_writes(received, sent).filter(|(path, _)| own(path))))
         } else if !self.marked.is_empty() {

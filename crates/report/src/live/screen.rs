@@ -53,7 +53,7 @@ impl<W: Write> Screen<W> {
             text.push_str(if used < canvas.width { "\x1b[K\r\n" } else { "\r\n" });
             self.drawn.push(used);
         }
-        // What a longer frame left, or the user typed.
+        // Characters that a longer frame left, or that the user typed.
         text.push_str("\x1b[J");
         self.out.write_all(text.as_bytes())?;
         self.out.flush()

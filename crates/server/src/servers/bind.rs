@@ -300,7 +300,7 @@ mod tests {
             dropped: Some(4),
         };
         assert_eq!(counted, want);
-        // What never happened is not in the text.
+        // BIND does not print counters that are zero.
         let without = text.replace("                  31 TCP queries received\n", "");
         assert_eq!(Bind.counted(&without), Counted { tcp: Some(0), ..want });
         assert_eq!(Bind.counted("rndc: connect failed"), Counted::default());

@@ -170,7 +170,7 @@ impl Rewriter {
         let region = moved(ip.payload.start)..moved(ip.payload.end);
         let before = self.changes_content(ip).then(|| fold(sum(&self.out[region.clone()])));
         self.content(frame.bytes, ip, ends, start, region.clone())?;
-        // What goes into the sum, and what comes out of it.
+        // The checksum of the content before and after the edit.
         let content = before.map_or((0, 0), |before| (before, fold(sum(&self.out[region.clone()]))));
 
         put_addresses(&mut self.out[start..], from, to);
@@ -251,7 +251,7 @@ impl Rewriter {
             self.quoted(&quoted, back, region.start + 8, region.end)?;
         }
         let Some(scrubber) = &mut self.scrubber else { return Ok(()) };
-        // What the link appended may be anything.
+        // The link may have appended anything.
         self.out[region.end..].fill(0);
         scrubber.payload(&mut self.out[start..], ip, region.start - start..region.end - start)
     }

@@ -130,7 +130,7 @@ impl Scrubber {
                         if !matches!(usize::from(declared), 0 | 8..) || usize::from(declared) > ip.length {
                             return Err(Drop::Content);
                         }
-                        // What is behind the datagram is in the packet, but not in it.
+                        // Octets behind the datagram are in the packet, but not in the datagram.
                         let end = match usize::from(declared) {
                             0 => data.end,
                             n => (region.start + n).min(data.end),
@@ -312,7 +312,7 @@ impl Scrubber {
         while let Some(place) = find(&scratch[at..]) {
             let data = at + place.start..(at + place.end).min(scratch.len());
             at = data.start;
-            // What was in the piece before was anonymised there.
+            // Addresses in the piece before were anonymised there.
             let known = old.saturating_sub(data.start);
             if known < data.len() {
                 self.subnet(&mut scratch[data], known);

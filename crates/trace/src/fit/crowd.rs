@@ -98,7 +98,7 @@ mod tests {
             assert!((zipf - zipf_again).abs() < 0.05, "{count} {zipf}: {zipf_again}");
             let off = f64::from(count_again) / f64::from(count);
             assert!((0.8..1.25).contains(&off), "{count} {zipf}: {count_again} {zipf_again}");
-            // What was seen is what is seen again.
+            // The estimate reproduces the number of clients that was seen.
             let again = seen(count_again, zipf_again, 100_000);
             let off = again.clients as f64 / was.clients as f64;
             assert!((0.97..1.03).contains(&off), "{was:?} {again:?}");

@@ -309,7 +309,7 @@ impl Interface {
     fn time(&self, ticks: u64) -> Nanos {
         let nanos = u128::from(ticks) * u128::from(SECOND) / u128::from(self.resolution);
         let nanos = nanos as i128 + i128::from(self.offset) * i128::from(SECOND);
-        // What lies before 1970 or beyond 2554 is nobody's capture.
+        // Times before 1970 or after 2554 are cut to these bounds: no capture is from then.
         nanos.clamp(0, i128::from(u64::MAX)) as u64
     }
 }

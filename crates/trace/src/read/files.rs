@@ -29,7 +29,7 @@ impl Files {
         let mut waiting = Vec::new();
         for path in paths {
             let mut capture = Capture::open(Input::open(path)?)?;
-            // What is skipped here is skipped again where the file is opened again.
+            // Packets that are skipped here are skipped, and counted, again when the file is opened again.
             let (counts, skipped) = (&mut Counts::default(), &mut Skipped::default());
             if paths.len() == 1 {
                 return Ok(Self::of(capture));

@@ -260,7 +260,7 @@ impl Reader {
 
     /// Brings the next packet into sight.
     fn advance(&mut self) -> Result<bool, Error> {
-        // What belongs to no packet is counted by the first part alone.
+        // Octets that belong to no packet are counted by the first part alone.
         let (counts, skipped) = match self.options.part.0 {
             0 => (&mut self.counts, &mut self.skipped),
             _ => (&mut Counts::default(), &mut Skipped::default()),

@@ -153,7 +153,7 @@ fn ipv6(bytes: &[u8], at: usize) -> Result<Ip, Skip> {
         };
         next = *bytes.get(at).ok_or(Skip::CutPacket)?;
         at += length;
-        // What follows the fragment header is in pieces.
+        // The headers after the fragment header are in pieces.
         if fragment.is_some() {
             break;
         }
@@ -271,7 +271,7 @@ pub(crate) fn udp(bytes: &[u8], ip: &Ip) -> Result<Udp, Skip> {
     if length < 8 || length > ip.length {
         return Err(Skip::BadUdp);
     }
-    // What an empty field says elsewhere: the checksum covers what the header calls its length.
+    // The checksum covers the length that the header states.
     let whole = bytes.get(at..at + length).filter(|_| ip.payload.len() >= length);
     Ok(Udp {
         from: SocketAddr::new(ip.from, field(0)),

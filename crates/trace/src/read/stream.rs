@@ -80,7 +80,7 @@ impl Stream {
         if known >= length {
             return false;
         }
-        // What the capture cut off is a hole.
+        // Bytes that the capture cut off are a hole in the stream.
         self.deliver(data.get(known..).unwrap_or_default(), sink);
         self.next = Some(seq.wrapping_add(data.len().max(known) as u32));
         self.catch_up(sink);

@@ -59,7 +59,7 @@ impl Names {
                 }
                 continue;
             }
-            // What these say about a name is not that it exists.
+            // These types do not show that a name exists.
             if matches!(rtype, rtype::RRSIG | rtype::NSEC | rtype::NSEC3) {
                 continue;
             }

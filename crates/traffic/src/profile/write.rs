@@ -117,7 +117,7 @@ impl Toml {
     }
 
     fn names(&mut self, profile: &Profile, class: Option<&Class>) {
-        // What is not asked for is refused by the reader.
+        // The reader refuses keys for kinds of names that the profile does not ask for.
         let misses = profile.has_misses();
         self.part("names", "");
         let order = if profile.order == Order::Uniform { "uniform" } else { "sequential" };

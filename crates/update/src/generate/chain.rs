@@ -120,7 +120,7 @@ impl Chain {
         if !link.nsec.is_empty() {
             take(link, &mut self.links)?;
         }
-        // What comes after the last name is its neighbour.
+        // The link after the last name is its neighbour.
         if let Some((place, link)) = last {
             self.links.insert(place, link);
         }

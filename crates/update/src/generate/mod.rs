@@ -216,7 +216,7 @@ pub fn generate(spec: &Spec, out: &mut dyn Write, progress: &mut dyn FnMut(u64))
         };
         let mut changed = change(&mut state, out)?;
         if changed.is_err() && in_batch > 0 {
-            // What there is may be in the open transaction.
+            // The transaction that is still open may have what the change needs.
             out.send()?;
             state.sent();
             in_batch = 0;

@@ -127,7 +127,7 @@ fn draw_names(
                 sample.serial = zone::probe::soa_serial(record.rdata);
             }
             rtype::DNSKEY | rtype::RRSIG => sample.signed = true,
-            // What is below the last one is part of it.
+            // Names below the last delegation are part of it.
             rtype::NS if !apex && (last.is_empty() || !name::is_under(record.owner, &last)) => {
                 last.clear();
                 last.extend_from_slice(record.owner);

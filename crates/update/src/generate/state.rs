@@ -121,7 +121,7 @@ impl State {
     pub fn add(&mut self, out: &mut Writer<'_>, prerequisites: bool) -> Result<(), Error> {
         let (owner, donor) = self.new.pop().expect("as many names as additions were made");
         let donor = &self.donors[donor];
-        // What is inside the other one is inside this one.
+        // Names below the donor become names below the new delegation.
         let moved = |wire: &[u8]| {
             let inside = donor.holds(wire);
             let end = if inside { wire.len() - donor.owner.len() } else { wire.len() };

@@ -152,7 +152,7 @@ impl Flight {
     /// [`Self::sent`] or [`Self::refused`].
     pub fn claim(&mut self, client: u32, intended: Nanos, each: &mut dyn FnMut(&Fate)) -> Option<&mut Slot> {
         if self.windows[client as usize].is_full() {
-            // What the answered ones leave is collected only when it is needed.
+            // The ids of answered messages are collected only when they are needed.
             self.collect(client, None, each);
         }
         let slot = self.windows[client as usize].take()?;

@@ -63,7 +63,7 @@ impl Sender<'_> {
             let marker = if engine.cut_short { None } else { Some(self.mark()?) };
             let wall = engine.wall();
             self.did.batches.push(SentBatch {
-                // What was not marked is never seen.
+                // A batch without a marker is never seen.
                 marker: marker.unwrap_or(u64::MAX),
                 messages: sent,
                 accepted,

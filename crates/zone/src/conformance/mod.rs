@@ -57,7 +57,7 @@ impl Conformance {
 
 /// `expected` give or take `margin`.
 fn finding(what: &str, expected: f64, found: f64, margin: f64, basis: impl Into<String>) -> Finding {
-    // What rounding does to sums of shares is no difference.
+    // A rounding error in sums of shares is not a difference.
     let within = (found - expected).abs() <= margin + 1e-9;
     let bound = [(expected - margin).max(0.0), expected + margin];
     Finding { what: what.to_owned(), expected, found, bound, within, basis: basis.into() }

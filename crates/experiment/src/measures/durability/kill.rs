@@ -39,7 +39,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     seconds: |e, _, start| {
         start + f64::from(e.durability.kills) * (0.6 * e.durability.life.as_seconds() + 2.0)
     },
-    // What is counted is not known better by repeats.
+    // A count does not get more precise by repeats.
     known_by: None,
     run: Run::StartAll(|sut, fleet, record, tell| sut.kills(fleet, record, tell)),
 };

@@ -97,7 +97,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     seconds: |e, _, start| {
         start + f64::from(e.durability.cuts) * (0.6 * e.durability.life.as_seconds() + 2.0)
     },
-    // What is counted is not known better by repeats.
+    // A count does not get more precise by repeats.
     known_by: None,
     run: Run::StartAll(|sut, fleet, record, tell| sut.power_cuts(fleet, record, tell)),
 };
@@ -192,7 +192,7 @@ impl SystemUnderTest<'_> {
         let host = &context.generators[0];
         let (off, result) = std::thread::scope(|scope| {
             let begun = move |at| {
-                // Who listens has given up only where nothing began in time.
+                // The receiver is gone only if nothing began in time.
                 let _ = begun.send(at);
             };
             let load = scope.spawn(|| send(host, &spec, begun, &stop));
@@ -207,7 +207,7 @@ impl SystemUnderTest<'_> {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             (off, load.join().expect("the sender does not panic"))
         });
-        // What the sender says explains more.
+        // The sender's error explains more.
         let result = result?;
         let (at, cut) = off?;
         let acks = acks::read(&answers, at)?;
@@ -243,7 +243,7 @@ impl SystemUnderTest<'_> {
                     seen.lost = lost.len() as u64;
                     seen.first_lost = lost.into_iter().take(EXAMPLES).collect();
                     seen.half = halves.values().filter(|halves| **halves != 3).count() as u64;
-                    // What is lost once is not looked for again.
+                    // An update that was lost once is not looked for again.
                     on.known.retain(|number| !gone(number));
                 }
             },

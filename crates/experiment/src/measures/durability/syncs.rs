@@ -139,7 +139,7 @@ impl SystemUnderTest<'_> {
             let mut server =
                 server::start_heeding(Some(context.stop), &launcher, context.server, self.spec, &folder)?;
             server.ready(&self.zone.probe, 3 * run_context::patience(context.experiment, self.zone))?;
-            // What is logged need not be durable.
+            // Log files need not be durable.
             let logs = vec![server.log_path(), server.dir().join("output.log")];
             scope = Scope { folders: vec![server.dir().to_owned()], except: logs };
             for (part, window) in [(0, 1), (1, d.window)] {

@@ -7,7 +7,7 @@ use crate::check::proof::{Claim, Proof};
 use wire::rtype;
 
 impl Comparer<'_> {
-    /// Who does not ask for DNSSEC gets none (RFC 4035 section 3.1).
+    /// A query without the DO bit gets no DNSSEC records (RFC 4035 section 3.1).
     pub(super) fn without_dnssec(&mut self) {
         let answer = self.answer;
         if answer.wants_dnssec {
