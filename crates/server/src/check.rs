@@ -1,9 +1,8 @@
 //! Checks before anything is started.
 
 use crate::error::{Error, Problem};
-use crate::kind::Kind;
 use crate::quote::{quotable, unquotable};
-use crate::servers::driver;
+use crate::servers::{Kind, driver};
 use crate::spec::ServerSpec;
 use rack::Host;
 use std::fs::{self, File};

@@ -197,7 +197,7 @@ pub(crate) fn extra(spec: &ServerSpec) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::Kind;
+    use crate::servers::Kind;
     use crate::spec::ZoneRef;
     use std::path::PathBuf;
 

@@ -2,9 +2,8 @@
 
 use crate::driver::NameServer;
 use crate::error::Error;
-use crate::kind::Kind;
 use crate::programs::{looked, missing, on_path, runs};
-use crate::servers::driver;
+use crate::servers::{Kind, driver};
 use crate::spec::ServerSpec;
 use crate::tool::Tools;
 use rack::{Cmd, Host, Local};

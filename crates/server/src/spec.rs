@@ -1,7 +1,7 @@
 //! The specification of a server.
 
-use crate::kind::Kind;
 use crate::replication::Replication;
+use crate::servers::Kind;
 use rack::Host;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};

@@ -6,9 +6,8 @@ mod processes;
 
 use crate::driver::{NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
-use crate::kind::Kind;
 use crate::log::Watch;
-use crate::servers::driver;
+use crate::servers::{Kind, driver};
 use crate::spec::ServerSpec;
 use crate::tool::{self, Tools};
 use crate::{check, found};

@@ -2,7 +2,7 @@
 
 use crate::driver::{Capabilities, Control, Facts, Line, NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
-use crate::kind::Kind;
+use crate::servers::Kind;
 use rack::Cmd;
 
 pub(crate) struct External;
