@@ -1,6 +1,6 @@
 //! Hot-path DNS bytes: header, question, records, OPT, query templates, names and canonical order, zone transfers.
 
-mod checksum;
+pub mod checksum;
 pub mod class;
 pub mod header;
 pub mod name;

@@ -1,10 +1,8 @@
 //! Ethernet, IP and UDP headers, written from templates and read in place.
-//!
-//! Checksums (RFC 1071) are added up in 64-bit words in the machine's own byte order: the sum does not depend on it.
 
 use crate::route::Mac;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use wire::Checksum;
+use wire::checksum::{Checksum, fold, pseudo_header, sum};
 
 pub(super) const ETHERNET: usize = 14;
 pub(super) const IPV4: usize = 20;
@@ -15,29 +13,6 @@ const LONGEST: usize = ETHERNET + IPV6 + UDP;
 
 const UDP_PROTOCOL: u8 = 17;
 const HOP_LIMIT: u8 = 64;
-
-/// The ones' complement sum of the octets, as a number yet to be folded.
-fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut total = 0u64;
-    for word in words {
-        let (s, carry) = total.overflowing_add(u64::from_ne_bytes(*word));
-        total = s + u64::from(carry);
-    }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    let (s, carry) = total.overflowing_add(u64::from_ne_bytes(last));
-    s + u64::from(carry)
-}
-
-/// Folds a sum into the 16 bits that stand in a packet, in the machine's order; not yet complemented.
-fn fold(sum: u64) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    ((sum >> 16) + (sum & 0xffff)) as u16
-}
 
 /// The headers of all packets from one address to one target.
 #[derive(Clone, Debug)]
@@ -75,16 +50,8 @@ impl Template {
         };
         bytes[12..14].copy_from_slice(&kind);
         bytes[len - 6..len - 4].copy_from_slice(&target.port().to_be_bytes());
-        let (ip_sum, addresses) = match source {
-            IpAddr::V4(_) => {
-                (fold(sum(&bytes[ETHERNET..ETHERNET + IPV4])), &bytes[ETHERNET + 12..ETHERNET + 20])
-            }
-            IpAddr::V6(_) => (0, &bytes[ETHERNET + 8..ETHERNET + 40]),
-        };
-        let udp_sum = sum(addresses) as u128
-            + sum(&[0, UDP_PROTOCOL]) as u128
-            + sum(&target.port().to_be_bytes()) as u128;
-        let udp_sum = fold(fold((udp_sum >> 64) as u64) as u64 + fold(udp_sum as u64) as u64);
+        let ip_sum = if source.is_ipv4() { fold(sum(&bytes[ETHERNET..ETHERNET + IPV4])) } else { 0 };
+        let udp_sum = fold(pseudo_header(source, target.ip(), UDP_PROTOCOL, 0) + u64::from(target.port()));
         Self { bytes, len, source, target, ip_sum: ip_sum.into(), udp_sum: udp_sum.into() }
     }
 
@@ -108,41 +75,38 @@ impl Template {
         let to = &mut to[..total];
         let (head, body) = to.split_at_mut(self.len);
         body.copy_from_slice(payload);
-        let udp_len = ((UDP + payload.len()) as u16).to_be_bytes();
-        let port = port.to_be_bytes();
+        let udp_len = (UDP + payload.len()) as u16;
         let v4 = self.len == ETHERNET + IPV4 + UDP;
         if v4 {
             const LEN: usize = ETHERNET + IPV4 + UDP;
             head.copy_from_slice(&self.bytes[..LEN]);
             let ip = &mut head[ETHERNET..];
-            let len = ((IPV4 + UDP + payload.len()) as u16).to_be_bytes();
-            let (id, flags) = (number.to_be_bytes(), [if df { 0x40 } else { 0 }, 0]);
-            ip[2..4].copy_from_slice(&len);
-            ip[4..6].copy_from_slice(&id);
-            ip[6..8].copy_from_slice(&flags);
-            let sum: u64 = [len, id, flags].iter().map(|&w| u64::from(u16::from_ne_bytes(w))).sum();
-            ip[10..12].copy_from_slice(&(!fold(sum + u64::from(self.ip_sum))).to_ne_bytes());
+            let (len, flags) = (IPV4 as u16 + udp_len, if df { 0x4000u16 } else { 0 });
+            ip[2..4].copy_from_slice(&len.to_be_bytes());
+            ip[4..6].copy_from_slice(&number.to_be_bytes());
+            ip[6..8].copy_from_slice(&flags.to_be_bytes());
+            let sum: u64 = [len, number, flags].map(u64::from).iter().sum();
+            ip[10..12].copy_from_slice(&(!fold(sum + u64::from(self.ip_sum))).to_be_bytes());
         } else {
             head.copy_from_slice(&self.bytes);
-            head[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&udp_len);
+            head[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&udp_len.to_be_bytes());
         }
         let udp = &mut head[self.len - UDP..];
-        udp[..2].copy_from_slice(&port);
-        udp[4..6].copy_from_slice(&udp_len);
+        udp[..2].copy_from_slice(&port.to_be_bytes());
+        udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
         if checksum == Checksum::Absent && v4 {
             return total;
         }
         // The length is there twice: in the header and in the pseudo-header.
-        let word = |w| u64::from(u16::from_ne_bytes(w));
-        let rest = word(port) + 2 * word(udp_len) + u64::from(self.udp_sum) + u64::from(fold(sum(payload)));
-        let mut value = !fold(rest);
+        let mut value =
+            !fold(u64::from(port) + 2 * u64::from(udp_len) + u64::from(self.udp_sum) + sum(payload));
         if value == 0 {
             value = 0xffff; // zero says that there is none (RFC 768)
         }
         if checksum == Checksum::Bad {
             value = if value == 0x5555 { 0x1234 } else { value ^ 0x5555 };
         }
-        udp[6..8].copy_from_slice(&value.to_ne_bytes());
+        udp[6..8].copy_from_slice(&value.to_be_bytes());
         total
     }
 }

@@ -9,12 +9,13 @@ use super::dropped::Drop;
 use super::ends::{self, Direction, Ends};
 use super::scrub::{self, Scrubber};
 use super::{Edit, Error, Summary};
-use crate::read::packet::{self, ICMP, ICMPV6, Ip, TCP, UDP, fold, pseudo_header, sum};
+use crate::read::packet::{self, ICMP, ICMPV6, Ip, TCP, UDP};
 use crate::read::{Frame, Skip};
 use crate::write::build::{self, IpFields, Segment};
 use crate::write::{CLIENT_MAC, ETHERNET, SERVER_MAC};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use wire::checksum::{fold, pseudo_header, sum};
 
 /// Where the IP packet of a frame is, and what it says.
 #[derive(Clone, Debug)]

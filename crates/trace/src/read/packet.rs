@@ -4,6 +4,7 @@ use super::Skip;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
+use wire::checksum::{fold, pseudo_header, sum};
 
 /// Tags before the EtherType: QinQ has two.
 const TAGS_MAX: usize = 4;
@@ -206,43 +207,6 @@ impl ChecksumState {
             _ => Self::Bad,
         }
     }
-}
-
-/// The sum of 16-bit words in network order, folded to 16 bits (RFC 1071); an odd octet is padded with zero. Of less than
-/// four gigabytes.
-pub(crate) fn sum(bytes: &[u8]) -> u64 {
-    // In the machine's own order, eight octets at a time, in two sums that do not wait for each other: the order of octets
-    // and of additions makes no difference to a sum with end-around carry (RFC 1071, section 2).
-    let mut words = bytes.chunks_exact(8);
-    let (mut even, mut odd) = (0u64, 0u64);
-    for word in words.by_ref() {
-        let word = u64::from_ne_bytes(word.try_into().expect("eight octets"));
-        even += word & 0xffff_ffff;
-        odd += word >> 32;
-    }
-    let mut last = [0; 8];
-    let rest = words.remainder();
-    last[..rest.len()].copy_from_slice(rest);
-    let last = u64::from_ne_bytes(last);
-    let sum = even + odd + (last & 0xffff_ffff) + (last >> 32);
-    u16::from_be(fold(sum)).into()
-}
-
-/// The sum of what goes before the header of UDP and TCP (RFC 768; RFC 8200, section 8.1).
-pub(crate) fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, length: usize) -> u64 {
-    let address = |address| match address {
-        IpAddr::V4(a) => u64::from(a.to_bits()),
-        IpAddr::V6(a) => sum(&a.octets()),
-    };
-    address(from) + address(to) + u64::from(protocol) + length as u64
-}
-
-/// Folds a sum to 16 bits; its complement is the checksum.
-pub(crate) fn fold(sum: u64) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    ((sum >> 16) + (sum & 0xffff)) as u16
 }
 
 /// A datagram.

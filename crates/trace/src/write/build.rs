@@ -1,7 +1,8 @@
 //! Packets made from nothing: IP, UDP and TCP headers with their checksums.
 
-use crate::read::packet::{TCP, UDP, fold, pseudo_header, sum};
+use crate::read::packet::{TCP, UDP};
 use std::net::{IpAddr, SocketAddr};
+use wire::checksum::{fold, pseudo_header, sum};
 
 /// Time to live, or hop limit, of packets that are made.
 pub(crate) const HOPS: u8 = 64;
