@@ -66,9 +66,14 @@ impl Validity {
         reason.into_iter().for_each(|reason| self.warn(reason));
     }
 
-    /// Makes warnings of the reasons with this code. Valid where no other reason is left.
-    pub fn only_warn(&mut self, code: &str) {
-        self.warnings.extend(self.reasons.extract_if(.., |reason| reason.code == code));
+    /// Makes warnings of the reasons with this code, and adds to each why it does not matter here: `because` is the end of a
+    /// sentence. Valid where no other reason is left.
+    pub fn only_warn(&mut self, code: &str, because: &str) {
+        let of_code = self.reasons.extract_if(.., |reason| reason.code == code);
+        self.warnings.extend(of_code.map(|Reason { code, text }| Reason {
+            code,
+            text: format!("{text}; this trial is valid all the same, because {because}"),
+        }));
         self.valid = self.reasons.is_empty();
     }
 
@@ -88,10 +93,14 @@ mod tests {
     fn a_reason_of_which_only_a_warning_is_made_does_not_invalidate() {
         let mut validity = Validity::default();
         validity.reject(Reason::new("generator_preempted", "a little"));
-        validity.only_warn("generator_preempted");
+        validity.only_warn("generator_preempted", "a window kept the server busy");
         assert_eq!((validity.valid, validity.reasons.len(), validity.warnings.len()), (true, 0, 1));
+        assert_eq!(
+            validity.warnings[0].text,
+            "a little; this trial is valid all the same, because a window kept the server busy"
+        );
         validity.reject(Reason::new("unsent", "much"));
-        validity.only_warn("generator_preempted");
+        validity.only_warn("generator_preempted", "a window kept the server busy");
         assert_eq!((validity.valid, validity.reasons.len(), validity.warnings.len()), (false, 1, 1));
     }
 }

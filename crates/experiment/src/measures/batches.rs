@@ -150,7 +150,7 @@ impl SystemUnderTest<'_> {
         self.keep(&result.batches, &bytes)?;
         let mut sent = Outcome::default();
         running_updates::sent(&result.send, &mut sent);
-        sent.validity.only_warn("generator_preempted");
+        sent.validity.only_warn("generator_preempted", "the sender takes none of the times of a batch");
         take(&mut record.outcome, sent);
         running_updates::seen(&result.watch, &mut record.outcome);
         running_updates::forget(&file, fleet.plan().keep_capture, record)
@@ -299,7 +299,7 @@ fn asked(result: LoadResult, record: &mut TrialRecord) {
     outcome.validity.warnings.retain(|reason| reason.code != "cut_short");
     // That others took a core now and then spoils no time of a batch, which is known as well as the watcher knows it, and no
     // count of answers. A core that was gone for long still is a reason.
-    outcome.validity.only_warn("generator_preempted");
+    outcome.validity.only_warn("generator_preempted", "no time of a batch is taken from these queries");
     take(&mut record.outcome, outcome);
 }
 

@@ -96,7 +96,7 @@ pub struct Capacity {
 /// same. `server_idle` is as in [`Offered::server_idle`].
 pub fn forgive_preemption(validity: &mut Validity, server_idle: Option<f64>) {
     if server_idle.is_some_and(|idle| idle <= IDLE_LIMIT) {
-        validity.only_warn("generator_preempted");
+        validity.only_warn("generator_preempted", "the window kept the server's cores busy");
     }
 }
 
