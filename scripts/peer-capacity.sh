@@ -18,6 +18,7 @@ for round in $(seq "$rounds"); do
     taskset -c 0,1 "$dnsrack" experiment run demo --set measure=peak --set zone.families="$family" --set zone.delegations="$delegations" \
         --set traffic.changes.edns=0 --set traffic.changes.do=0 --set zone.keep=true --set peak.budget=1s -o "$run" >"$work/said" 2>&1 || [ $? -eq 3 ] || { cat "$work/said" >&2; exit 1; }
     for dir in "$run"/servers/*; do
+        [[ ${dir##*/} == *-* ]] && continue # an attempt that was invalid
         if [ -e "$dir/named.conf" ]; then
             server=bind; spawn server named -f -n 1 -c "$dir/named.conf" -L "$work/log"
         elif [ -e "$dir/nsd.conf" ]; then
