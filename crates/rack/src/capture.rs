@@ -90,7 +90,7 @@ impl Capture {
     /// # Errors
     /// [`Error::Capture`] where it does not end, or does not say what it counted.
     pub fn finish(mut self) -> Result<Captured, Error> {
-        // tcpdump loses the packets that it has not read yet when it is told to end, and does not count them.
+        // When tcpdump is told to end, it drops the packets that it has not read yet, without counting them.
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             self.process.signal(Signal::USR1)?;

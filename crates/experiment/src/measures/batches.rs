@@ -150,7 +150,10 @@ impl SystemUnderTest<'_> {
         self.keep(&result.batches, &bytes)?;
         let mut sent = Outcome::default();
         running_updates::sent(&result.send, &mut sent);
-        sent.validity.only_warn("generator_preempted", "the sender takes none of the times of a batch");
+        sent.validity.only_warn(
+            "generator_preempted",
+            "the time of a batch counts from when the sender really began it",
+        );
         take(&mut record.outcome, sent);
         running_updates::seen(&result.watch, &mut record.outcome);
         running_updates::forget(&file, fleet.plan().keep_capture, record)

@@ -2,7 +2,8 @@
 
 use crate::route::Mac;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use wire::checksum::{Checksum, fold, pseudo_header, sum};
+use wire::Checksum;
+use wire::checksum::{fold, pseudo_header, sum};
 
 pub(super) const ETHERNET: usize = 14;
 pub(super) const IPV4: usize = 20;
