@@ -92,7 +92,7 @@ pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
     let mut missing = Vec::new();
     for label in e.labels() {
         let (server, kind) = (e.server(label)?, e.kind(label)?);
-        if kind != server::Kind::External && server.program.is_none() && server::installed(kind).is_none() {
+        if kind != server::Kind::EXTERNAL && server.program.is_none() && server::installed(kind).is_none() {
             missing.push(label.clone());
         }
     }

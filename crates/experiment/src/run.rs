@@ -228,7 +228,7 @@ fn preflight(
     let mut captures: Vec<(PathBuf, Survey)> = Vec::new();
     for label in e.labels() {
         let (server, kind) = (e.server(label)?, e.kind(label)?);
-        if kind != server::Kind::External && server.program.is_none() && server::installed(kind).is_none() {
+        if kind != server::Kind::EXTERNAL && server.program.is_none() && server::installed(kind).is_none() {
             return Err(Error::Machine(format!(
                 "server '{label}': no {kind} on this machine: apt-get install {}, or name a program with --set \
                  server.{label}.kind={kind} --set server.{label}.program=PATH, or leave it out with --set servers=…",

@@ -1,8 +1,9 @@
 //! Checks before anything is started.
 
 use crate::error::{Error, Problem};
+use crate::kind::Kind;
 use crate::quote::{quotable, unquotable};
-use crate::servers::{Kind, driver};
+use crate::servers::driver;
 use crate::spec::ServerSpec;
 use rack::Host;
 use std::fs::{self, File};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// [`Problem::Spec`], naming the field.
 pub fn spec(spec: &ServerSpec) -> Result<(), Error> {
     let refuse = |field, why: String| Err(Error::new(&spec.label, Problem::Spec { field, why }));
-    if spec.kind == Kind::External {
+    if spec.kind == Kind::EXTERNAL {
         return match spec.external {
             Some(_) => Ok(()),
             None => refuse("external", "name the ADDRESS:PORT at which the server answers".into()),
@@ -165,24 +166,24 @@ mod tests {
             Problem::Spec { field, .. } => field,
             other => panic!("{other:?}"),
         };
-        assert!(super::spec(&of(Kind::Bind)).is_ok());
-        assert_eq!(field(&of(Kind::External)), "external");
-        assert_eq!(field(&ServerSpec { workers: 0, ..of(Kind::Nsd) }), "workers");
-        assert_eq!(field(&ServerSpec { port: 0, ..of(Kind::Nsd) }), "port");
-        assert_eq!(field(&ServerSpec { udp_size: 100, ..of(Kind::Nsd) }), "udp_size");
+        assert!(super::spec(&of(Kind::BIND)).is_ok());
+        assert_eq!(field(&of(Kind::EXTERNAL)), "external");
+        assert_eq!(field(&ServerSpec { workers: 0, ..of(Kind::NSD) }), "workers");
+        assert_eq!(field(&ServerSpec { port: 0, ..of(Kind::NSD) }), "port");
+        assert_eq!(field(&ServerSpec { udp_size: 100, ..of(Kind::NSD) }), "udp_size");
         assert_eq!(
-            field(&ServerSpec { external: Some(([127, 0, 0, 1], 53).into()), ..of(Kind::Nsd) }),
+            field(&ServerSpec { external: Some(([127, 0, 0, 1], 53).into()), ..of(Kind::NSD) }),
             "external"
         );
         for origin in ["a\"b.", "a..b", "a b.", ".\n"] {
-            let mut spec = of(Kind::Knot);
+            let mut spec = of(Kind::KNOT);
             spec.zone.origin = origin.into();
             assert_eq!(field(&spec), "zone.origin", "{origin:?}");
         }
     }
 
     fn nsd() -> ServerSpec {
-        of(Kind::Nsd)
+        of(Kind::NSD)
     }
 
     fn of(kind: Kind) -> ServerSpec {

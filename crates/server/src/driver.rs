@@ -197,14 +197,14 @@ pub(crate) fn extra(spec: &ServerSpec) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::servers::Kind;
+    use crate::kind::Kind;
     use crate::spec::ZoneRef;
     use std::path::PathBuf;
 
     #[test]
     fn versions_and_socket_paths() {
         let zone = ZoneRef { origin: ".".into(), file: "/z".into(), signed: false };
-        let spec = ServerSpec::new(Kind::Nsd, zone);
+        let spec = ServerSpec::new(Kind::NSD, zone);
         let deep = PathBuf::from(format!("/{}", "d".repeat(120)));
         let mut site = Site {
             spec: &spec,

@@ -1,6 +1,6 @@
 //! Errors of servers, with enough detail that their own log need not be looked for.
 
-use crate::servers::Kind;
+use crate::kind::Kind;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

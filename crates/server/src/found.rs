@@ -2,8 +2,9 @@
 
 use crate::driver::NameServer;
 use crate::error::Error;
+use crate::kind::Kind;
 use crate::programs::{looked, missing, on_path, runs};
-use crate::servers::{Kind, driver};
+use crate::servers::driver;
 use crate::spec::ServerSpec;
 use crate::tool::Tools;
 use rack::{Cmd, Host, Local};
@@ -19,7 +20,7 @@ pub struct Found {
 }
 
 /// The server of this kind that would be started where no program is named; `None`: it is not installed, or it cannot even
-/// tell its version. Always `None` for [`Kind::External`].
+/// tell its version. Always `None` for [`Kind::EXTERNAL`].
 pub fn installed(kind: Kind) -> Option<Found> {
     found(kind, None)
 }
@@ -114,6 +115,6 @@ mod tests {
 
     #[test]
     fn external_is_never_installed() {
-        assert_eq!(installed(Kind::External), None);
+        assert_eq!(installed(Kind::EXTERNAL), None);
     }
 }

@@ -102,27 +102,27 @@ mod tests {
     fn each_servers_refusal_is_recognised() {
         let said = [
             (
-                Kind::Bind,
+                Kind::BIND,
                 "21-Nov-2026 04:00:35.567 general: error: dns_rdata_fromtext: /z/bad.zone:61: near '300.1.2.3': bad dotted quad",
                 "21-Nov-2026 04:00:35.567 zoneload: error: zone ./IN: not loaded due to errors.",
             ),
             (
-                Kind::Nsd,
+                Kind::NSD,
                 "[2026-11-21 04:00:37.620] nsd[14082]: error: /z/bad.zone:61: invalid IPv4 address '300.1.2.3'",
                 "[2026-11-21 04:00:37.620] nsd[14082]: error: zone . file /z/bad.zone read with 1 errors",
             ),
             (
-                Kind::Knot,
+                Kind::KNOT,
                 "2026-11-21T04:00:39+0000 error: [.] zone loader, error in zone, file '/z/bad.zone', line 61 (invalid IPv4 address)",
                 "2026-11-21T04:00:39+0000 error: [.] zone event 'load' failed (failed)",
             ),
             (
-                Kind::Powerdns,
+                Kind::POWERDNS,
                 "Nov 21 03:58:43 Fatal error: Trying to set unknown setting 'loglevel-show'",
                 "Nov 21 04:00:49 [bindbackend] error at 2026-11-21 04:00:49 +0000 parsing '.' from file '/z/none.zone': Unable to open file",
             ),
             (
-                Kind::Yadifa,
+                Kind::YADIFA,
                 "2026-11-21 23:55:45.316365 |    743 | dbload   | database | E | zone load: reading record #19 of zone .: could not parse type for tld999. from line 20: \"tld999. 172800 IN NSX ns1.tld999.",
                 "2026-11-21 23:55:45.316436 |    743 | DBsrvice | server   | E | database: .: failed to load the zone: UNKNOWN_DNS_TYPE",
             ),
@@ -132,7 +132,7 @@ mod tests {
             assert_eq!(driver(kind).classify(refusal), Line::Refused, "{kind}");
         }
         assert_eq!(
-            driver(Kind::Bind).classify("21-Nov-2026 04:00:35.567 general: notice: all zones loaded"),
+            driver(Kind::BIND).classify("21-Nov-2026 04:00:35.567 general: notice: all zones loaded"),
             Line::Other
         );
     }
@@ -141,7 +141,7 @@ mod tests {
     fn errors_are_quoted_before_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("named.log");
-        let bind = driver(Kind::Bind);
+        let bind = driver(Kind::BIND);
         assert!(cause(bind, &file, 0, Which::First).lines.is_empty());
         let mut log = File::create(&file).unwrap();
         for n in 0..10 {
@@ -168,7 +168,7 @@ mod tests {
     fn a_watch_sees_a_refusal_once_and_whole() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("named.log");
-        let (bind, mut watch) = (driver(Kind::Bind), Watch::new(file.clone()));
+        let (bind, mut watch) = (driver(Kind::BIND), Watch::new(file.clone()));
         assert!(!watch.refused(bind));
         let mut log = File::create(&file).unwrap();
         write!(log, "running\nzone ./IN: not loaded due to err").unwrap();

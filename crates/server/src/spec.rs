@@ -1,7 +1,7 @@
 //! The specification of a server.
 
+use crate::kind::Kind;
 use crate::replication::Replication;
-use crate::servers::Kind;
 use rack::Host;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -54,7 +54,7 @@ pub struct ServerSpec {
     /// Environment variables of the server, beside those that it inherits; its tools do not have them.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// Where an [`Kind::External`] server answers.
+    /// Where an [`Kind::EXTERNAL`] server answers.
     #[serde(default)]
     pub external: Option<SocketAddr>,
     /// Its part where the zone changes. It has a secret, so it is in no file.
@@ -85,7 +85,7 @@ impl ServerSpec {
     /// The addresses and ports at which it answers, when on `host`.
     pub fn targets(&self, host: &Host) -> Vec<SocketAddr> {
         match (self.kind, self.external) {
-            (Kind::External, address) => address.into_iter().collect(),
+            (Kind::EXTERNAL, address) => address.into_iter().collect(),
             _ if self.addresses.is_empty() => {
                 vec![SocketAddr::new(host.v4.into(), self.port), SocketAddr::new(host.v6.into(), self.port)]
             }
@@ -106,10 +106,10 @@ mod tests {
     fn an_empty_list_of_addresses_means_the_hosts() {
         let host = Host::loopback();
         assert_eq!(
-            spec(Kind::Bind).targets(&host),
+            spec(Kind::BIND).targets(&host),
             ["127.0.0.1:53".parse().unwrap(), "[::1]:53".parse().unwrap()]
         );
-        let external = ServerSpec { external: Some(([192, 0, 2, 1], 5353).into()), ..spec(Kind::External) };
+        let external = ServerSpec { external: Some(([192, 0, 2, 1], 5353).into()), ..spec(Kind::EXTERNAL) };
         assert_eq!(external.targets(&host), ["192.0.2.1:5353".parse().unwrap()]);
     }
 }

@@ -6,8 +6,9 @@ mod processes;
 
 use crate::driver::{NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
+use crate::kind::Kind;
 use crate::log::Watch;
-use crate::servers::{Kind, driver};
+use crate::servers::driver;
 use crate::spec::ServerSpec;
 use crate::tool::{self, Tools};
 use crate::{check, found};
@@ -80,7 +81,7 @@ impl Place {
 /// Starts a server on a host with everything it writes in `dir`, which is made, or empty.
 ///
 /// Checked before anything is started: the specification, the zone file, the program and its tools, the addresses and
-/// ports, and the configuration by the server's own checker. For [`Kind::External`] nothing is started or written;
+/// ports, and the configuration by the server's own checker. For [`Kind::EXTERNAL`] nothing is started or written;
 /// something must answer at its address.
 ///
 /// # Errors
@@ -123,7 +124,7 @@ pub fn start_heeding<'a>(
         *keys = fs::canonicalize(&*keys)
             .map_err(|e| Error::file(&spec.label, "find the folder of keys", keys, e))?;
     }
-    let cmd = if spec.kind == Kind::External {
+    let cmd = if spec.kind == Kind::EXTERNAL {
         None
     } else {
         let zone_file = match &spec.distribution {

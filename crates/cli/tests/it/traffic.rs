@@ -45,7 +45,7 @@ fn servers_answer_with_the_hits_and_misses_that_were_asked_for() {
         return;
     }
     let host = rack::Host::loopback();
-    for (kind, program) in [(Kind::Nsd, "nsd"), (Kind::Knot, "knotd")] {
+    for (kind, program) in [(Kind::NSD, "nsd"), (Kind::KNOT, "knotd")] {
         if !has(program) {
             continue;
         }

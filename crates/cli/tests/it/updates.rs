@@ -81,7 +81,7 @@ fn at(server: &Server<'_>) -> String {
 
 #[test]
 fn what_a_server_does_not_take_is_told_with_what_to_do() {
-    for kind in [Kind::Bind, Kind::Knot] {
+    for kind in [Kind::BIND, Kind::KNOT] {
         let lab = Lab::new();
         let Some(server) = lab.primary(kind, true) else { continue };
         let key = lab.key("lab", SECRET);
@@ -137,7 +137,7 @@ fn served(lab: &Lab, target: &str, key: &str) -> BTreeSet<String> {
 #[test]
 fn a_primary_that_is_killed_and_comes_back_costs_what_was_under_way() {
     const PAIRS: usize = 300;
-    for kind in [Kind::Bind, Kind::Knot] {
+    for kind in [Kind::BIND, Kind::KNOT] {
         let lab = Lab::new();
         let Some(mut server) = lab.primary(kind, true) else { continue };
         let (key, target) = (lab.key("lab", SECRET), at(&server));
@@ -188,7 +188,7 @@ fn a_primary_that_is_killed_and_comes_back_costs_what_was_under_way() {
 
 #[test]
 fn a_transfer_that_is_not_given_is_told_with_what_to_do() {
-    for kind in [Kind::Bind, Kind::Knot, Kind::Nsd] {
+    for kind in [Kind::BIND, Kind::KNOT, Kind::NSD] {
         let lab = Lab::new();
         let Some(server) = lab.primary(kind, false) else { continue };
         let target = at(&server);

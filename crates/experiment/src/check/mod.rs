@@ -25,7 +25,7 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
         if e.servers[..i].contains(label) {
             return Err(e.refuse(format!("servers: '{label}' stands there twice")));
         }
-        if (kind == server::Kind::External) != server.address.is_some() {
+        if (kind == server::Kind::EXTERNAL) != server.address.is_some() {
             return Err(e.refuse(format!(
                 "server.{label}.address: an external server needs one (ADDR:PORT), and no other takes one"
             )));

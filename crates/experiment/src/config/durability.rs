@@ -123,9 +123,9 @@ mod tests {
             syncs.apply(&mut spec);
             (spec.config.unwrap(), spec.env.len())
         };
-        assert_eq!(applied(Kind::Powerdns, Syncs::Off), ("a=1\ngsqlite3-pragma-synchronous=0\n".into(), 0));
-        assert_eq!(applied(Kind::Powerdns, Syncs::Preload), ("a=1\n".into(), 1));
-        assert_eq!(applied(Kind::Bind, Syncs::Off), ("a=1\n".into(), 1));
-        assert_eq!(applied(Kind::Bind, Syncs::On), ("a=1\n".into(), 0));
+        assert_eq!(applied(Kind::POWERDNS, Syncs::Off), ("a=1\ngsqlite3-pragma-synchronous=0\n".into(), 0));
+        assert_eq!(applied(Kind::POWERDNS, Syncs::Preload), ("a=1\n".into(), 1));
+        assert_eq!(applied(Kind::BIND, Syncs::Off), ("a=1\n".into(), 1));
+        assert_eq!(applied(Kind::BIND, Syncs::On), ("a=1\n".into(), 0));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::driver::{Capabilities, Control, Facts, Line, NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
-use crate::servers::Kind;
+use crate::kind::Kind;
 use rack::Cmd;
 
 pub(crate) struct External;
@@ -34,7 +34,7 @@ impl NameServer for External {
     fn prepare(&self, site: &Site<'_>) -> Result<Prepared, Error> {
         Err(Error::new(
             &site.spec.label,
-            Problem::Unsupported { kind: Kind::External, what: "be started: it is not ours" },
+            Problem::Unsupported { kind: Kind::EXTERNAL, what: "be started: it is not ours" },
         ))
     }
 

@@ -1,8 +1,8 @@
 //! The name servers: a file each, and the list of their kinds. Another server is a file here, its module, and its line in the list.
 
 use crate::driver::NameServer;
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use crate::kind::Kind;
+use serde::de::{Deserialize, Deserializer, Error as _};
 use std::str::FromStr;
 
 mod bind;
@@ -12,63 +12,45 @@ mod nsd;
 mod powerdns;
 mod yadifa;
 
-/// Makes [`Kind`] and [`driver`] of lines `VARIANT = "name", driver;` in the order in which kinds are shown. A driver is the type in a
-/// server's file.
+/// Makes the kinds, and [`DRIVERS`], of lines `CONSTANT = "name", driver;` in the order in which kinds are shown. A driver is the type
+/// in a server's file.
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $driver:expr;)*) => {
-        /// A kind of name server.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "lowercase")]
-        pub enum Kind {
-            $($(#[$doc])* $variant,)*
-        }
-
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $driver:expr;)*) => {
         impl Kind {
+            $($(#[$doc])* pub const $kind: Kind = Kind::named($name);)*
+
             /// All kinds, in the order in which they are shown.
-            pub const ALL: [Kind; [$($name),*].len()] = [$(Kind::$variant),*];
-
-            /// Its name in experiments and on the command line.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Kind::$variant => $name,)*
-                }
-            }
+            pub const ALL: [Kind; [$($name),*].len()] = [$(Kind::$kind),*];
         }
 
-        /// The driver of a kind.
-        pub fn driver(kind: Kind) -> &'static dyn NameServer {
-            match kind {
-                $(Kind::$variant => &$driver,)*
-            }
-        }
+        const DRIVERS: [(Kind, &dyn NameServer); Kind::ALL.len()] = [$((Kind::$kind, &$driver)),*];
     };
 }
 
 kinds! {
     /// BIND 9 (`named`).
-    Bind = "bind", bind::Bind;
+    BIND = "bind", bind::Bind;
     /// NSD.
-    Nsd = "nsd", nsd::Nsd;
+    NSD = "nsd", nsd::Nsd;
     /// Knot DNS (`knotd`).
-    Knot = "knot", knot::Knot;
+    KNOT = "knot", knot::Knot;
     /// PowerDNS authoritative server with its bind backend (`pdns_server`).
-    Powerdns = "powerdns", powerdns::Powerdns;
+    POWERDNS = "powerdns", powerdns::Powerdns;
     /// YADIFA (`yadifad`).
-    Yadifa = "yadifa", yadifa::Yadifa;
+    YADIFA = "yadifa", yadifa::Yadifa;
     /// An address that already answers; nothing is started there.
-    External = "external", external::External;
+    EXTERNAL = "external", external::External;
+}
+
+/// The driver of a kind.
+pub fn driver(kind: Kind) -> &'static dyn NameServer {
+    DRIVERS.into_iter().find(|(listed, _)| *listed == kind).expect("every kind is in the list").1
 }
 
 impl Kind {
     /// The kinds that are started here, in the order in which they are shown.
     pub fn ours() -> impl Iterator<Item = Kind> {
-        Kind::ALL.into_iter().filter(|kind| *kind != Kind::External)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        Kind::ALL.into_iter().filter(|kind| *kind != Kind::EXTERNAL)
     }
 }
 
@@ -85,6 +67,12 @@ impl FromStr for Kind {
     }
 }
 
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +81,7 @@ mod tests {
     fn kinds_are_named_as_in_experiments() {
         for kind in Kind::ALL {
             assert_eq!(kind.name().parse::<Kind>().unwrap(), kind);
+            assert!(kind == Kind::EXTERNAL || !driver(kind).facts().program.is_empty(), "{kind}");
         }
         assert!(
             "named".parse::<Kind>().unwrap_err().contains("bind, nsd, knot, powerdns, yadifa or external")

@@ -58,7 +58,7 @@ b.w A 192.0.2.7
 /// signature fails.
 fn zone_for(kind: Kind) -> String {
     match kind {
-        Kind::Yadifa => ZONE.replace("d DNAME target\n", "").replace("Secure NS", "secure NS"),
+        Kind::YADIFA => ZONE.replace("d DNAME target\n", "").replace("Secure NS", "secure NS"),
         _ => ZONE.to_owned(),
     }
 }
@@ -92,7 +92,7 @@ fn write(lab: &Lab, label: &str, text: &[u8], origin: &str, denial: Denial) -> S
     }
     std::fs::write(&file, out).unwrap();
     let zone = ZoneRef { origin: origin.to_owned(), file, signed: denial != Denial::Unsigned };
-    ServerSpec { port: free_port(), ..ServerSpec::new(Kind::Nsd, zone) }
+    ServerSpec { port: free_port(), ..ServerSpec::new(Kind::NSD, zone) }
 }
 
 /// Names to ask for: owners, names above, beside and below them; `most` of them, spread over the zone.
@@ -179,7 +179,7 @@ fn answers(
     let port = free_port();
     let label = format!("{kind}-{port}");
     // PowerDNS does without DNAME unless it is told.
-    let config = (kind == Kind::Powerdns).then(|| "dname-processing=yes\n".to_owned());
+    let config = (kind == Kind::POWERDNS).then(|| "dname-processing=yes\n".to_owned());
     let spec = ServerSpec { kind, label, port, config, ..spec.clone() };
     let server = lab.serve(&spec);
     let samples = ask_all(server.targets()[0], &names(&spec.zone.file, most), types, ways);
@@ -208,26 +208,26 @@ fn all_of_a_zone_is_right(lab: &Lab, kind: Kind) {
         rtype::ANY,
         rtype::NSEC,
     ];
-    let types = if kind == Kind::Powerdns { &types[..11] } else { &types };
+    let types = if kind == Kind::POWERDNS { &types[..11] } else { &types };
     for denial in ALL {
         let spec = write(lab, "all", zone_for(kind).as_bytes(), "example.", denial);
         let samples = answers(lab, kind, &spec, 1000, types, &[&SMALL[..], &USUAL].concat());
         let result = verify(&CheckSpec::new(&spec.zone.file), samples).unwrap();
         let mut known = BTreeSet::new();
-        if kind == Kind::Powerdns {
+        if kind == Kind::POWERDNS {
             // A wildcard's CNAME, asked for by its type, comes with a SOA.
             known.extend(["authority_extra", "ttl"]);
         }
-        if kind == Kind::Yadifa && denial != Denial::Unsigned {
+        if kind == Kind::YADIFA && denial != Denial::Unsigned {
             // Nothing proves that only the wildcard could give a CNAME.
             known.insert("proof");
         }
-        if denial == Denial::OptOut && matches!(kind, Kind::Nsd | Kind::Powerdns) {
+        if denial == Denial::OptOut && matches!(kind, Kind::NSD | Kind::POWERDNS) {
             // Below an empty non-terminal that the chain passes over they prove nothing; delv says "broken trust chain".
             known.insert("proof");
         }
         assert_eq!(faults(&result), known, "{kind} {denial:?} {result:#?}");
-        let most = if kind == Kind::Yadifa { 95 } else { 99 };
+        let most = if kind == Kind::YADIFA { 95 } else { 99 };
         let enough = result.right * 100 > result.checked * most && result.checked * 100 > result.sampled * 95;
         assert!(enough, "{kind} {denial:?} {result:#?}");
         for kind in ["alias", "answer", "nodata", "nxdomain", "referral"] {
@@ -271,7 +271,7 @@ fn another_zone_is_noticed(lab: &Lab, kind: Kind) {
             let seen = fault != "ds_missing" || denial == Denial::Nsec;
             let found = fault.is_empty() || !seen || result.wrong.contains_key(fault);
             assert!(found, "{kind} {denial:?} {to} {fault}: {result:#?}");
-            let faulty = matches!(kind, Kind::Powerdns | Kind::Yadifa);
+            let faulty = matches!(kind, Kind::POWERDNS | Kind::YADIFA);
             assert!(!fault.is_empty() || result.is_right() || faulty, "{result:#?}");
         }
     }
@@ -308,7 +308,7 @@ fn the_real_root_is_right(lab: &Lab, kind: Kind) {
     };
     for denial in [Denial::Unsigned, Denial::Nsec] {
         let spec = write(lab, "root", &text, ".", denial);
-        if kind == Kind::Yadifa {
+        if kind == Kind::YADIFA {
             let mut server = lab.start(&ServerSpec { kind, ..spec.clone() }).unwrap();
             let error = server.ready(&zone::probe(&spec.zone.file).unwrap(), TIMEOUT).unwrap_err();
             assert!(matches!(*error.problem, Problem::Refused { .. }), "{error}");
@@ -327,7 +327,7 @@ fn right_but_for_glue(lab: &Lab, kind: Kind, spec: &ServerSpec, types: &[u16]) {
         verify(&CheckSpec::new(&spec.zone.file), samples).unwrap()
     };
     let small = check(&SMALL);
-    let old = matches!(kind, Kind::Bind | Kind::Nsd | Kind::Yadifa);
+    let old = matches!(kind, Kind::BIND | Kind::NSD | Kind::YADIFA);
     let known = BTreeSet::from(["glue_incomplete", "glue_missing"]);
     assert!(
         faults(&small).is_empty() || old && faults(&small).is_subset(&known),

@@ -21,10 +21,10 @@ fn signed_with_extra_configuration(lab: &Lab, kind: Kind) {
     let file = lab.dir.path().join("com.zone");
     std::fs::write(&file, "com. 0 IN NSEC3PARAM 1 0 0 -\n0P.com. 1 IN NSEC3 1 1 0 - ( 1P NS )\n").unwrap();
     let config = match kind {
-        Kind::Bind => "\tnotify yes;\n",
-        Kind::Nsd => "\ttcp-count: 1000",
-        Kind::Knot => "mod-stats:\n  - id: all\n",
-        Kind::Yadifa => "<main>\n\tmax-tcp-queries 1000\n</main>",
+        Kind::BIND => "\tnotify yes;\n",
+        Kind::NSD => "\ttcp-count: 1000",
+        Kind::KNOT => "mod-stats:\n  - id: all\n",
+        Kind::YADIFA => "<main>\n\tmax-tcp-queries 1000\n</main>",
         _ => "cache-ttl=0\n",
     };
     let zone = ZoneRef { origin: "com.".into(), file: file.clone(), signed: true };

@@ -68,16 +68,16 @@ fn appears(server: &mut Server<'_>, name: &str) {
 
 /// Servers whose zone is not changed where they answer from a cache for a while.
 fn without_cache(kind: Kind) -> Option<String> {
-    (kind == Kind::Powerdns).then(|| "cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0".into())
+    (kind == Kind::POWERDNS).then(|| "cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0".into())
 }
 
 fn has_the_zone_from_a_primary(lab: &Lab, kind: Kind) {
-    if server::installed(Kind::Bind).is_none() {
+    if server::installed(Kind::BIND).is_none() {
         return eprintln!("SKIPPED: no bind");
     }
     for dump in [false, true] {
         let (one, other) = (format!("primary-{dump}"), format!("secondary-{dump}"));
-        let mut primary = spec(lab, Kind::Bind, &one, Replication { updates: true, ..tuned() });
+        let mut primary = spec(lab, Kind::BIND, &one, Replication { updates: true, ..tuned() });
         let mut secondary = spec(lab, kind, &other, tuned());
         secondary.config = without_cache(kind);
         primary.distribution.as_mut().unwrap().secondaries = vec![at(&secondary)];
@@ -102,12 +102,12 @@ fn has_the_zone_from_a_primary(lab: &Lab, kind: Kind) {
 
 /// Each as a primary of an NSD; updated where it can be.
 fn tells_a_secondary(lab: &Lab, kind: Kind) {
-    if server::installed(Kind::Nsd).is_none() {
+    if server::installed(Kind::NSD).is_none() {
         return eprintln!("SKIPPED: no nsd");
     }
     let updates = driver(kind).facts().can.update;
     let mut primary = spec(lab, kind, "primary", Replication { updates, ..tuned() });
-    let mut secondary = spec(lab, Kind::Nsd, "secondary", tuned());
+    let mut secondary = spec(lab, Kind::NSD, "secondary", tuned());
     primary.distribution.as_mut().unwrap().secondaries = vec![at(&secondary)];
     secondary.distribution.as_mut().unwrap().primaries = vec![at(&primary)];
     let mut first = lab.start(&primary).unwrap_or_else(|e| panic!("{e}"));
@@ -147,13 +147,13 @@ fn drops_no_update_where_tuned(lab: &Lab, kind: Kind) {
 
 /// A chain: each between a BIND primary and a Knot secondary.
 fn hands_on_what_it_got(lab: &Lab, kind: Kind) {
-    if server::installed(Kind::Bind).is_none() || server::installed(Kind::Knot).is_none() {
+    if server::installed(Kind::BIND).is_none() || server::installed(Kind::KNOT).is_none() {
         return eprintln!("SKIPPED: no bind or no knot");
     }
-    let mut primary = spec(lab, Kind::Bind, "primary", Replication { updates: true, ..tuned() });
+    let mut primary = spec(lab, Kind::BIND, "primary", Replication { updates: true, ..tuned() });
     let mut middle = spec(lab, kind, "middle", tuned());
     middle.config = without_cache(kind);
-    let mut last = spec(lab, Kind::Knot, "last", tuned());
+    let mut last = spec(lab, Kind::KNOT, "last", tuned());
     primary.distribution.as_mut().unwrap().secondaries = vec![at(&middle)];
     let part = middle.distribution.as_mut().unwrap();
     (part.primaries, part.secondaries) = (vec![at(&primary)], vec![at(&last)]);
@@ -182,11 +182,11 @@ fn what_a_server_cannot_is_refused_before_it_starts() {
         }
     };
     let primaries = vec![SocketAddr::from(([127, 0, 0, 1], 53))];
-    assert!(why(Kind::Nsd, Replication { updates: true, ..tuned() }).contains("nsd takes no updates"));
+    assert!(why(Kind::NSD, Replication { updates: true, ..tuned() }).contains("nsd takes no updates"));
     let both = Replication { updates: true, primaries: primaries.clone(), ..tuned() };
-    assert!(why(Kind::Bind, both).contains("send them to its primary"));
+    assert!(why(Kind::BIND, both).contains("send them to its primary"));
     let signs = Replication { keys: Some("/keys".into()), primaries, ..tuned() };
-    assert!(why(Kind::Bind, signs).contains("does not sign"));
+    assert!(why(Kind::BIND, signs).contains("does not sign"));
     let odd = Replication::new(TsigKey::sha256("a\"b", "AAAA"));
-    assert!(why(Kind::Knot, odd).contains("give it a name of letters"));
+    assert!(why(Kind::KNOT, odd).contains("give it a name of letters"));
 }

@@ -10,7 +10,7 @@ for_each_server! { is_checked_and_left_alone }
 fn is_checked_and_left_alone(lab: &Lab, kind: Kind) {
     let theirs = lab.serve(&lab.spec(kind, &lab.zone(7)));
     let target = theirs.targets()[0];
-    let spec = ServerSpec { external: Some(target), ..lab.spec(Kind::External, &lab.zone(7)) };
+    let spec = ServerSpec { external: Some(target), ..lab.spec(Kind::EXTERNAL, &lab.zone(7)) };
     let mut server = lab.start(&spec).unwrap();
     assert!(!lab.folder(&spec).exists());
     server.ready(&zone::probe(&lab.zone(7)).unwrap(), TIMEOUT).unwrap();
@@ -32,7 +32,7 @@ fn silence_is_named() {
     let lab = Lab::new();
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = silent.local_addr().unwrap();
-    let spec = ServerSpec { external: Some(target), ..lab.spec(Kind::External, &lab.zone(7)) };
+    let spec = ServerSpec { external: Some(target), ..lab.spec(Kind::EXTERNAL, &lab.zone(7)) };
     let error = lab.start(&spec).unwrap_err();
     assert!(matches!(*error.problem, Problem::Silent { address, .. } if address == target), "{error}");
     assert!(error.to_string().contains("no answer"), "{error}");

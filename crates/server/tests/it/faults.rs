@@ -62,7 +62,7 @@ fn broken_zone_is_quoted(lab: &Lab, kind: Kind) {
     let error = server.ready(&zone::probe(&good).unwrap(), TIMEOUT).unwrap_err();
     let Problem::Refused { cause } = &*error.problem else { panic!("{error}") };
     // YADIFA quotes the line instead of naming the file.
-    let word = if kind == Kind::Yadifa { "tld999. 172800 IN NSX" } else { "broken.zone" };
+    let word = if kind == Kind::YADIFA { "tld999. 172800 IN NSX" } else { "broken.zone" };
     assert!(cause.errors && cause.lines.iter().any(|line| line.contains(word)), "{error}");
     assert_eq!(cause.file, server.log_path());
     let pids = server.pids();
@@ -121,10 +121,10 @@ fn missing_program_is_refused(lab: &Lab, kind: Kind) {
 
 fn typing_error_is_quoted(lab: &Lab, kind: Kind) {
     let config = match kind {
-        Kind::Bind => "minimal-respnses yes;",
-        Kind::Nsd => "\ttcp-cuont: 5",
-        Kind::Knot => "server:\n    tcp-max-cleints: 5",
-        Kind::Yadifa => "<main>\n\tmax-tcp-quieres 5\n</main>",
+        Kind::BIND => "minimal-respnses yes;",
+        Kind::NSD => "\ttcp-cuont: 5",
+        Kind::KNOT => "server:\n    tcp-max-cleints: 5",
+        Kind::YADIFA => "<main>\n\tmax-tcp-quieres 5\n</main>",
         _ => "max-tcp-conections=5",
     };
     let spec = ServerSpec { config: Some(config.into()), ..lab.spec(kind, &lab.zone(7)) };
@@ -172,8 +172,8 @@ fn used_folder_is_refused(lab: &Lab, kind: Kind) {
 #[test]
 fn early_death_is_quoted() {
     let bad = [
-        (Kind::Nsd, "\tip-address: 192.0.2.77", "192.0.2.77"),
-        (Kind::Powerdns, "local-address=192.0.2.77", "192.0.2.77"),
+        (Kind::NSD, "\tip-address: 192.0.2.77", "192.0.2.77"),
+        (Kind::POWERDNS, "local-address=192.0.2.77", "192.0.2.77"),
     ];
     for (kind, config, word) in bad {
         if server::installed(kind).is_none() {
@@ -195,7 +195,7 @@ fn early_death_is_quoted() {
 /// PowerDNS as a primary loads its zone into a database before it starts, with a tool that takes its time.
 #[test]
 fn tools_end_when_the_run_does() {
-    if server::installed(Kind::Powerdns).is_none() {
+    if server::installed(Kind::POWERDNS).is_none() {
         eprintln!("SKIPPED: powerdns is not installed");
         return;
     }
@@ -206,7 +206,7 @@ fn tools_end_when_the_run_does() {
     std::fs::write(&file, text).unwrap();
     let key = TsigKey::sha256("rack", "c2VjcmV0");
     let part = Replication { updates: true, ..Replication::new(key) };
-    let spec = ServerSpec { distribution: Some(part), ..lab.spec(Kind::Powerdns, &file) };
+    let spec = ServerSpec { distribution: Some(part), ..lab.spec(Kind::POWERDNS, &file) };
     let stop = AtomicBool::new(false);
     let folder = lab.folder(&spec);
     std::thread::scope(|scope| {

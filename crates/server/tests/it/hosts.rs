@@ -29,7 +29,7 @@ fn serves_its_rack(lab: &Lab, kind: Kind) {
     server.stats().unwrap();
     // The other host sees it over the switch, and has the same port free for a server of its own.
     let seen =
-        ServerSpec { external: Some(server.targets()[0]), ..lab.spec(Kind::External, &spec.zone.file) };
+        ServerSpec { external: Some(server.targets()[0]), ..lab.spec(Kind::EXTERNAL, &spec.zone.file) };
     server::start(&Local, elsewhere, &seen, &lab.folder(&seen)).unwrap().ready(&probe, TIMEOUT).unwrap();
     let second = ServerSpec { label: "second".into(), ..spec.clone() };
     let mut other = server::start(&Local, elsewhere, &second, &lab.folder(&second)).unwrap();

@@ -35,8 +35,8 @@ fn answers_and_stops(lab: &Lab, kind: Kind) {
     let pids = server.pids();
     // NSD: the one for transfers and control, the main one, and two that answer. YADIFA: one opens the sockets.
     let processes = match kind {
-        Kind::Nsd => 4,
-        Kind::Yadifa => 2,
+        Kind::NSD => 4,
+        Kind::YADIFA => 2,
         _ => 1,
     };
     assert_eq!(pids.len(), processes, "{pids:?}");
@@ -70,7 +70,7 @@ fn reloads(lab: &Lab, kind: Kind) {
     let mut spec = lab.spec(kind, &lab.zone_of("root.zone", 1, 50));
     // A cached answer of the old zone would be the server's right, for 20 s.
     spec.config =
-        (kind == Kind::Powerdns).then(|| "cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0".into());
+        (kind == Kind::POWERDNS).then(|| "cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0".into());
     let mut server = lab.serve(&spec);
     for (serial, delegations) in [(2, 51), (4_000_000, 49)] {
         let file = lab.zone_of("root.zone", serial, delegations);
@@ -87,15 +87,15 @@ fn reloads(lab: &Lab, kind: Kind) {
     let failed = reloaded.and_then(|()| server.ready(&good, TIMEOUT).map(drop)).unwrap_err();
     assert!(matches!(*failed.problem, Problem::Refused { .. } | Problem::Tool { .. }), "{failed}");
     // YADIFA quotes the line instead of naming the file.
-    let word = if kind == Kind::Yadifa { ". 1 IN NSX a." } else { "root.zone" };
+    let word = if kind == Kind::YADIFA { ". 1 IN NSX a." } else { "root.zone" };
     assert!(failed.to_string().contains(word), "{failed}");
     server.alive().unwrap();
     let until = Instant::now() + TIMEOUT;
     loop {
         let old = ask(server.targets()[0], "tld048.", Rtype::NS, PLAIN);
         match (kind, old.rcode) {
-            (Kind::Nsd, Rcode::SERVFAIL) => break,
-            (Kind::Nsd, _) => assert!(Instant::now() < until, "{old:?}"),
+            (Kind::NSD, Rcode::SERVFAIL) => break,
+            (Kind::NSD, _) => assert!(Instant::now() < until, "{old:?}"),
             _ => break assert_eq!(old.authority.len(), 2),
         }
     }
@@ -106,12 +106,12 @@ fn reloads(lab: &Lab, kind: Kind) {
 /// The cap can be raised by extra configuration: so it is taken in, and wins over ours.
 fn takes_extra_configuration(lab: &Lab, kind: Kind) {
     let config = match kind {
-        Kind::Bind => "max-udp-size 4096; // ours is left out\nminimal-responses yes;",
-        Kind::Nsd => "\tipv4-edns-size: 4096\nkey:\n\tname: k\n\talgorithm: hmac-sha256\n\tsecret: c2VjcmV0",
-        Kind::Knot => {
+        Kind::BIND => "max-udp-size 4096; // ours is left out\nminimal-responses yes;",
+        Kind::NSD => "\tipv4-edns-size: 4096\nkey:\n\tname: k\n\talgorithm: hmac-sha256\n\tsecret: c2VjcmV0",
+        Kind::KNOT => {
             "server:\n    udp-max-payload: 4096\ntemplate:\n  - id: default\n    semantic-checks: off"
         }
-        Kind::Yadifa => "<main>\n\tedns0-max-size 4096\n</main>",
+        Kind::YADIFA => "<main>\n\tedns0-max-size 4096\n</main>",
         _ => "udp-truncation-threshold=4096",
     };
     let spec = ServerSpec { config: Some(config.into()), ..lab.spec(kind, &lab.zone(7)) };
@@ -174,10 +174,10 @@ fn is_ended_by_a_panic(lab: &Lab, kind: Kind) {
 fn counts(lab: &Lab, kind: Kind) {
     let mut server = lab.serve(&lab.spec(kind, &lab.zone(7)));
     let says = |text: &str| match kind {
-        Kind::Bind => text.contains("queries resulted in"),
-        Kind::Nsd => text.contains("num.queries="),
-        Kind::Knot => text.contains("zone-count = 1"),
-        Kind::Yadifa => text.contains("udp (in="),
+        Kind::BIND => text.contains("queries resulted in"),
+        Kind::NSD => text.contains("num.queries="),
+        Kind::KNOT => text.contains("zone-count = 1"),
+        Kind::YADIFA => text.contains("udp (in="),
         _ => text.contains("udp-queries="),
     };
     for n in 1..3 {
@@ -186,7 +186,7 @@ fn counts(lab: &Lab, kind: Kind) {
         // Two addresses were asked for readiness, over UDP. Knot does not count without its module.
         let counted = driver(kind).counted(&text);
         assert!(
-            if kind == Kind::Knot { counted.queries().is_none() } else { counted.udp >= Some(2) },
+            if kind == Kind::KNOT { counted.queries().is_none() } else { counted.udp >= Some(2) },
             "{text}"
         );
         assert_eq!(std::fs::read_to_string(server.dir().join(format!("stats-{n}.txt"))).unwrap(), text);

@@ -8,23 +8,23 @@ macro_rules! for_each_server {
         mod $test {
             #[test]
             fn bind() {
-                crate::lab::with(server::Kind::Bind, super::$test);
+                crate::lab::with(server::Kind::BIND, super::$test);
             }
             #[test]
             fn nsd() {
-                crate::lab::with(server::Kind::Nsd, super::$test);
+                crate::lab::with(server::Kind::NSD, super::$test);
             }
             #[test]
             fn knot() {
-                crate::lab::with(server::Kind::Knot, super::$test);
+                crate::lab::with(server::Kind::KNOT, super::$test);
             }
             #[test]
             fn powerdns() {
-                crate::lab::with(server::Kind::Powerdns, super::$test);
+                crate::lab::with(server::Kind::POWERDNS, super::$test);
             }
             #[test]
             fn yadifa() {
-                crate::lab::with(server::Kind::Yadifa, super::$test);
+                crate::lab::with(server::Kind::YADIFA, super::$test);
             }
         }
     )* };

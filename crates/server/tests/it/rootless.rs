@@ -45,7 +45,7 @@ fn servers_run_without_privileges() {
 #[ignore = "run by servers_run_without_privileges in namespaces of its own"]
 fn inside() {
     assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
-    for kind in [Kind::Bind, Kind::Nsd, Kind::Knot, Kind::Powerdns, Kind::Yadifa] {
+    for kind in [Kind::BIND, Kind::NSD, Kind::KNOT, Kind::POWERDNS, Kind::YADIFA] {
         crate::lab::with(kind, |lab: &Lab, kind| {
             let zone = lab.signed_zone(&[]).unwrap_or_else(|| lab.zone(7));
             let mut server = lab.serve(&lab.spec(kind, &zone));

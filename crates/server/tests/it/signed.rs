@@ -47,7 +47,7 @@ fn serves(lab: &Lab, kind: Kind, options: &[&str], proof: Rtype, at_most: usize)
         let plain = ask(target, "www.tld008.", Rtype::A, PLAIN).authority;
         assert_eq!(
             (plain.len(), Answer::count(&plain, Rtype::NS)),
-            (if kind == Kind::Powerdns { 3 } else { 2 }, 2)
+            (if kind == Kind::POWERDNS { 3 } else { 2 }, 2)
         );
     }
     server.stop().unwrap();

@@ -112,15 +112,15 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
     });
     let mut primary =
         spec(lab, kind, "primary", &made.zone, Replication { updates: true, keys, ..tuned.clone() });
-    if kind == Kind::Powerdns {
+    if kind == Kind::POWERDNS {
         primary.config = Some("cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0".into());
     }
-    let mut secondary = spec(lab, Kind::Knot, "secondary", &made.zone, tuned);
+    let mut secondary = spec(lab, Kind::KNOT, "secondary", &made.zone, tuned);
     primary.distribution.as_mut().unwrap().secondaries = vec![at(&secondary)];
     secondary.distribution.as_mut().unwrap().primaries = vec![at(&primary)];
     let mut first = lab.start(&primary).unwrap_or_else(|e| panic!("{e}"));
     ready(&mut first, &made.zone);
-    let followed = server::installed(Kind::Knot).is_some();
+    let followed = server::installed(Kind::KNOT).is_some();
     let mut second = followed.then(|| lab.start(&secondary).unwrap_or_else(|e| panic!("{e}")));
     if let Some(second) = &mut second {
         ready(second, &made.zone);
@@ -151,7 +151,7 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
     let last = serial(at(&primary));
     assert!(last >= 7 + 60, "serial {last}\n{}", log(&first));
     // YADIFA answers an AXFR from a file that it wrote earlier.
-    let served = (kind != Kind::Yadifa).then(|| transferred(at(&primary), &key));
+    let served = (kind != Kind::YADIFA).then(|| transferred(at(&primary), &key));
     if let Some(served) = &served {
         changed(served);
         verified(lab, served);

@@ -49,7 +49,7 @@ fn nsec_is_validated(_: &Lab, kind: Kind) {
 fn nsec3_is_validated(lab: &Lab, kind: Kind) {
     let nsec3 = Some(Nsec3::default());
     // YADIFA refuses a zone with ZONEMD.
-    let zonemd = kind != Kind::Yadifa;
+    let zonemd = kind != Kind::YADIFA;
     validated(lab, kind, &Options { nsec3, zonemd, ..options(Algorithm::EcdsaP384Sha384) }, false);
 }
 
@@ -82,7 +82,7 @@ fn validated(lab: &Lab, kind: Kind, options: &Options, opt_out: bool) {
 /// Judges that accept everything would prove nothing: from the anchor of other keys they must not.
 #[test]
 fn a_wrong_trust_anchor_validates_nothing() {
-    crate::lab::with(Kind::Nsd, |lab, kind| {
+    crate::lab::with(Kind::NSD, |lab, kind| {
         let (text, _) = sign(&options(Algorithm::Ed25519));
         let zone = lab.dir.path().join("ours.signed");
         std::fs::write(&zone, text).unwrap();
