@@ -12,6 +12,9 @@ use measure::line_column;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The most delegations that a zone may be asked for.
+pub(crate) const MAX_DELEGATIONS: u64 = 1_000_000_000;
+
 /// The built-in profiles: name and text.
 pub const BUILT_IN: [(&str, &str); 3] = [
     ("COM", include_str!("../profiles/com.toml")),

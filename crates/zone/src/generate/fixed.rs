@@ -3,6 +3,7 @@
 
 use super::base::{Base, Server, name};
 use super::idn;
+use crate::profile::MAX_DELEGATIONS;
 use crate::{Error, Profile};
 use std::collections::{BTreeMap, HashSet};
 use wire::name::{self as wire_name, Name};
@@ -112,7 +113,7 @@ impl Fixed {
     /// # Errors
     /// As [`Self::of`].
     pub fn existing(p: &Profile, taken: Taken) -> Result<Self, Error> {
-        let mut fixed = Self::of(p, super::MAX_DELEGATIONS)?;
+        let mut fixed = Self::of(p, MAX_DELEGATIONS)?;
         for item in &mut fixed.items {
             item.number = None;
             item.addresses.clear();

@@ -29,7 +29,7 @@ pub use fixed::Taken;
 
 use crate::error::Error;
 use crate::ordered::{ordered, threads};
-use crate::profile::{Model, Profile};
+use crate::profile::{MAX_DELEGATIONS, Model, Profile};
 use base::{Base, Server};
 use delegations::Vocabularies;
 use derive_more::AddAssign;
@@ -41,8 +41,6 @@ use std::io::Write;
 use vocabulary::{Style, Vocabulary};
 use write::{Heads, Part, Writer};
 
-/// The most delegations that a zone may be asked for.
-pub(crate) const MAX_DELEGATIONS: u64 = 1_000_000_000;
 /// Delegations, and second-level names with servers, written by one task.
 const MADE_TASK: u64 = 1000;
 const UNDER_TASK: u64 = 4096;

@@ -1,6 +1,6 @@
 //! Checks of zone profiles.
 
-use super::{Fault, Profile};
+use super::{Fault, MAX_DELEGATIONS, Profile};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use wire::name::Name;
@@ -14,7 +14,7 @@ fn fault<T>(path: &[&str], what: impl Into<String>) -> Result<T, Fault> {
 
 /// As [`Profile::check`].
 pub(super) fn check(p: &Profile) -> Result<(), Fault> {
-    if !(1..=crate::generate::MAX_DELEGATIONS).contains(&p.delegations) {
+    if !(1..=MAX_DELEGATIONS).contains(&p.delegations) {
         return fault(&["delegations"], "give a number from 1 to 1G");
     }
     let origin = apex(p)?;
