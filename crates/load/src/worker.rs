@@ -161,7 +161,8 @@ impl Queries<'_> {
     }
 
     /// How long after the last query answers are waited for, in nanoseconds: the deadline. A window or a flood is not judged by
-    /// late answers, so there it is twice the longest time that any answer took, where that is less.
+    /// late answers, so there it is twice the longest time that any answer took, but at least half a second or a fifth of a short
+    /// load, where that is less.
     fn patience(&self) -> Nanos {
         let deadline = self.w.spec.deadline;
         if self.w.spec.is_paced() {
@@ -169,7 +170,8 @@ impl Queries<'_> {
         }
         let lanes = std::iter::once(&self.w.main).chain(&self.w.tcp);
         let longest = lanes.map(|lane| lane.recorder.latency_max()).max().unwrap_or(deadline);
-        (2 * longest).max(SECOND / 2).min(deadline)
+        let least = self.w.spec.duration.map_or(SECOND / 2, |duration| (duration / 5).min(SECOND / 2));
+        (2 * longest).max(least).min(deadline)
     }
 
     fn report(
