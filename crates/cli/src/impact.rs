@@ -122,7 +122,18 @@ fn quoted(path: &Path) -> String {
 
 /// The zones of the experiment.
 fn scenarios(command: &Command) -> Result<Vec<Set>, Failure> {
-    let is_signed = zone::probe(&command.zone)?.signed;
+    let today = zone::probe(&command.zone)?;
+    let is_signed = today.signed;
+    if zone::is_signed_in_part(today.signatures, today.denials) {
+        return Err(Failure::usage(format!(
+            "{}: the zone is signed only in part, with {} for {} NSEC or NSEC3 records, so its servers would not answer as they do \
+             today: give it whole, or take the signatures out ('dnsrack zone strip') and sign it with today's algorithm ('dnsrack \
+             zone sign')",
+            command.zone.display(),
+            units::counted(today.signatures, "signature"),
+            units::grouped(today.denials),
+        )));
+    }
     if command.sign.is_none() && command.grow.is_none() {
         return Err(Failure::usage("nothing changes: give --sign, --grow, or both"));
     }

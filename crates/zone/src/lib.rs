@@ -33,7 +33,7 @@ pub use fit::fit;
 pub use generate::{Family, Shape, generate};
 pub use grow::{Grown, Size, grow};
 pub use info::{Info, info};
-pub use probe::{Probe, delegations, probe};
+pub use probe::{Probe, delegations, is_signed_in_part, probe};
 pub use profile::Profile;
 pub use scan::{Record, Scanner};
 pub use sign::{generate_signed, sign};

@@ -24,6 +24,10 @@ pub struct Probe {
     pub delegation: bool,
     /// True where the apex has a DNSKEY.
     pub signed: bool,
+    /// RRSIG records.
+    pub signatures: u64,
+    /// NSEC and NSEC3 records.
+    pub denials: u64,
     /// Delegations in the zone.
     pub delegations: u64,
     /// Size of the file in octets, included files with it.
@@ -65,6 +69,7 @@ pub fn probe(path: &Path) -> Result<Probe, Error> {
     let (mut apex, mut serial) = (Vec::new(), 0);
     let (mut cut, mut authoritative) = (Last::default(), Last::default());
     let (mut delegations, mut signed) = (0, false);
+    let (mut signatures, mut denials) = (0, 0);
     let mut last_cut = Vec::new();
     while let Some(record) = scanner.next()? {
         if record.rtype == rtype::SOA {
@@ -73,6 +78,8 @@ pub fn probe(path: &Path) -> Result<Probe, Error> {
         }
         let at_apex = record.owner.len() == apex.len();
         signed |= at_apex && record.rtype == rtype::DNSKEY;
+        signatures += u64::from(record.rtype == rtype::RRSIG);
+        denials += u64::from(matches!(record.rtype, rtype::NSEC | rtype::NSEC3));
         if record.rtype == rtype::NS && !at_apex {
             if !name::equal(record.owner, &last_cut) {
                 delegations += 1;
@@ -98,9 +105,17 @@ pub fn probe(path: &Path) -> Result<Probe, Error> {
         rdata: last.rdata,
         delegation,
         signed,
+        signatures,
+        denials,
         delegations,
         bytes: scanner.octets(),
     })
+}
+
+/// True where a zone of so many RRSIG, and NSEC and NSEC3 records is signed only in part: each record that denies names has a
+/// signature of its own.
+pub fn is_signed_in_part(signatures: u64, denials: u64) -> bool {
+    signatures < denials
 }
 
 /// True strictly below `ancestor`.

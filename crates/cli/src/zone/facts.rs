@@ -28,8 +28,7 @@ pub fn describe(info: &zone::Info) -> String {
     let signed = match (info.signed, info.algorithms.is_empty()) {
         (false, _) => "no".to_owned(),
         (true, true) => "yes, but without signatures".to_owned(),
-        // Each record that denies names has a signature of its own.
-        (true, false) if signatures < denials => format!(
+        (true, false) if zone::is_signed_in_part(signatures, denials) => format!(
             "partly: {} signatures for {} {} records",
             grouped(signatures),
             grouped(denials),

@@ -104,9 +104,14 @@ fn what_cannot_be_asked_is_refused() {
     let made = output(&["zone", "generate", "--family", "ROOT", "--delegations", "50", "-o", &zone]);
     assert!(made.status.success(), "{}", stderr(&made));
     assert!(output(&["zone", "sign", &zone, "-o", &signed]).status.success());
+    let partly = path("partly");
+    let text = std::fs::read_to_string(&signed).expect("a zone");
+    let unsigned = text.lines().filter(|line| !line.contains("\tRRSIG\t")).map(|line| format!("{line}\n"));
+    std::fs::write(&partly, unsigned.collect::<String>()).expect("it can be written");
     for (args, wanted) in [
         (vec!["--zone", &zone], "nothing changes: give --sign, --grow, or both"),
         (vec!["--zone", &signed, "--grow", "2x"], "add --sign ALGORITHM"),
+        (vec!["--zone", &partly, "--sign", "rzaia"], "signed only in part, with 0 signatures for 51 NSEC"),
         (vec!["--zone", &zone, "--grow", "0.5x"], "is no size"),
         (vec!["--zone", &zone, "--nsec3"], "--sign"),
         (vec!["--zone", &zone, "--sign", "MD5"], "zone.sign"),
