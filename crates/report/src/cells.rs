@@ -129,10 +129,15 @@ impl Key {
 
     /// The words beside the server in a table: the zone's type, and the traffic. Scenarios are columns.
     pub fn row(&self) -> String {
-        let parts = self.variant.clone().into_iter().chain(self.changes());
-        if self.scenario {
-            return parts.collect::<Vec<_>>().join(", ");
+        match self.scenario {
+            true => self.variant.clone().into_iter().chain(self.changes()).collect::<Vec<_>>().join(", "),
+            false => self.family_and_row(),
         }
+    }
+
+    /// The row with the family before it, or the name of the scenario: it tells a server's cells of one size apart.
+    pub fn family_and_row(&self) -> String {
+        let parts = self.variant.clone().into_iter().chain(self.changes());
         parts.fold(self.family.clone(), |row, part| format!("{row}, {part}"))
     }
 

@@ -42,7 +42,7 @@ fn growth(run: &Run, measure: &'static str, metric: Definition, noise: f64) -> O
             .max_by(|a, b| value(a).partial_cmp(&value(b)).expect("both are numbers"))?;
         let from = at(first).find(|c| c.key.row() == most.key.row())?;
         let change = Change::between(from, most, noise, |t| t.outcome.metric(metric))?;
-        Some(format!("{server} {} ({})", times(change.factor), most.key.row()))
+        Some(format!("{server} {} ({})", times(change.factor), most.key.family_and_row()))
     })?;
     let (by, first, last) = (last as f64 / first as f64, units::short(first), units::short(last));
     Some(format!("From {first} to {last}, {} the delegations: {all}.", format::factor(by)))
@@ -62,7 +62,7 @@ pub(super) fn memory(run: &Run) -> Vec<Question> {
         let mine = || here().filter(|c| c.key.server == server).filter_map(|c| Some((c, pss(c)?)));
         let least = mine().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let most = mine().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let text = |of: (&Cell, f64)| format!("{} ({})", format::memory(of.1), of.0.key.row());
+        let text = |of: (&Cell, f64)| format!("{} ({})", format::memory(of.1), of.0.key.family_and_row());
         Some(if least.1 == most.1 {
             format!("{server} {}", text(most))
         } else {
