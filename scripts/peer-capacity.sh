@@ -3,7 +3,8 @@
 # server again with the configuration that the experiment wrote, in a rack of the same addresses and cores, and asks it with
 # dnsperf and the experiment's window of 250 (three loads of 3 s, each with queries of its own: a load that repeated those before it
 # would measure PowerDNS's packet cache). dnsperf's queries all have EDNS or none has, so here none has, for both. Prints the capacity,
-# its loads' median stretch, dnsperf's rate, and the ratios of both to it. Needs root.
+# its loads' median stretch, dnsperf's rate, the share of dnsperf's loads in which the server's core had nothing to do (much of it:
+# dnsperf was the limit), and the ratios of both to dnsperf's rate. Needs root.
 # Usage: scripts/peer-capacity.sh [ROUNDS [DELEGATIONS [FAMILY]]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +13,9 @@ rounds=${1:-3} delegations=${2:-10K} family=${3:-U-4-DS0}
 . scripts/peer-rack.sh
 peer_rack capacity "$delegations" 1500K
 split -n l/3 "$work/queries" "$work/queries-"
-printf '%-9s %5s %10s %10s %10s %22s %15s\n' server round capacity median dnsperf loads ratios
+# The server's core so far: idle and all time, in ticks.
+core() { awk '$1 == "cpu0" { print $5 + $6, $2 + $3 + $4 + $5 + $6 + $7 + $8 }' /proc/stat; }
+printf '%-9s %5s %10s %10s %10s %22s %6s %15s\n' server round capacity median dnsperf loads idle ratios
 for round in $(seq "$rounds"); do
     run=$work/run-$round
     taskset -c 0,1 "$dnsrack" experiment run demo --set measure=peak --set zone.families="$family" --set zone.delegations="$delegations" \
@@ -35,21 +38,26 @@ for round in $(seq "$rounds"); do
         done
         : >"$work/windows"
         for queries in "$work"/queries-*; do
+            read -r idle all <<<"$(core)"
             on generator taskset -c 1 dnsperf -s "$address" -d "$queries" -l 3 -q 250 -c 16 -T 1 2>/dev/null |
-                awk '/Queries per second/ { print $4 }' >>"$work/windows"
+                awk '/Queries per second/ { print $4 }' >"$work/rate"
+            read -r idle_then all_then <<<"$(core)"
+            echo "$(cat "$work/rate") $(((idle_then - idle) * 100 / (all_then - all)))" >>"$work/windows"
         done
         python3 - "$server" "$round" "$dir/search.json" "$work/windows" <<'PY'
 import json, statistics, sys
 server, n, path, windows = sys.argv[1:]
 capacity = json.load(open(path))["capacity"]
-theirs = sorted(float(line) for line in open(windows))
+loads = [tuple(map(float, line.split())) for line in open(windows)]
+theirs = sorted(rate for rate, _ in loads)
+idle = statistics.median(idle for _, idle in loads)
 ours, stretch = capacity["qps"] or 0, capacity["median_qps"] or 0
 word = "at least " if capacity["at_least"] else ""
 shown = f"{word}{ours:,.0f}" if ours else "not known"
 peer = statistics.median(theirs)
 span = f"{theirs[0]:,.0f} to {theirs[-1]:,.0f}"
 ratios = f"{ours / peer:.2f} and {stretch / peer:.2f}"
-print(f"{server:<9} {n:>5} {shown:>10} {stretch:>10,.0f} {peer:>10,.0f} {span:>22} {ratios:>15}")
+print(f"{server:<9} {n:>5} {shown:>10} {stretch:>10,.0f} {peer:>10,.0f} {span:>22} {idle:>4.0f} % {ratios:>15}")
 PY
         kill "$process" 2>/dev/null || true
         wait "$process" 2>/dev/null || true
