@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Does the capacity that an experiment gives agree with dnsperf's window? Runs 'demo' for each server on one zone, then starts each
-# server again with the configuration that the experiment wrote, in a rack of the same addresses and cores, and asks it with
-# dnsperf and the experiment's window of 250 (three loads of 3 s, each with queries of its own: a load that repeated those before it
-# would measure PowerDNS's packet cache). dnsperf's queries all have EDNS or none has, so here none has, for both. Prints the capacity,
-# its loads' median stretch, dnsperf's rate, the share of dnsperf's loads in which the server's core had nothing to do (much of it:
-# dnsperf was the limit), and the ratios of both to dnsperf's rate. Needs root.
+# server again with the configuration that the experiment wrote, in a rack of the same addresses and cores, and asks it with dnsperf,
+# the experiment's window of 250 and its deadline of 1 s, after which a lost query gives its place in the window to another. There are
+# three loads of 3 s, each with queries of its own: a load that repeated those before it would measure PowerDNS's packet cache.
+# dnsperf's queries all have EDNS or none has, so here none has, for both. Prints the capacity, its loads' median stretch, dnsperf's
+# rate, the share of dnsperf's loads in which the server's core had nothing to do (much of it: dnsperf was the limit), and the ratios
+# of both to dnsperf's rate. Needs root.
 # Usage: scripts/peer-capacity.sh [ROUNDS [DELEGATIONS [FAMILY]]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,11 +39,15 @@ for round in $(seq "$rounds"); do
         done
         : >"$work/windows"
         for queries in "$work"/queries-*; do
+            on generator taskset -c 1 dnsperf -s "$address" -d "$queries" -l 3 -q 250 -t 1 -c 16 -T 1 >"$work/dnsperf" 2>&1 &
+            load=$!
+            sleep 0.5
             read -r idle all <<<"$(core)"
-            on generator taskset -c 1 dnsperf -s "$address" -d "$queries" -l 3 -q 250 -c 16 -T 1 2>/dev/null |
-                awk '/Queries per second/ { print $4 }' >"$work/rate"
+            sleep 2
             read -r idle_then all_then <<<"$(core)"
-            echo "$(cat "$work/rate") $(((idle_then - idle) * 100 / (all_then - all)))" >>"$work/windows"
+            wait "$load"
+            rate=$(awk '/Queries per second/ { print $4 }' "$work/dnsperf")
+            echo "$rate $(((idle_then - idle) * 100 / (all_then - all)))" >>"$work/windows"
         done
         python3 - "$server" "$round" "$dir/search.json" "$work/windows" <<'PY'
 import json, statistics, sys
