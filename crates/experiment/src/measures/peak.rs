@@ -12,6 +12,9 @@ use measure::{Arrivals, Pace, params, series};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
 
+/// Seconds that a load takes besides its warm-up and its length: the generator starts, and waits for late answers.
+const LOAD_OVERHEAD: f64 = 0.25;
+
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Any,
     changes: ZoneChanges::AtRates { alone: false },
@@ -25,7 +28,10 @@ pub const MEASUREMENT: Measurement = Measurement {
             (params::DEADLINE, e.peak.deadline.to_string()),
         ]
     },
-    seconds: |e, _, _| e.peak.budget.as_seconds(),
+    seconds: |e, _, _| {
+        let windows = f64::from(e.peak.window_loads) * (1.25 * e.peak.window_load.as_seconds() + LOAD_OVERHEAD);
+        windows + e.peak.budget.as_seconds() * (1.1 + LOAD_OVERHEAD / e.peak.trial.as_seconds())
+    },
     known_by: Some((metrics::CAPACITY_QPS, |precision| precision.rate)),
     run: Run::Ready(|ready, record, tell| ready.sut.peak(&mut ready.server, record, tell)),
 };
