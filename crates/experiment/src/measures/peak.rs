@@ -29,7 +29,8 @@ pub const MEASUREMENT: Measurement = Measurement {
         ]
     },
     seconds: |e, _, _| {
-        let windows = f64::from(e.peak.window_loads) * (1.25 * e.peak.window_load.as_seconds() + LOAD_OVERHEAD);
+        let windows =
+            f64::from(e.peak.window_loads) * (1.25 * e.peak.window_load.as_seconds() + LOAD_OVERHEAD);
         windows + e.peak.budget.as_seconds() * (1.1 + LOAD_OVERHEAD / e.peak.trial.as_seconds())
     },
     known_by: Some((metrics::CAPACITY_QPS, |precision| precision.rate)),
