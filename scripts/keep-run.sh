@@ -7,14 +7,14 @@ run=$1 to=$(dirname "$0")/../docs/runs/$2
 mkdir -p "$to"
 cp "$run/run.toml" "$run/trials.parquet" "$run/latency.parquet" "$run/series.parquet" "$to"
 python3 - "$run/environment.json" "$to/environment.json" <<'EOF'
-import json, sys
+import json, shlex, sys
 environment = json.load(open(sys.argv[1]))
 environment["machine"].pop("hostname", None)
 # Whoever repeats it has the program and the run somewhere else.
-words = environment["command"].split()
+words = shlex.split(environment["command"])
 if "-o" in words:
     del words[words.index("-o"):words.index("-o") + 2]
-environment["command"] = " ".join(["dnsrack"] + words[1:])
+environment["command"] = shlex.join(["dnsrack"] + words[1:])
 json.dump(environment, open(sys.argv[2], "w"), indent=2, sort_keys=True)
 EOF
 du -sh "$to"

@@ -212,7 +212,8 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     }
     // Whoever repeats it has the program somewhere else.
     let command: Vec<String> = ["dnsrack".to_owned()].into_iter().chain(std::env::args().skip(1)).collect();
-    let options = Options { dir: dir.clone(), resume: run.resume, command: command.join(" ") };
+    let command = shlex::try_join(command.iter().map(String::as_str)).expect("arguments have no NUL");
+    let options = Options { dir: dir.clone(), resume: run.resume, command };
     let events = common.events;
     let summary = ::experiment::run(&e, &options, &stop, &mut |run_event| {
         if events {

@@ -55,19 +55,25 @@ pub(crate) fn decisions(run: &Run, all: &Scenarios<'_>) -> Vec<Decision> {
 fn decision(run: &Run, first: &str, name: &str, c: &compare::Comparison) -> Decision {
     let mut answers = Vec::new();
     for (topic, figures) in TOPICS {
-        let mut titles: Vec<(String, Vec<String>)> = Vec::new();
+        let mut titles: Vec<(String, Vec<(String, String)>)> = Vec::new();
         let of_topic = |(cell, figure): &(&compare::Cell, &ComparedFigure)| {
             figures.contains(&figure.figure().metric) && is_shown(c, cell, figure)
         };
         for (cell, figure) in c.findings().filter(of_topic) {
             let title = title(cell, figure);
-            let text = format!("{} {}", server(cell), change(figure));
+            let words = (server(cell), change(figure));
             match titles.iter_mut().find(|(known, _)| *known == title) {
-                Some((_, texts)) => texts.push(text),
-                None => titles.push((title, vec![text])),
+                Some((_, all)) => all.push(words),
+                None => titles.push((title, vec![words])),
             }
         }
-        for (title, texts) in titles {
+        for (title, mut all) in titles {
+            for server in &run.servers {
+                if all.iter().all(|(known, _)| known != server) {
+                    all.push((server.clone(), "not known (no valid trials)".into()));
+                }
+            }
+            let texts: Vec<String> = all.iter().map(|(server, words)| format!("{server} {words}")).collect();
             let load = title.split_once(" at ").map_or_else(String::new, |(_, load)| format!(" at {load}"));
             let load =
                 if topic == "Median latency" || topic == "CPU time a query" { load } else { String::new() };
