@@ -43,7 +43,7 @@ for cell in json.load(open(path))["cells"]:
             continue
         low, high = 100 * change["low"], 100 * change["high"]
         name = f"{figure['name']} ({cell['params'].get('measure', 'both')})"
-        shown = "" if figure["verdict"] == "none" else "  shown"
+        shown = "  shown" if figure["verdict"] in ("better", "worse") else ""
         print(f"{server:<9} {seconds:>7}   {name:<36} {100 * change['value']:>+7.2f} % {low:>+8.2f} to {high:>+6.2f} {(high - low) / 2:>8.2f} %{shown}")
 PY
     done

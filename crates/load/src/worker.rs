@@ -160,9 +160,9 @@ impl Queries<'_> {
         self.second.offered += u64::from(!due.quiet && class == Class::Measured);
     }
 
-    /// How long after the last query answers are waited for, in nanoseconds: the deadline. A window or a flood is not judged by
-    /// late answers, so there it is twice the longest time that any answer took, but at least half a second or a fifth of a short
-    /// load, where that is less.
+    /// How long answers are waited for after the last query, in nanoseconds. With a pace this is the deadline. Late answers do not
+    /// decide about a window or a flood, so the wait is shorter there: twice the longest time that any answer took, but at least
+    /// half a second, or a fifth of the load if that is less, and never more than the deadline.
     fn patience(&self) -> Nanos {
         let deadline = self.w.spec.deadline;
         if self.w.spec.is_paced() {

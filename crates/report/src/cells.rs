@@ -129,16 +129,17 @@ impl Key {
 
     /// The words beside the server in a table: the zone's type, and the traffic. Scenarios are columns.
     pub fn row(&self) -> String {
-        match self.scenario {
-            true => self.variant.clone().into_iter().chain(self.changes()).collect::<Vec<_>>().join(", "),
-            false => self.family_and_row(),
-        }
+        if self.scenario { self.traffic().collect::<Vec<_>>().join(", ") } else { self.family_and_row() }
     }
 
     /// The row with the family before it, or the name of the scenario: it tells a server's cells of one size apart.
     pub fn family_and_row(&self) -> String {
-        let parts = self.variant.clone().into_iter().chain(self.changes());
-        parts.fold(self.family.clone(), |row, part| format!("{row}, {part}"))
+        self.traffic().fold(self.family.clone(), |row, part| format!("{row}, {part}"))
+    }
+
+    /// The words for the traffic: the variant, and how fast the zone changes.
+    fn traffic(&self) -> impl Iterator<Item = String> {
+        self.variant.clone().into_iter().chain(self.changes())
     }
 
     /// The column in a table: a size, or a scenario.

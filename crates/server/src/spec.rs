@@ -54,7 +54,7 @@ pub struct ServerSpec {
     /// Environment variables of the server, beside those that it inherits; its tools do not have them.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// Where an [`Kind::EXTERNAL`] server answers.
+    /// The address and port at which an external server ([`Kind::EXTERNAL`]) answers.
     #[serde(default)]
     pub external: Option<SocketAddr>,
     /// Its part where the zone changes. It has a secret, so it is in no file.

@@ -12,7 +12,8 @@ use measure::{Arrivals, Pace, params, series};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
 
-/// Seconds that a load takes besides its warm-up and its length: the generator starts, and waits for late answers.
+/// Seconds that a load takes besides its warm-up and its length: the generator starts, and waits for late answers. A load with a window
+/// has a quarter of its length as warm-up (`load::search::capacity`), one of the search a tenth (`load::search::drive`).
 const LOAD_OVERHEAD: f64 = 0.25;
 
 pub const MEASUREMENT: Measurement = Measurement {
