@@ -280,6 +280,11 @@ fn more_descriptors(want: u64) {
         limit.current = Some(most.min(want));
         let _ = setrlimit(Resource::Nofile, all).or_else(|_| setrlimit(Resource::Nofile, limit));
     }
+    // The kernel doubles the table of open files when it is full, and then a process with several threads waits
+    // in that call, often for 10 ms or more. Taking a number near the end once, before any query is due, keeps a
+    // connection that is opened during the load from paying for it.
+    let highest = want.min(getrlimit(Resource::Nofile).current.unwrap_or(want)).saturating_sub(1);
+    let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), i32::try_from(highest).unwrap_or(i32::MAX));
 }
 
 /// Until a little after the end of the second that is reported next: workers may be asleep at its end.
@@ -288,8 +293,7 @@ fn until_next_second(base: Nanos, reported: u64) -> Duration {
     Duration::from_nanos(at.saturating_sub(clock::now()).clamp(1_000_000, SECOND))
 }
 
-/// Tells the seconds that all workers have finished; at the end whatever is there, a last incomplete second
-/// excepted (its rates would be wrong) unless it is the only one.
+/// Tells the seconds that all workers have finished; at the end also those that some workers have, where later ones follow.
 fn tell(
     seconds: &Mutex<Vec<(u64, Second)>>,
     workers: u32,
@@ -302,9 +306,6 @@ fn tell(
         let here = all.iter().filter(|(n, _)| n == reported).count();
         let later = all.iter().any(|(n, _)| n > reported);
         if here < workers as usize && !(end && here > 0 && later) {
-            return;
-        }
-        if end && !later && *reported > 0 {
             return;
         }
         let mut sum = Second::default();

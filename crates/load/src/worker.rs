@@ -83,6 +83,8 @@ struct Queries<'a> {
     base: Nanos,
     /// The figures of the current second that the recorder does not have.
     second: Second,
+    /// Seconds from this one on are not told: the last one is incomplete, and its rates would be wrong.
+    told: u64,
     drops: u64,
     offered: [u64; Class::COUNT],
 }
@@ -103,6 +105,7 @@ impl Worker<'_> {
             handshakes: Histogram::default(),
             base,
             second: Second::default(),
+            told: u64::MAX,
             drops: 0,
             offered: [0; Class::COUNT],
             w: self,
@@ -129,7 +132,8 @@ impl Worker<'_> {
         engine.drain(&mut queries)?;
         let now = clock::now();
         engine.watch_clock(now);
-        // The last, incomplete second; its answers may have come after the last query.
+        // What is left is no whole second. It is told only where there is no other.
+        queries.told = engine.seconds_ended().max(1);
         engine.end_second(&mut queries, now);
         Ok(queries.report(&engine, used, length, transport_bytes))
     }
@@ -364,6 +368,8 @@ impl Exchange for Queries<'_> {
         }
         second.drops = drops.saturating_sub(self.drops);
         self.drops = drops;
-        self.w.seconds.lock().expect("no one panics with it").push((number, second));
+        if number < self.told {
+            self.w.seconds.lock().expect("no one panics with it").push((number, second));
+        }
     }
 }

@@ -221,6 +221,24 @@ fn a_run_that_is_stopped_says_so() {
 }
 
 #[test]
+fn the_wait_for_the_last_answers_is_no_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Faulty::good();
+    let s = spec(&dir, server.addr, 500.0, SECOND);
+    // The last look at the seconds and the end of the wait are 50 ms after the last query, both: each may come first.
+    for _ in 0..3 {
+        let mut seconds = Vec::new();
+        load::run(&s, measure::clock::now, &AtomicBool::new(false), &mut |event| {
+            if let Event::Progress { values, .. } = event {
+                seconds.push(values["answered_qps"].as_f64().unwrap());
+            }
+        })
+        .unwrap();
+        assert!(matches!(seconds[..], [answered] if answered > 0.0), "{seconds:?}");
+    }
+}
+
+#[test]
 fn a_source_that_ends_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let server = Faulty::good();
