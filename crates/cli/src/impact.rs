@@ -221,12 +221,13 @@ fn announce(e: &::experiment::Experiment) -> Result<(), Failure> {
         needs.memory as f64 / 1e9,
         needs.disk as f64 / 1e9
     );
+    eprintln!("{}", needs.placement);
     if let Some(precision) = &e.precision {
         eprintln!(
-            "then further repeats until rates are known within {:.0} % and median latencies within {:.0} %, begun in the first {} of the run",
+            "then further repeats until rates are known within {:.0} % and median latencies within {:.0} %, begun in the first {:.0} min of the run",
             100.0 * precision.rate,
             100.0 * precision.latency,
-            precision.budget
+            precision.budget.0 as f64 / 60e9
         );
     }
     if needs.skipped > 0 {

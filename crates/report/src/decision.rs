@@ -70,7 +70,7 @@ fn decision(run: &Run, first: &str, name: &str, c: &compare::Comparison) -> Deci
         for (title, mut all) in titles {
             for server in &run.servers {
                 if all.iter().all(|(known, _)| known != server) {
-                    all.push((server.clone(), "not known (no valid trials)".into()));
+                    all.push((server.clone(), "not known (no valid trials of both zones)".into()));
                 }
             }
             let texts: Vec<String> = all.iter().map(|(server, words)| format!("{server} {words}")).collect();
