@@ -31,10 +31,6 @@ impl Finding {
     }
 }
 
-/// Size of the zone file for one delegation of the largest family, in bytes, rounded up: 1.3 kB (S-6-DS100,
-/// docs/runs/rzaia-memory-1M-signed).
-const DISK_PER_DELEGATION: u64 = 1_500;
-
 /// Looks and prints; exit status 3 where no experiment could run.
 pub fn run(common: &Common) -> output::Result {
     let environment = ::rack::environment(&[]);
@@ -118,7 +114,7 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
         Finding::new(
             "cores",
             if cores >= 2 { Ready::Yes } else { Ready::Limited },
-            format!("{cores}: {}", e.cpu_model.as_deref().unwrap_or("model unknown")),
+            format!("{cores}: {}{}", e.cpu_model.as_deref().unwrap_or("model unknown"), placement()),
             "server and generator share one core: figures are of both together, claim nothing from them",
         ),
         Finding::new(
@@ -154,13 +150,27 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
     ]
 }
 
+/// Where the parts of the experiment 'demo' would run here.
+fn placement() -> String {
+    let demo = ::experiment::named("demo").and_then(|(path, text)| ::experiment::load(&path, &text, &[]));
+    let needs = demo.and_then(|e| ::experiment::resources::needs(&e));
+    needs.map_or_else(|_| String::new(), |needs| format!(" (demo: {})", needs.placement))
+}
+
 /// The largest zone that fits into memory and disk, with any of the servers.
 fn scale(e: &::rack::environment::Environment) -> Finding {
     let disk = ::rack::environment::disk_available(Path::new(".")).unwrap_or(0);
-    let each =
-        Kind::ours().filter_map(|kind| server::driver(kind).facts().memory).map(|memory| memory.nsec3).max();
-    let by_memory = e.memory_available / each.unwrap_or(1);
-    let by_disk = disk / DISK_PER_DELEGATION;
+    let delegations = 1_000_000;
+    let signing = zone::sign::Options {
+        nsec3: Some(zone::sign::Nsec3 { opt_out: false, iterations: 0, salt: Vec::new() }),
+        ..zone::sign::Options::rzaia(0)
+    };
+    let contents =
+        zone::Contents::of_family(zone::Family::S6Ds100, delegations).unwrap_or_default().signed(&signing);
+    let memory = Kind::ours().filter_map(|kind| server::driver(kind).facts().memory);
+    let each = memory.map(|memory| memory.of(&contents) / delegations).max().unwrap_or_default().max(1);
+    let by_memory = e.memory_available / each;
+    let by_disk = disk / (contents.bytes / delegations).max(1);
     let fits = by_memory.min(by_disk);
     let verdict = if fits >= 1_000_000 { Ready::Yes } else { Ready::Limited };
     let found = format!(

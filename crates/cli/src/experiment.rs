@@ -169,6 +169,10 @@ fn list(common: &Common) -> output::Result {
         if !missing.is_empty() {
             text += &format!("{:<17} not installed here: {}\n", "", missing.join(", "));
         }
+        let sharing = &sizes[0].1.sharing;
+        if !sharing.is_empty() {
+            text += &format!("{:<17} share cores here: {}\n", "", sharing.join("; "));
+        }
         if !e.published.is_empty() {
             text += &format!("{:<17} published: {}\n", "", e.published.join(", "));
         }

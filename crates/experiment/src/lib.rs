@@ -14,6 +14,7 @@ pub mod keys;
 mod losses;
 mod measures;
 mod meter;
+mod placement;
 mod plan;
 mod planned;
 mod read;

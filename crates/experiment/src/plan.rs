@@ -134,7 +134,7 @@ mod tests {
         ];
         let of = |more: &[&str]| {
             let e = experiment(&[&sets[..], more].concat());
-            let servers = |t: &Trial| measures::servers(&e, t.measure, None);
+            let servers = |t: &Trial| measures::labels(&e, t).len();
             plan(&e).iter().map(|t| (t.measure, t.updates, servers(t))).collect::<Vec<_>>()
         };
         let (latency, lag) = (Measure::Latency, Measure::Lag);

@@ -1,6 +1,6 @@
 //! One trial of a plan, and its zone.
 
-use crate::{Experiment, Measure, family_spec};
+use crate::{Experiment, Measure};
 use std::path::PathBuf;
 
 /// One zone of the plan.
@@ -86,32 +86,6 @@ pub fn zones(e: &Experiment) -> Vec<ZonePlan> {
         None => {
             let sizes = e.zone.delegations.iter();
             sizes.flat_map(|&n| e.zone.families.iter().map(move |f| generated(f, n))).collect()
-        }
-    }
-}
-
-/// Bytes of a zone file, about: at 100K U-4-DS0 takes 360 a delegation, signed S-6-DS100 1,300. A scenario's are those of what it begins
-/// with, as many times as it grows, and two and a half times that where it is signed.
-pub fn weight(e: &Experiment, zone: &ZonePlan) -> u64 {
-    match zone {
-        ZonePlan::Family { family, delegations } if family_spec::is_signed(family) => delegations * 1_500,
-        ZonePlan::Family { delegations, .. } => delegations * 600,
-        ZonePlan::File(path) => path.metadata().map_or(0, |m| m.len()),
-        ZonePlan::Scenario(name) => {
-            let Some(scenario) = e.zone.scenarios.get(name) else { return 0 };
-            let begin = match (&scenario.family, scenario.file.as_ref().or(e.zone.file.as_ref())) {
-                (Some(family), _) => {
-                    let delegations = scenario.delegations.unwrap_or(0);
-                    weight(e, &ZonePlan::Family { family: family.clone(), delegations })
-                }
-                (None, file) => file.and_then(|f| f.metadata().ok()).map_or(0, |m| m.len()),
-            };
-            let larger = match scenario.grow.as_ref().and_then(|size| size.parse().ok()) {
-                Some(zone::Size::Times(times)) => begin as f64 * times,
-                Some(zone::Size::Delegations(n)) => (n * 600).max(begin) as f64,
-                None => begin as f64,
-            };
-            (if scenario.sign { larger * 2.5 } else { larger }) as u64
         }
     }
 }

@@ -1,68 +1,171 @@
-//! Does a trial fit into this machine?
+//! Does a trial fit into this machine? How long does an experiment take? Reckoned from what its zones have.
 
-use crate::family_spec::{self, Denial, FamilySpec};
+use crate::family_spec::FamilySpec;
 use crate::plan::plan;
 use crate::planned::{self, ZonePlan};
-use crate::{Experiment, Measure, Trial, measures};
+use crate::{Error, Experiment, Measure, Trial, measures, zones};
 use serde::Serialize;
-use server::Kind;
+use std::collections::{BTreeMap, HashMap};
+use std::str::FromStr;
+use zone::Contents;
 
-/// Memory of a server before it has a zone, and of the generator and coordinator beside it, in bytes.
-const BASE: u64 = 300_000_000;
+/// Memory of the generator and the coordinator, in bytes.
+const BASE: u64 = 250_000_000;
 
-/// Bytes of memory that a server takes for a delegation; of no kind, the most that any takes.
-fn per_delegation(kind: Option<Kind>, family: &str) -> u64 {
-    let signed = family.parse::<FamilySpec>().ok().and_then(|family_spec| family_spec.signed);
-    let bytes_of = |memory: server::MemoryPerDelegation| match signed {
-        _ if family == "U-4-DS0" => memory.sparse,
-        None => memory.full,
-        Some(Denial::Nsec) => memory.nsec,
-        Some(Denial::Nsec3 | Denial::OptOut) => memory.nsec3,
-    };
-    let memory = |kind| server::driver(kind).facts().memory.map(bytes_of);
-    kind.and_then(memory).or_else(|| Kind::ours().filter_map(memory).max()).unwrap_or_default()
+/// The contents of an experiment's zones, of which its memory, disk space and time are reckoned.
+#[derive(Debug)]
+pub struct Sums<'a> {
+    e: &'a Experiment,
+    zones: HashMap<ZonePlan, Contents>,
 }
 
-/// Memory in bytes that a trial needs at its peak, about, and how that was reckoned.
-pub fn memory(e: &Experiment, trial: &Trial) -> (u64, String) {
-    let servers = u64::from(measures::servers(e, trial.measure, trial.variant.as_deref()));
-    // Of several the greatest counts for all.
-    let kind = e.kind(&trial.server).ok().filter(|_| servers == 1);
-    let (zone, how) = match &trial.zone {
-        ZonePlan::Family { family, delegations } => {
-            let each = per_delegation(kind, family);
-            let count = measure::units::grouped(*delegations);
-            (delegations * each, format!("{count} delegations × {:.1} kB", each as f64 / 1e3))
+impl<'a> Sums<'a> {
+    /// Reads the zone files that the experiment has, and makes small zones of its families.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where a family or a way to sign does not exist, [`Error::Zone`] where a file is no zone.
+    pub fn of(e: &'a Experiment) -> Result<Self, Error> {
+        let zones = planned::zones(e).into_iter().map(|zone| contents(e, &zone).map(|c| (zone, c)));
+        Ok(Self { e, zones: zones.collect::<Result<_, _>>()? })
+    }
+
+    /// The contents of a zone of the plan.
+    fn zone(&self, zone: &ZonePlan) -> Contents {
+        self.zones.get(zone).copied().unwrap_or_default()
+    }
+
+    /// The error that refuses the experiment.
+    pub fn refuse(&self, message: impl Into<String>) -> Error {
+        self.e.refuse(message)
+    }
+
+    /// Octets of a zone's file, about.
+    pub fn bytes(&self, zone: &ZonePlan) -> u64 {
+        self.zone(zone).bytes
+    }
+
+    /// Memory in bytes that a trial needs at its peak, about, and how that was reckoned.
+    pub fn memory(&self, trial: &Trial) -> (u64, String) {
+        let (e, zone) = (self.e, self.zone(&trial.zone));
+        let mut labels: BTreeMap<String, u64> = BTreeMap::new();
+        for label in measures::labels(e, trial) {
+            *labels.entry(label).or_default() += 1;
         }
-        ZonePlan::File(_) | ZonePlan::Scenario(_) => {
-            let bytes = planned::weight(e, &trial.zone);
-            (bytes * 12, format!("{:.1} MB of zone file × 12", bytes as f64 / 1e6))
-        }
-    };
-    let (times, why) = match trial.measure {
         // Both zones are there until the new one is served.
-        Measure::Load => (2, " × 2 for the reload".to_owned()),
-        _ if servers > 1 => (servers, format!(" × {servers} servers")),
-        _ => (1, String::new()),
-    };
-    (zone * times + BASE, format!("{how}{why} + {} MB", BASE / 1_000_000))
+        let times = if trial.measure == Measure::Load { 2 } else { 1 };
+        let (mut sum, mut words) = (BASE, Vec::new());
+        for (label, count) in labels {
+            let memory = e.kind(&label).ok().and_then(|kind| server::driver(kind).facts().memory);
+            let Some(memory) = memory else { continue };
+            let each = memory.empty + times * (memory.of(&zone) - memory.empty);
+            sum += count * each;
+            let many = if count > 1 { format!("{count} × ") } else { String::new() };
+            words.push(format!("{many}{:.2} GB for {label}", each as f64 / 1e9));
+        }
+        let zone = format!("{} names, {} records", short(zone.names), short(zone.records));
+        let why = if times == 2 { ", twice for the reload" } else { "" };
+        (sum, format!("{} with {zone}{why}; {} MB beside", words.join(" and "), BASE / 1_000_000))
+    }
+
+    /// Why a trial cannot fit into so many bytes of memory, with the sum; none where it may.
+    pub fn refused(&self, trial: &Trial, available: u64) -> Option<String> {
+        let (need, how) = self.memory(trial);
+        (need > available).then(|| {
+            format!(
+                "needs about {:.1} GB of memory ({how}), and {:.1} GB are available",
+                need as f64 / 1e9,
+                available as f64 / 1e9
+            )
+        })
+    }
+
+    /// Seconds of a plan, about: loads at their full length, and for each trial what its servers take to start, and
+    /// for each zone what it takes to be made (from rates measured on one core of a machine of 2024).
+    fn seconds(&self, plan: &[Trial]) -> u64 {
+        let e = self.e;
+        let trial = |t: &Trial| {
+            let zone = self.zone(&t.zone);
+            let labels = measures::labels(e, t);
+            let start = |label: &String| {
+                let kind = e.kind(label).ok();
+                1.0 + kind.map_or(0.0, |kind| server::driver(kind).facts().start_per_record)
+                    * zone.all_records() as f64
+            };
+            let start = labels.iter().map(start).sum();
+            start + (measures::of(t.measure).seconds)(e, t, &Reckoned { start, zone })
+        };
+        let made = |zone: &Contents| zone.bytes as f64 / 2e8 + zone.signatures as f64 / SIGNATURES;
+        (plan.iter().map(trial).sum::<f64>() + self.zones.values().map(made).sum::<f64>()).ceil() as u64
+    }
 }
 
-/// Seconds of a plan, about: loads at their full length, and for each trial what a server takes to start and to end, and
-/// for each zone what it takes to be made (from rates measured on one core of a machine of 2024).
-fn seconds(e: &Experiment) -> u64 {
-    let trial = |t: &Trial| {
-        let starts = 1.0 + planned::weight(e, &t.zone) as f64 / 5e7;
-        let starts = starts * f64::from(measures::servers(e, t.measure, t.variant.as_deref()));
-        starts + (measures::of(t.measure).seconds)(e, t, starts)
-    };
-    let signed = |zone: &ZonePlan| match zone {
-        ZonePlan::Family { family, .. } => family_spec::is_signed(family),
-        ZonePlan::File(_) => e.zone.sign_file,
-        ZonePlan::Scenario(name) => e.zone.scenarios.get(name).is_some_and(|s| s.sign),
-    };
-    let zone = |z: &ZonePlan| planned::weight(e, z) as f64 / if signed(z) { 5e6 } else { 2e8 };
-    (plan(e).iter().map(trial).sum::<f64>() + planned::zones(e).iter().map(zone).sum::<f64>()).ceil() as u64
+/// What the time of a trial is reckoned from.
+pub struct Reckoned {
+    /// Seconds that all its servers take to start.
+    pub start: f64,
+    /// What its zone has.
+    pub zone: Contents,
+}
+
+/// Signatures a second, with reading and writing: RSA with 1,024 bits on one core.
+const SIGNATURES: f64 = 4_000.0;
+
+fn short(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{:.1}K", count as f64 / 1e3),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
+
+/// What a zone of the plan has, before it is made.
+fn contents(e: &Experiment, zone: &ZonePlan) -> Result<Contents, Error> {
+    match zone {
+        ZonePlan::Family { family, delegations } => {
+            let spec = FamilySpec::from_str(family).map_err(|m| e.refuse(m))?;
+            let whole = Contents::of_family(spec.family, *delegations)?;
+            let part = spec.slice.map_or(whole, |(_, parts)| whole.times(1.0 / f64::from(parts)));
+            match spec.signed {
+                Some(_) => Ok(part.signed(&spec.sign(zones::signing(e, &e.zone.sign, &None)?))),
+                None => Ok(part),
+            }
+        }
+        ZonePlan::File(path) if e.zone.sign_file => {
+            let options = zones::signing(e, &e.zone.sign, &None)?;
+            let options = zone::sign::Options { nsec3: e.zone.denial.nsec3(), ..options };
+            Ok(Contents::of_file(path)?.signed(&options))
+        }
+        ZonePlan::File(path) => Ok(Contents::of_file(path)?),
+        ZonePlan::Scenario(name) => {
+            let scenario =
+                e.zone.scenarios.get(name).ok_or_else(|| e.refuse(format!("there is no [zone.{name}]")))?;
+            let mut zone = match (&scenario.family, scenario.file.as_ref().or(e.zone.file.as_ref())) {
+                (Some(family), _) => {
+                    let family = FamilySpec::from_str(family).map_err(|m| e.refuse(m))?.family;
+                    Contents::of_family(family, scenario.delegations.unwrap_or_default())?
+                }
+                (None, Some(file)) => Contents::of_file(file)?,
+                (None, None) => return Err(e.refuse("a scenario begins with nothing: give zone.file")),
+            };
+            if scenario.strip {
+                zone = zone.stripped();
+            }
+            match scenario.grow.as_ref().map(|size| size.parse()).transpose().map_err(|m| e.refuse(m))? {
+                Some(zone::Size::Times(times)) => zone = zone.times(times),
+                Some(zone::Size::Delegations(n)) => {
+                    zone = zone.times(n as f64 / zone.delegations.max(1) as f64);
+                }
+                None => {}
+            }
+            if let Some(share) = scenario.ds {
+                zone = zone.with_ds(share);
+            }
+            if scenario.sign {
+                zone = zone.signed(&zones::scenario_signing(e, scenario, &None)?);
+            }
+            Ok(zone)
+        }
+    }
 }
 
 /// The memory and disk space that an experiment needs, and how much of it this machine has.
@@ -80,14 +183,18 @@ pub struct Needs {
     pub skipped: usize,
     /// Labels of servers that are not installed.
     pub missing: Vec<String>,
+    /// Where its parts run on this machine.
+    pub placement: String,
+    /// The parts that share cores here, as there are too few.
+    pub sharing: Vec<String>,
 }
 
 /// Looks at an experiment and at this machine.
 ///
 /// # Errors
-/// [`crate::Error::Plan`] where a server cannot be used.
-pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
-    let trials = plan(e);
+/// [`Error::Plan`] where a server or a zone cannot be used, [`Error::Zone`] where a file is no zone.
+pub fn needs(e: &Experiment) -> Result<Needs, Error> {
+    let (trials, sums) = (plan(e), Sums::of(e)?);
     let available = available();
     let mut missing = Vec::new();
     for label in e.labels() {
@@ -96,11 +203,14 @@ pub fn needs(e: &Experiment) -> Result<Needs, crate::Error> {
             missing.push(label.clone());
         }
     }
+    let placed = crate::run::here(e);
     Ok(Needs {
-        seconds: seconds(e),
-        memory: trials.iter().map(|t| memory(e, t).0).max().unwrap_or(0),
-        disk: planned::zones(e).iter().map(|zone| planned::weight(e, zone)).sum(),
-        skipped: trials.iter().filter(|t| refused(e, t, available).is_some()).count(),
+        placement: placed.words(),
+        sharing: placed.shared(),
+        seconds: sums.seconds(&trials),
+        memory: trials.iter().map(|t| sums.memory(t).0).max().unwrap_or(0),
+        disk: planned::zones(e).iter().map(|zone| sums.bytes(zone)).sum(),
+        skipped: trials.iter().filter(|t| sums.refused(t, available).is_some()).count(),
         trials: trials.len(),
         missing,
     })
@@ -111,42 +221,78 @@ pub fn available() -> u64 {
     rack::environment::memory_available().unwrap_or(u64::MAX)
 }
 
-/// Why a trial cannot fit into so many bytes of memory, with the sum; none where it may.
-pub fn refused(e: &Experiment, trial: &Trial, available: u64) -> Option<String> {
-    let (need, how) = memory(e, trial);
-    (need > available).then(|| {
-        format!(
-            "needs about {:.1} GB of memory ({how}), and {:.1} GB are available",
-            need as f64 / 1e9,
-            available as f64 / 1e9
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use measure::{metrics, params};
 
     #[test]
     fn what_cannot_fit_is_refused_with_its_sum() {
         let (path, text) = crate::named("demo").unwrap();
-        let e = crate::load(&path, &text, &[]).unwrap();
+        let sets =
+            ["zone.families=S-6-DS100", "zone.delegations=1K,1M", "servers=nsd"].map(|s| s.parse().unwrap());
+        let e = crate::load(&path, &text, &sets).unwrap();
+        let sums = Sums::of(&e).unwrap();
         let trial = |delegations, measure| Trial {
-            id: 1,
             zone: ZonePlan::Family { family: "S-6-DS100".into(), delegations },
-            server: "nsd".into(),
             measure,
-            rate: None,
-            updates: None,
-            variant: None,
-            repeat: 1,
+            ..plan(&e)[0].clone()
         };
-        assert_eq!(memory(&e, &trial(1_000_000, Measure::Memory)).0, 8_900_000_000);
-        assert_eq!(memory(&e, &trial(1_000_000, Measure::Load)).0, 17_500_000_000);
-        let bind = Trial { server: "bind".into(), ..trial(1_000_000, Measure::Memory) };
-        assert_eq!(memory(&e, &bind).0, 5_000_000_000);
-        assert_eq!(refused(&e, &trial(1_000, Measure::Load), 318_000_000), None);
-        let why = refused(&e, &trial(1 << 40, Measure::Memory), available()).unwrap();
-        assert!(why.contains("1,099,511,627,776 delegations × 8.6 kB + 300 MB"), "{why}");
+        let (once, twice) = (
+            sums.memory(&trial(1_000_000, Measure::Memory)).0,
+            sums.memory(&trial(1_000_000, Measure::Load)).0,
+        );
+        assert!(twice > once + 5_000_000_000, "{once} {twice}");
+        assert_eq!(sums.refused(&trial(1_000, Measure::Load), 500_000_000), None);
+        let why = sums.refused(&trial(1_000_000, Measure::Load), 1 << 30).unwrap();
+        assert!(why.contains("GB for nsd with 6.5M names") && why.contains("twice for the reload"), "{why}");
+    }
+
+    #[test]
+    fn every_server_of_a_distribution_counts_with_its_own_zone() {
+        let (path, text) = crate::named("isc-query-under-update").unwrap();
+        let e = crate::load(&path, &text, &["servers=nsd".parse().unwrap()]).unwrap();
+        let sums = Sums::of(&e).unwrap();
+        let (memory, how) = sums.memory(&plan(&e)[0]);
+        // A third of three million names each, and COM has hardly any glue.
+        assert!(how.contains("GB for bind and 13 × ") && how.contains("1.0M names"), "{how}");
+        assert!(memory < 40_000_000_000, "{how}");
+    }
+
+    /// The sums beside what was measured: every kept run in docs/runs that has the memory of a server with one of our zones.
+    #[test]
+    fn sums_of_memory_are_right_to_a_fifth() {
+        let runs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs");
+        let (mut checked, mut wrong) = (0, Vec::new());
+        for run in std::fs::read_dir(runs).unwrap() {
+            let run = results::RunDir::open(&run.unwrap().path()).unwrap();
+            for trial in
+                run.trials().iter().filter(|t| t.is_valid() && t.param(params::MEASURE) == Some("memory"))
+            {
+                let (Some(pss), Some(family), Some(size), Some(label)) = (
+                    trial.outcome.metric(metrics::SERVER_PSS),
+                    trial.param(params::FAMILY).filter(|f| f.parse::<FamilySpec>().is_ok()),
+                    trial.param(params::ZONE_SIZE).and_then(|size| measure::units::count(size).ok()),
+                    trial.param(params::SERVER),
+                ) else {
+                    continue;
+                };
+                let (path, text) = crate::named("rzaia-memory").unwrap();
+                let sets = [format!("zone.families={family}"), format!("zone.delegations={size}")];
+                let e = crate::load(&path, &text, &sets.map(|s| s.parse().unwrap())).unwrap();
+                let zone = Sums::of(&e).unwrap().zone(&planned::zones(&e)[0]);
+                let kind = label.parse::<server::Kind>().unwrap();
+                let sum = server::driver(kind).facts().memory.unwrap().of(&zone) as f64;
+                checked += 1;
+                if (sum / pss - 1.0).abs() > 0.2 {
+                    wrong.push(format!(
+                        "{label} {family} {size}: {:.2} GB reckoned, {:.2} measured",
+                        sum / 1e9,
+                        pss / 1e9
+                    ));
+                }
+            }
+        }
+        assert!(checked > 40 && wrong.is_empty(), "{checked} checked; {}", wrong.join("\n"));
     }
 }

@@ -1,12 +1,14 @@
 //! One execution of an experiment: zones, rack, trials, run directory.
 
 use crate::config::{MANY, SourceKind};
+use crate::placement::{Parts, Placement};
 use crate::plan;
-use crate::planned::{Trial, ZonePlan, weight};
+use crate::planned::{Trial, ZonePlan};
 use crate::replication::{fleet, paths};
+use crate::resources::{self, Sums};
 use crate::run_context::RunContext;
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, resources, settle, trial};
+use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, settle, trial};
 use measure::Reason;
 use rack::{Host, HostSpec, Local, Rack, RackSpec, RouterSpec};
 use results::{RunDir, TrialRecord};
@@ -57,8 +59,10 @@ pub fn run(
     let mut plan = plan::plan(e);
     // An external server takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
     let memory = if e.is_external()? { u64::MAX } else { resources::available() };
-    let captures = preflight(e, options, &plan, memory)?;
-    let cpus = Cores::of(e)?;
+    let captures = preflight(e)?;
+    let sums = Sums::of(e)?;
+    disk(&sums, options, &plan, memory)?;
+    let cpus = placement(e)?;
     let run_toml = e.to_toml()?;
     let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
     // An external server is outside any rack of ours: it is measured from the machine's own network.
@@ -67,6 +71,7 @@ pub fn run(
         None => {
             let mut here = Host::loopback();
             here.name = name.into();
+            here.cpus = cpus.generators.concat();
             here
         }
     };
@@ -89,8 +94,7 @@ pub fn run(
         peers: &peers,
         rack: rack.as_ref(),
         captures: &captures,
-        server_cpus: &cpus.server,
-        generator_cpus: &cpus.generator,
+        monitor_cpus: if cpus.monitor.is_empty() { &cpus.server } else { &cpus.monitor },
         stop,
     };
     let mut zone: Option<(ZonePlan, Prepared)> = None;
@@ -113,7 +117,7 @@ pub fn run(
             break;
         };
         let trial = &trial;
-        if let Some(reason) = resources::refused(e, trial, memory) {
+        if let Some(reason) = sums.refused(trial, memory) {
             tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
             run_dir.append(trial::skipped(e, trial, reason))?;
             continue;
@@ -193,7 +197,8 @@ fn attempts(
             std::fs::remove_dir_all(dir).map_err(Error::io(dir))?;
         }
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
-        let cores = [context.server_cpus, context.generator_cpus].concat();
+        let hosts = std::iter::once(context.server).chain(context.generators);
+        let cores: Vec<usize> = hosts.flat_map(|host| host.cpus.iter().copied()).collect();
         let unsettled = settle::wait(&cores, e.settle.0, context.stop);
         let mut record = trial::run(context, trial, zone, dir, tell);
         if let Some(reason) = unsettled {
@@ -219,12 +224,7 @@ fn attempts(
 
 /// Everything that can be known to be wrong before anything is started or written. Gives what is in the captures that are
 /// replayed: reading through one may take as long as a trial.
-fn preflight(
-    e: &Experiment,
-    options: &Options,
-    plan: &[Trial],
-    memory: u64,
-) -> Result<Vec<(PathBuf, Survey)>, Error> {
+fn preflight(e: &Experiment) -> Result<Vec<(PathBuf, Survey)>, Error> {
     let mut captures: Vec<(PathBuf, Survey)> = Vec::new();
     for label in e.labels() {
         let (server, kind) = (e.server(label)?, e.kind(label)?);
@@ -271,26 +271,25 @@ fn preflight(
         // A whole pass: a zone that does not parse is refused here, with its line, and not by four servers.
         zone::probe(file)?;
     }
-    disk(e, options, plan, memory)?;
     Ok(captures)
 }
 
 /// All zones of a run are kept until it is done; they must fit. Those of trials that do not fit into memory are not made.
-fn disk(e: &Experiment, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
-    let tried = plan.iter().filter(|t| resources::refused(e, t, memory).is_none());
+fn disk(sums: &Sums<'_>, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
+    let tried = plan.iter().filter(|t| sums.refused(t, memory).is_none());
     let mut zones: Vec<&ZonePlan> = tried.map(|t| &t.zone).collect();
     zones.dedup();
     let mut need = 0;
     for (i, zone) in zones.iter().enumerate() {
         let made = !matches!(zone, ZonePlan::File(_));
         if made && !zones[..i].contains(zone) {
-            need += weight(e, zone);
+            need += sums.bytes(zone);
         }
     }
     let place = options.dir.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("."));
     let free = rack::environment::disk_available(place)?;
     if need > free {
-        return Err(e.refuse(format!(
+        return Err(sums.refuse(format!(
             "its zones take about {:.1} GB and {} has {:.1} GB free: choose another -o, or fewer delegations",
             need as f64 / 1e9,
             place.display(),
@@ -309,11 +308,12 @@ fn generator_names(e: &Experiment) -> Vec<String> {
 }
 
 /// The server's host, with as many addresses as any traffic has, and those that ask.
-fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
+fn rack_of(e: &Experiment, cpus: &Placement) -> RackSpec {
     let mut hosts = vec![HostSpec::new("server", &cpus.server)];
-    hosts.extend(generator_names(e).iter().map(|name| HostSpec::new(name, &cpus.generator)));
+    let named = |(name, cpus): (&String, &Vec<usize>)| HostSpec::new(name, cpus);
+    hosts.extend(generator_names(e).iter().zip(&cpus.generators).map(named));
     let peers = fleet::peer_names(e);
-    hosts.extend(peers.iter().map(|name| HostSpec::new(name, &cpus.server)));
+    hosts.extend(peers.iter().zip(&cpus.others).map(named));
     let mut spec = RackSpec::new(hosts);
     // Octets between servers are counted with the headers that a cable would carry.
     spec.whole_frames = e.distributions().iter().any(|d| d.secondaries > 0);
@@ -327,46 +327,42 @@ fn rack_of(e: &Experiment, cpus: &Cores) -> RackSpec {
     spec
 }
 
-/// The cores of both hosts, and of the path emulator.
-struct Cores {
-    server: Vec<usize>,
-    generator: Vec<usize>,
-    router: Vec<usize>,
+/// Where the parts of an experiment run.
+///
+/// # Errors
+/// [`Error::Plan`] where a core that is given may not be used.
+fn placement(e: &Experiment) -> Result<Placement, Error> {
+    let placed = here(e);
+    let allowed = rack::allowed_cpus();
+    let missing = placed.all().find(|cpu| !allowed.contains(cpu));
+    match missing {
+        Some(missing) => {
+            Err(e.refuse(format!("cpus: this process may not use core {missing}, only {allowed:?}")))
+        }
+        None => Ok(placed),
+    }
 }
 
-impl Cores {
-    fn of(e: &Experiment) -> Result<Self, Error> {
-        let allowed = rack::allowed_cpus();
-        let half = allowed.len().div_ceil(2);
-        let given = |cpus: &[usize], default: &[usize]| {
-            if cpus.is_empty() { default.to_vec() } else { cpus.to_vec() }
-        };
-        let generator =
-            given(&e.cpus.generator, if half < allowed.len() { &allowed[half..] } else { &allowed });
-        let cores = Self {
-            server: given(&e.cpus.server, &allowed[..half]),
-            // The router's work must not take time of a server's core.
-            router: given(&e.cpus.router, &generator),
-            generator,
-        };
-        let all = cores.server.iter().chain(&cores.generator).chain(&cores.router);
-        match all.copied().find(|c| !allowed.contains(c)) {
-            Some(missing) => {
-                Err(e.refuse(format!("cpus: this process may not use core {missing}, only {allowed:?}")))
-            }
-            None => Ok(cores),
-        }
-    }
+/// Where the parts of an experiment run on this machine.
+pub fn here(e: &Experiment) -> Placement {
+    let peers = fleet::peer_names(e);
+    let parts = Parts {
+        others: peers.len(),
+        generators: generator_names(e).len(),
+        router: !paths::of_rack(e, &peers).is_empty(),
+        monitor: !peers.is_empty() || e.measure.contains(&Measure::Latency) && e.latency.witness,
+    };
+    Placement::of(&rack::topology::cores(), parts, &e.cpus)
 }
 
 /// At this rate and below a server sleeps for half a millisecond and longer between two queries.
 const SLEEPY: f64 = 2_000.0;
 
 /// Measures how soon a thread on the server's core runs after it is woken from the generator's core, where the experiment has a low rate.
-fn wake_ups(e: &Experiment, cpus: &Cores, on_rack: bool) -> Option<Vec<rack::wake_up::WakeUp>> {
+fn wake_ups(e: &Experiment, cpus: &Placement, on_rack: bool) -> Option<Vec<rack::wake_up::WakeUp>> {
     let rates = e.variant.iter().filter_map(|v| v.rates.as_ref()).chain([&e.latency.rates]);
     let sleepy = e.measure.contains(&Measure::Latency) && rates.flatten().any(|rate| *rate <= SLEEPY);
-    let (server, generator) = (*cpus.server.first()?, *cpus.generator.first()?);
+    let (server, generator) = (*cpus.server.first()?, *cpus.generators.first()?.first()?);
     // A figure that cannot be measured is left out of the report.
     (sleepy && on_rack && server != generator).then(|| rack::wake_up::wake_ups(server, generator).ok())?
 }
@@ -375,7 +371,7 @@ fn wake_ups(e: &Experiment, cpus: &Cores, on_rack: bool) -> Option<Vec<rack::wak
 fn environment(
     e: &Experiment,
     options: &Options,
-    cpus: &Cores,
+    cpus: &Placement,
     rack: Option<&Rack>,
 ) -> Result<serde_json::Value, Error> {
     let servers: Vec<serde_json::Value> = e
@@ -396,10 +392,12 @@ fn environment(
         "machine": rack::environment(rack.map_or(&[], Rack::steering)),
         "co_located": rack.is_some(),
         "server_cpus": cpus.server,
-        "generator_cpus": cpus.generator,
+        "generator_cpus": cpus.generators.concat(),
+        "placement": cpus,
+        "sharing": cpus.shared(),
         "emulation": rack.and_then(Rack::emulation),
         "router_cpus": rack.and_then(Rack::router).map(|router| &router.cpus),
-        "cores_shared": cpus.server.iter().any(|c| cpus.generator.contains(c)),
+        "cores_shared": cpus.server.iter().any(|c| cpus.generators.concat().contains(c)),
         "wake_ups": wake_ups(e, cpus, rack.is_some()),
         "servers": servers,
     }))

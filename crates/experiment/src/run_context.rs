@@ -26,8 +26,8 @@ pub struct RunContext<'a> {
     pub rack: Option<&'a Rack>,
     /// The captures that are replayed, each with what a first reading of it said.
     pub captures: &'a [(PathBuf, Survey)],
-    pub server_cpus: &'a [usize],
-    pub generator_cpus: &'a [usize],
+    /// Where captures are made during a load.
+    pub monitor_cpus: &'a [usize],
     pub stop: &'a AtomicBool,
 }
 
@@ -99,8 +99,13 @@ pub fn end(
     Ok(counted.metrics().collect())
 }
 
-/// The server of a label, as one that serves its file.
-pub fn server_spec(context: &RunContext, label: &str, zone: &Prepared) -> Result<ServerSpec, Error> {
+/// The server of a label on a host, as one that serves its file.
+pub fn server_spec(
+    context: &RunContext,
+    host: &Host,
+    label: &str,
+    zone: &Prepared,
+) -> Result<ServerSpec, Error> {
     let e = context.experiment;
     let given = e.server(label)?;
     let config = match &given.config {
@@ -112,7 +117,7 @@ pub fn server_spec(context: &RunContext, label: &str, zone: &Prepared) -> Result
         kind: e.kind(label)?,
         program: given.program,
         config,
-        workers: given.workers.unwrap_or(context.server_cpus.len() as u32),
+        workers: given.workers.unwrap_or(host.cpus.len() as u32),
         udp_size: e.udp_size,
         port: PORT,
         addresses: if context.server.extra_addrs.is_empty() {
@@ -121,7 +126,7 @@ pub fn server_spec(context: &RunContext, label: &str, zone: &Prepared) -> Result
             context.server.addresses()
         },
         zone: ZoneRef { origin: zone.origin.clone(), file: zone.file.clone(), signed: zone.signed.is_some() },
-        cpus: context.server_cpus.to_vec(),
+        cpus: host.cpus.clone(),
         env: Vec::new(),
         external: given.address,
         distribution: None,

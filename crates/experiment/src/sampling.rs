@@ -87,8 +87,10 @@ impl Sources {
         if !server.is_empty() {
             hosts.insert(0, ("server", open(std::slice::from_ref(context.server))));
         }
-        let shared = context.server_cpus.iter().any(|core| context.generator_cpus.contains(core));
-        Self { server, generators, hosts, server_cpus: context.server_cpus.to_vec(), shared }
+        let server_cpus = context.server.cpus.clone();
+        let asks_on = |core: &usize| context.generators.iter().any(|host| host.cpus.contains(core));
+        let shared = server_cpus.iter().any(asks_on);
+        Self { server, generators, hosts, server_cpus, shared }
     }
 
     /// Whether the server runs on this machine, as ours.

@@ -135,7 +135,7 @@ impl SystemUnderTest<'_> {
             }
         };
         let mut load = LoadSpec {
-            cpus: context.generator_cpus.to_vec(),
+            cpus: context.generators[0].cpus.clone(),
             allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
             transport: traffic.transport,
             backend: traffic.backend,
@@ -158,7 +158,7 @@ impl SystemUnderTest<'_> {
     ) -> Result<Driven, Error> {
         let context = self.context;
         let hosts = &context.generators[..self.traffic.generators as usize];
-        let members: Vec<Member> = hosts.iter().map(|h| Member { name: &h.name, cpus: &[] }).collect();
+        let members: Vec<Member> = hosts.iter().map(|h| Member { name: &h.name, cpus: &h.cpus }).collect();
         let mut parts = divide(load, &members)?;
         // A client asks at one address of the server's, as the paper's did (Nominet).
         if let (2.., targets) = (hosts.len(), &load.targets) {

@@ -45,7 +45,7 @@ impl SystemUnderTest<'_> {
                     context.launcher,
                     context.server,
                     "udp port 53",
-                    context.server_cpus,
+                    context.monitor_cpus,
                     &file,
                     &said,
                 )

@@ -210,7 +210,7 @@ fn algorithm<'a>(e: &'a Experiment, plan: &ZonePlan) -> &'a str {
     scenario.and_then(|s| s.algorithm.as_ref()).unwrap_or(&e.zone.sign)
 }
 
-fn scenario_signing(
+pub fn scenario_signing(
     e: &Experiment,
     scenario: &Scenario,
     keys: &Option<PathBuf>,
@@ -315,7 +315,11 @@ fn want(e: &Experiment) -> Result<traffic::Want, Error> {
 }
 
 /// How the experiment signs: from now, as servers and validators look at the real date.
-fn signing(e: &Experiment, algorithm: &str, keys: &Option<PathBuf>) -> Result<zone::sign::Options, Error> {
+pub fn signing(
+    e: &Experiment,
+    algorithm: &str,
+    keys: &Option<PathBuf>,
+) -> Result<zone::sign::Options, Error> {
     let now = (measure::clock::wall() / measure::clock::SECOND) as u32;
     let options = match algorithm {
         "rzaia" => zone::sign::Options::rzaia(now),

@@ -38,6 +38,7 @@ pub mod standing;
 pub mod steering;
 mod substitute;
 pub mod syncs;
+pub mod topology;
 pub mod up;
 pub mod wake_up;
 

@@ -38,18 +38,73 @@ pub enum Line {
     Refused,
 }
 
-/// Memory in bytes that a server takes for each delegation of a zone, by the kind of zone: the figures measured at a million delegations,
-/// and a twentieth more (docs/findings.md). Experiments refuse trials that cannot fit by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryPerDelegation {
-    /// Unsigned, hardly any delegation with DS records (U-4-DS0).
-    pub sparse: u64,
-    /// Unsigned, with DS records and IPv6 glue.
-    pub full: u64,
-    /// Signed, with NSEC records.
+/// The most by which memory grew in a large zone; larger ones were not measured.
+const MOST_CROWDED: f64 = 0.45;
+
+/// Memory in bytes that a server takes, by what its zone has: measured at a million delegations (docs/findings.md). Experiments refuse
+/// trials that cannot fit by it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    /// Without a zone.
+    pub empty: u64,
+    /// For each delegation, with its NS records.
+    pub delegation: u64,
+    /// For each other name that owns records.
+    pub name: u64,
+    /// For each RRset besides.
+    pub rrset: u64,
+    /// For each signature.
+    pub signature: u64,
+    /// For each NSEC record.
     pub nsec: u64,
-    /// Signed, with NSEC3 records.
+    /// For each NSEC3 record, with its name.
     pub nsec3: u64,
+    /// For each delegation of a zone with NSEC3 records, whether it has one or not.
+    pub hashed: u64,
+    /// Where more is taken for each name of a large zone: the names of the largest zone with which that is not so, and by how much
+    /// the memory grows (0.5: half as much again) for each time that more names.
+    pub crowding: Option<(u64, f64)>,
+}
+
+/// The time from an update to its answer, where nothing else is asked of the server (docs/findings.md).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Commit {
+    /// Seconds in a small zone.
+    pub least: f64,
+    /// Seconds more for each name of the zone.
+    pub name: f64,
+    /// All that waits is done in one.
+    pub together: bool,
+}
+
+impl Commit {
+    /// Of a server that was not measured.
+    pub const UNKNOWN: Self = Self { least: 0.002, name: 0.0, together: false };
+
+    /// Seconds in a zone like this one.
+    pub fn seconds(&self, zone: &zone::Contents) -> f64 {
+        self.least + self.name * zone.names as f64
+    }
+}
+
+impl Memory {
+    /// The memory of a server that has a zone, in bytes.
+    pub fn of(&self, zone: &zone::Contents) -> u64 {
+        let counted = [
+            (zone.delegations, self.delegation),
+            (zone.names.saturating_sub(zone.delegations), self.name),
+            (zone.rrsets, self.rrset),
+            (zone.signatures, self.signature),
+            (zone.nsec, self.nsec),
+            (zone.nsec3, self.nsec3),
+            (if zone.nsec3 > 0 { zone.delegations } else { 0 }, self.hashed),
+        ];
+        let sum = counted.iter().map(|(count, each)| count * each).sum::<u64>() as f64;
+        let more = self.crowding.map_or(0.0, |(names, more)| {
+            (more * (zone.names as f64 / names as f64 - 1.0)).clamp(0.0, MOST_CROWDED)
+        });
+        self.empty + (sum * (1.0 + more)) as u64
+    }
 }
 
 /// The fixed facts of a server.
@@ -63,8 +118,12 @@ pub struct Facts {
     pub version_flag: &'static str,
     /// Its abilities.
     pub can: Capabilities,
-    /// Its memory for each delegation; none of a server that is not ours.
-    pub memory: Option<MemoryPerDelegation>,
+    /// The memory that it takes; none of a server that is not ours.
+    pub memory: Option<Memory>,
+    /// Seconds that it takes to load a record of a large zone, on one core.
+    pub start_per_record: f64,
+    /// What an update takes where it is a primary.
+    pub commit: Commit,
     /// Extra configuration that has a primary under updates acknowledge them without a sync; none where it has no such setting.
     pub without_syncs: Option<&'static str>,
     /// The log's name in the server's folder.

@@ -59,7 +59,7 @@ mod tool;
 
 pub use check::spec as check;
 pub use counted::Counted;
-pub use driver::{Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site};
+pub use driver::{Capabilities, Commit, Control, Facts, Line, Memory, NameServer, Prepared, Site};
 pub use error::{Cause, Error, Problem};
 pub use found::{Found, found, installed, package, program_in};
 pub use kind::Kind;

@@ -6,6 +6,7 @@
 
 pub mod codec;
 pub mod conformance;
+pub mod contents;
 pub mod diff;
 pub mod edit;
 pub mod error;
@@ -26,6 +27,7 @@ pub mod strip;
 pub mod text;
 pub mod time;
 
+pub use contents::Contents;
 pub use diff::{Diff, diff};
 pub use edit::{Edits, Glue, edit};
 pub use error::{Error, Place};

@@ -54,9 +54,15 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// How many servers have a part in it.
-    pub fn servers(&self) -> u32 {
-        self.secondaries + 1
+    /// The labels of the secondaries' servers; `measured` is that of the server measured, which is the first of them where there is
+    /// a primary beside it.
+    pub fn labels(&self, measured: &str) -> Vec<String> {
+        let first = usize::from(self.primary.is_some());
+        let label = |n: usize| match (n.checked_sub(first), self.others.is_empty()) {
+            (Some(n), false) => self.others[n % self.others.len()].clone(),
+            _ => measured.to_owned(),
+        };
+        (0..self.secondaries as usize).map(label).collect()
     }
 }
 

@@ -225,7 +225,8 @@ impl<'de> Deserialize<'de> for ReceiveBuffer {
     }
 }
 
-/// Cores; empty means that the machine's are halved, first half to the server.
+/// Cores of the parts of an experiment. Where a key is empty, parts have cores of their own as long as there are enough: half to the
+/// servers, the measured one first, and half to the generators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cpus {
@@ -233,8 +234,14 @@ pub struct Cpus {
     pub server: Vec<usize>,
     /// Cores of the generators.
     pub generator: Vec<usize>,
-    /// Cores of the path emulator, where there are paths; the generators' where empty.
+    /// Cores of the other servers of a distribution, its primary among them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<usize>,
+    /// Cores of the path emulator, where there are paths; the generators' where there are too few.
     pub router: Vec<usize>,
+    /// Cores of the captures that are made during loads; the server's where there are too few.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub monitor: Vec<usize>,
 }
 
 /// A server under test that is more than a kind: another build or another configuration.

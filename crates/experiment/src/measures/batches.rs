@@ -52,11 +52,11 @@ pub const MEASUREMENT: Measurement = Measurement {
             (params::DEADLINE, e.latency.deadline.to_string()),
         ]
     },
-    seconds: |e, trial, start| {
+    seconds: |e, trial, of| {
         let variant = trial.variant.as_deref();
         // BIND waits for 5 s before it tells of a change.
         let waits = e.distribution_of(variant).timers == Timers::Default;
-        start + f64::from(e.batches_of(variant).count) * if waits { 6.0 } else { 0.2 }
+        of.start + f64::from(e.batches_of(variant).count) * if waits { 6.0 } else { 0.2 }
     },
     known_by: Some((metrics::BATCHES_SECONDS, |precision| precision.rate)),
     run: Run::Ready(|ready, record, tell| {

@@ -42,7 +42,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     changes: ZoneChanges::None,
     has_variants: false,
     params: |e, _| vec![(params::RATE, e.load.rate.to_string())],
-    seconds: |_, _, start| 4.0 + start,
+    seconds: |_, _, of| 4.0 + of.start,
     known_by: Some((metrics::SERVER_READY, |precision| precision.rate)),
     // Loading is watched from before the start, and changes the zone.
     run: Run::Start(|sut, record, tell| sut.loading(record, tell)),

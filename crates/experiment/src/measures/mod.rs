@@ -18,6 +18,7 @@ mod update;
 use crate::config::Precision;
 use crate::replication::fleet::{Fleet, Others, note_urged};
 use crate::replication::outage::Outage;
+use crate::resources::Reckoned;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, Measure, RunEvent, Trial};
@@ -35,8 +36,8 @@ pub struct Measurement {
     pub has_variants: bool,
     /// Its parameters beside those of every trial; with those they are the key of its cell.
     pub params: fn(&Experiment, &Trial) -> Vec<(Parameter, String)>,
-    /// Seconds of a trial, about, when the start of all its servers takes `start` seconds, which is counted already.
-    pub seconds: fn(e: &Experiment, trial: &Trial, start: f64) -> f64,
+    /// Seconds of a trial, about. The start of its servers is counted already.
+    pub seconds: fn(e: &Experiment, trial: &Trial, of: &Reckoned) -> f64,
     /// The figure by which the repeats of a cell are compared, and how well it must be known; none where repeats do not make it better
     /// known.
     pub known_by: Option<KnownBy>,
@@ -158,9 +159,15 @@ pub fn is_distributed(e: &Experiment, measure: Measure, variant: Option<&str>) -
     }
 }
 
-/// How many servers a trial of this measure has.
-pub fn servers(e: &Experiment, measure: Measure, variant: Option<&str>) -> u32 {
-    if is_distributed(e, measure, variant) { e.distribution_of(variant).servers() } else { 1 }
+/// The labels of a trial's servers: of the one measured alone, or of the primary and then its secondaries.
+pub fn labels(e: &Experiment, trial: &Trial) -> Vec<String> {
+    let variant = trial.variant.as_deref();
+    if !is_distributed(e, trial.measure, variant) {
+        return vec![trial.server.clone()];
+    }
+    let d = e.distribution_of(variant);
+    let primary = d.primary.as_ref().unwrap_or(&trial.server).clone();
+    std::iter::once(primary).chain(d.labels(&trial.server)).collect()
 }
 
 /// Whether zones change in any trial of the experiment.

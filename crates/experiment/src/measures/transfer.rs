@@ -22,7 +22,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     changes: ZoneChanges::None,
     has_variants: true,
     params: |_, _| Vec::new(),
-    seconds: |_, _, start| start,
+    seconds: |_, _, of| of.start,
     known_by: Some((metrics::TRANSFER_SECONDS, |precision| precision.rate)),
     run: Run::StartAll(|sut, fleet, record, tell| sut.transfer(fleet, record, tell)),
 };

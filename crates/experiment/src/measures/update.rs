@@ -3,9 +3,10 @@
 use super::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
 use crate::replication::running_updates::{progress, read, sent};
+use crate::resources::Reckoned;
 use crate::run_context::START_DELAY;
 use crate::system_under_test::SystemUnderTest;
-use crate::{Error, RunEvent};
+use crate::{Error, Experiment, RunEvent, Trial};
 use measure::metrics::{self, Scope};
 use measure::{Event, Pace, params};
 use results::TrialRecord;
@@ -24,13 +25,23 @@ pub const MEASUREMENT: Measurement = Measurement {
             (params::MIX, e.updates.mix.clone()),
         ]
     },
-    // At some hundred a second.
-    seconds: |e, _, _| e.updates.count as f64 / 500.0,
+    seconds,
     known_by: Some((metrics::ACKNOWLEDGED_UPS.within(Scope::Updates), |precision| precision.rate)),
     run: Run::Ready(|ready, record, tell| {
         ready.sut.updates_taken(ready.fleet.expect("it is distributed"), &mut ready.server, record, tell)
     }),
 };
+
+/// Updates one after another, or as many together as the server commits at once. A server that signs what changes takes twice the time.
+fn seconds(e: &Experiment, trial: &Trial, of: &Reckoned) -> f64 {
+    let commit = e
+        .kind(&trial.server)
+        .ok()
+        .map_or(server::Commit::UNKNOWN, |kind| server::driver(kind).facts().commit);
+    let together = if commit.together { u64::from(e.updates.window.max(1)) } else { 1 };
+    let signing = if of.zone.signatures > 0 { 2.0 } else { 1.0 };
+    e.updates.count.div_ceil(together) as f64 * commit.seconds(&of.zone) * signing
+}
 
 impl SystemUnderTest<'_> {
     /// ISC 6.3.2: so many updates as fast as they are acknowledged.

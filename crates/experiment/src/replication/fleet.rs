@@ -96,13 +96,7 @@ impl<'a> Fleet<'a> {
 
     /// The labels of the secondaries' servers, in the same order; `measured` is that of the server measured.
     pub fn labels(&self, measured: &str) -> Vec<String> {
-        let first = usize::from(self.plan.primary.is_some());
-        let others = &self.plan.others;
-        let label = |n: usize| match (n.checked_sub(first), others.is_empty()) {
-            (Some(n), false) => others[n % others.len()].clone(),
-            _ => measured.to_owned(),
-        };
-        (0..self.plan.secondaries as usize).map(label).collect()
+        self.plan.labels(measured)
     }
 
     /// Where the primary is.
@@ -185,7 +179,7 @@ impl<'a> Fleet<'a> {
     }
 
     fn start(&self, label: &str, host: &'a Host, secondary: Option<usize>) -> Result<Server<'a>, Error> {
-        let mut spec = run_context::server_spec(self.context, label, self.zone)?;
+        let mut spec = run_context::server_spec(self.context, host, label, self.zone)?;
         spec.distribution = Some(self.part(spec.kind, secondary));
         let dir = self.dir.join(&host.name);
         Ok(self.context.start(host, &spec, &dir)?)

@@ -148,7 +148,7 @@ pub fn capture(
     file: &Path,
     said: &Path,
 ) -> Result<Capture, Error> {
-    let (launcher, cpus) = (context.launcher, context.server_cpus);
+    let (launcher, cpus) = (context.launcher, context.monitor_cpus);
     let router = context.rack.and_then(|rack| rack.router()).filter(|_| {
         joined(context.experiment, &context.peer_names()).iter().any(|(a, b)| [a, b].contains(&&host.name))
     });

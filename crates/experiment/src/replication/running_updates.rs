@@ -77,8 +77,14 @@ impl SystemUnderTest<'_> {
     /// A role on the first generator, ready to begin.
     pub fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
         let (context, log) = (self.context, self.dir.join(format!("{name}.log")));
-        let mut role =
-            Role::start(context.launcher, &context.generators[0], name, spec, context.generator_cpus, &log)?;
+        let mut role = Role::start(
+            context.launcher,
+            &context.generators[0],
+            name,
+            spec,
+            &context.generators[0].cpus,
+            &log,
+        )?;
         role.ready(READY)?;
         Ok(role)
     }

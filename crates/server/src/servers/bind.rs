@@ -17,7 +17,7 @@
 
 use crate::counted::{Counted, sum};
 use crate::driver::{
-    Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Commit, Control, Facts, Line, Memory, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
 use crate::quote::quotable;
@@ -40,7 +40,19 @@ const FACTS: Facts = Facts {
         ixfr_out: true,
         udp_cap: true,
     },
-    memory: Some(MemoryPerDelegation { sparse: 2_300, full: 3_400, nsec: 4_700, nsec3: 4_800 }),
+    memory: Some(Memory {
+        empty: 37_000_000,
+        delegation: 169,
+        name: 120,
+        rrset: 195,
+        signature: 358,
+        nsec: 310,
+        nsec3: 353,
+        hashed: 0,
+        crowding: None,
+    }),
+    start_per_record: 3.3e-6,
+    commit: Commit { least: 0.000_78, name: 0.0, together: false },
     without_syncs: None,
     log: "named.log",
     stats_file: Some("named.stats"),

@@ -1,6 +1,6 @@
 //! A server that somebody else runs: an address that already answers. Nothing is started, controlled or stopped.
 
-use crate::driver::{Capabilities, Control, Facts, Line, NameServer, Prepared, Site};
+use crate::driver::{Capabilities, Commit, Control, Facts, Line, NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
 use crate::kind::Kind;
 use rack::Cmd;
@@ -21,6 +21,8 @@ const FACTS: Facts = Facts {
         udp_cap: false,
     },
     memory: None,
+    start_per_record: 0.0,
+    commit: Commit::UNKNOWN,
     without_syncs: None,
     log: "",
     stats_file: None,

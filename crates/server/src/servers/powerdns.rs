@@ -20,7 +20,7 @@ mod database;
 
 use crate::counted::{Counted, sum};
 use crate::driver::{
-    Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Commit, Control, Facts, Line, Memory, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::{Error, Problem};
 use crate::quote::quotable;
@@ -46,7 +46,19 @@ const FACTS: Facts = Facts {
         ixfr_out: false,
         udp_cap: true,
     },
-    memory: Some(MemoryPerDelegation { sparse: 3_100, full: 4_600, nsec: 6_000, nsec3: 6_300 }),
+    memory: Some(Memory {
+        empty: 64_000_000,
+        delegation: 355,
+        name: 123,
+        rrset: 272,
+        signature: 456,
+        nsec: 0,
+        nsec3: 661,
+        hashed: 2,
+        crowding: None,
+    }),
+    start_per_record: 3.9e-6,
+    commit: Commit::UNKNOWN,
     // Of the backend for SQLite.
     without_syncs: Some("gsqlite3-pragma-synchronous=0\n"),
     log: "pdns.log",

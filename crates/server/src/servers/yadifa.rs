@@ -35,7 +35,7 @@
 
 use crate::counted::{Counted, sum};
 use crate::driver::{
-    Capabilities, Control, Facts, Line, MemoryPerDelegation, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Commit, Control, Facts, Line, Memory, NameServer, Prepared, Site, extra, tool,
 };
 use crate::error::Error;
 use crate::quote::quotable;
@@ -58,7 +58,19 @@ const FACTS: Facts = Facts {
         ixfr_out: true,
         udp_cap: false,
     },
-    memory: Some(MemoryPerDelegation { sparse: 1_800, full: 2_200, nsec: 2_900, nsec3: 4_000 }),
+    memory: Some(Memory {
+        empty: 12_000_000,
+        delegation: 168,
+        name: 203,
+        rrset: 63,
+        signature: 208,
+        nsec: 138,
+        nsec3: 215,
+        hashed: 0,
+        crowding: None,
+    }),
+    start_per_record: 1.0e-6,
+    commit: Commit { least: 0.000_46, name: 0.0, together: false },
     without_syncs: None,
     log: "yadifad.log",
     stats_file: None,

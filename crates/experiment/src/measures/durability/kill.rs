@@ -36,8 +36,8 @@ pub const MEASUREMENT: Measurement = Measurement {
     changes: ZoneChanges::Own { markers: false },
     has_variants: true,
     params: |e, _| vec![(params::KILLS, e.durability.kills.to_string())],
-    seconds: |e, _, start| {
-        start + f64::from(e.durability.kills) * (0.6 * e.durability.life.as_seconds() + 2.0)
+    seconds: |e, _, of| {
+        of.start + f64::from(e.durability.kills) * (0.6 * e.durability.life.as_seconds() + 2.0)
     },
     // A count does not get more precise by repeats.
     known_by: None,

@@ -94,8 +94,8 @@ pub const MEASUREMENT: Measurement = Measurement {
     params: |e, _| {
         vec![(params::CUTS, e.durability.cuts.to_string()), (params::WINDOW, e.durability.window.to_string())]
     },
-    seconds: |e, _, start| {
-        start + f64::from(e.durability.cuts) * (0.6 * e.durability.life.as_seconds() + 2.0)
+    seconds: |e, _, of| {
+        of.start + f64::from(e.durability.cuts) * (0.6 * e.durability.life.as_seconds() + 2.0)
     },
     // A count does not get more precise by repeats.
     known_by: None,

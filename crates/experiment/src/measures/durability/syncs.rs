@@ -48,9 +48,9 @@ pub const MEASUREMENT: Measurement = Measurement {
     changes: ZoneChanges::None,
     has_variants: true,
     params: |e, _| vec![(params::COUNT, e.durability.updates.to_string())],
-    seconds: |e, _, start| {
+    seconds: |e, _, of| {
         let d = &e.durability;
-        start + d.timed.as_seconds() + 2.0 * d.calibrate.as_seconds() + d.updates as f64 / 50.0
+        of.start + d.timed.as_seconds() + 2.0 * d.calibrate.as_seconds() + d.updates as f64 / 50.0
     },
     known_by: Some((metrics::ACCEPTED_UPS.within(metrics::Scope::Updates), |precision| precision.rate)),
     run: Run::StartAll(|sut, fleet, record, tell| sut.syncs(fleet, record, tell)),
