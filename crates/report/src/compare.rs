@@ -464,11 +464,23 @@ fn verdict(f: &ComparedFigure) -> String {
     }
 }
 
-/// `12.1 % lower (9.8 to 14.2 %)`.
+/// `12.1 % lower (9.8 to 14.2 %)`; where it is more than twice as much, `13.9 times as high (10.4 to 18.4 times)`.
 pub(crate) fn size_text(d: &Change) -> String {
+    if d.value > MANY_TIMES {
+        let times = |share: f64| format::significant(1.0 + share);
+        return format!("{} as high ({} to {} times)", times_text(d.value), times(d.low), times(d.high));
+    }
     let (word, low, high) =
         if d.value < 0.0 { ("lower", -d.high, -d.low) } else { ("higher", d.low, d.high) };
     format!("{} {word} ({} to {})", percent(d.value.abs()), number(low), percent(high))
+}
+
+/// An increase above this share is told in times.
+pub(crate) const MANY_TIMES: f64 = 1.0;
+
+/// `13.9 times`, of an increase by a share.
+pub(crate) fn times_text(share: f64) -> String {
+    format!("{} times", format::significant(1.0 + share))
 }
 
 /// A share as per cent, without the sign: one digit behind the point, more where it would be none.

@@ -2,7 +2,7 @@
 
 use crate::answers::sum;
 use crate::cells::{Cell, Run, State};
-use crate::compare::size_text;
+use crate::compare::{MANY_TIMES, size_text, times_text};
 use crate::format;
 use crate::scenarios::{Scenarios, is_shown, param, server, title};
 use measure::metrics::{self, Scope};
@@ -271,6 +271,9 @@ pub(crate) fn slide(all: &Scenarios<'_>) -> Slide {
                     cells[0].push(value(figure.a.median));
                 }
                 let by = figure.change.map_or_else(String::new, |change| match figure.verdict {
+                    Verdict::Worse | Verdict::Better if change.value > MANY_TIMES => {
+                        format!(" ({})", times_text(change.value))
+                    }
                     Verdict::Worse | Verdict::Better => {
                         format!(" ({} %)", crate::compare::signed(change.value))
                     }

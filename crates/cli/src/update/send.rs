@@ -101,6 +101,7 @@ pub fn run(args: &Send, common: &Common) -> output::Result {
         name: Some(name.clone()).filter(|name| name != "+"),
         every: args.marker_every,
         first: 1,
+        scattered: None,
     });
     let spec = SendSpec {
         key: args.tsig.as_deref().map(TsigKey::load).transpose().map_err(failure)?,

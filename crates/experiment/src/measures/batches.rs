@@ -192,7 +192,7 @@ impl SystemUnderTest<'_> {
         let pace = Pace::Closed { window: e.updates.window };
         let send = SendSpec {
             key: Some(fleet.key.clone()),
-            marker: Some(MarkerSpec { name: None, every: SECOND, first: 1 }),
+            marker: Some(MarkerSpec { name: None, every: SECOND, first: 1, scattered: None }),
             deadline: DEADLINE,
             ..SendSpec::new((fleet.primary().v4, PORT).into(), &stream.file, pace)
         };

@@ -228,7 +228,7 @@ fn on_a_fresh_server(
     let changes = match (fleet, of(trial.measure).changes, trial.updates) {
         (Some(fleet), ZoneChanges::Versions, _) => Some(sut.send_versions(fleet)?),
         (Some(fleet), ZoneChanges::AtRates { alone }, Some(rate)) => {
-            Some(sut.start_updates(fleet, rate, alone)?)
+            Some(sut.start_updates(fleet, rate, alone, zone.seed.nth(u64::from(trial.id)))?)
         }
         _ => None,
     };

@@ -10,7 +10,7 @@ use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition, Scope};
-use measure::{Arrivals, Event, Histogram, Latency, Named, Outcome, Pace, Reason};
+use measure::{Arrivals, Event, Histogram, Latency, Named, Outcome, Pace, Reason, Seed};
 use rack::{Capture, Captured, Role};
 use results::TrialRecord;
 use serde::de::DeserializeOwned;
@@ -105,11 +105,17 @@ impl SystemUnderTest<'_> {
     }
 
     /// Begins to send updates at a rate (at 0 none), to watch all secondaries and to capture what passes between servers. Beside
-    /// another load they go on until they are ended.
+    /// another load they go on until they are ended. `seed`: of the instants of its markers, another one in each trial.
     ///
     /// # Errors
     /// The errors of the roles and of the capture.
-    pub fn start_updates(&self, fleet: &Fleet<'_>, rate: f64, alone: bool) -> Result<RunningUpdates, Error> {
+    pub fn start_updates(
+        &self,
+        fleet: &Fleet<'_>,
+        rate: f64,
+        alone: bool,
+        seed: Seed,
+    ) -> Result<RunningUpdates, Error> {
         let e = self.context.experiment;
         let mut spec = None;
         if rate > 0.0 {
@@ -120,7 +126,7 @@ impl SystemUnderTest<'_> {
             let pace = Pace::Open(Arrivals::Fixed { rate: rate / f64::from(e.updates.batch) });
             let every = e.updates.marker.0;
             spec = Some(SendSpec {
-                marker: Some(MarkerSpec { name: None, every, first: 1 }),
+                marker: Some(MarkerSpec { name: None, every, first: 1, scattered: Some(seed) }),
                 duration: Some(longest),
                 // Lags count from the sending itself, and updates are few.
                 pacing_limit: measure::limits::LAG_LIMIT,

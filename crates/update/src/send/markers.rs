@@ -5,8 +5,8 @@ use crate::Error;
 use crate::message::Builder;
 use crate::script::{Rr, Section};
 use crate::tsig::code_name;
-use measure::Nanos;
 use measure::clock::Wall;
+use measure::{Nanos, Seed};
 use serde::{Deserialize, Serialize};
 use wire::name::{self, Name};
 use wire::{class, rtype};
@@ -36,6 +36,11 @@ pub(super) struct Markers {
     zone: Vec<u8>,
     pub name: Name,
     every: Nanos,
+    scattered: Option<Seed>,
+    /// When the first interval begins, monotonic.
+    begun: Nanos,
+    /// The interval of the next one.
+    interval: u64,
     /// When the next one is due, monotonic.
     pub next: Nanos,
     first: u64,
@@ -64,23 +69,42 @@ impl Markers {
             zone: zone.into(),
             name,
             every: spec.every,
+            scattered: spec.scattered,
+            begun: 0,
+            interval: 0,
             next: Nanos::MAX,
             first: spec.first,
             made: Vec::new(),
         })
     }
 
-    /// The first is due at `start`.
+    /// The first interval begins at `start`.
     pub fn begin(&mut self, start: Nanos) {
-        self.next = start;
+        (self.begun, self.interval) = (start, 0);
+        self.next = self.due(0);
+    }
+
+    /// When the marker of an interval is due.
+    fn due(&self, interval: u64) -> Nanos {
+        let within = self.scattered.map_or(0, |seed| seed.draw("marker", interval).below(self.every));
+        self.begun + interval * self.every + within
     }
 
     /// Makes the one that is due: its place in the list, and when it was due. What was due before it and would be of no use any more
     /// is left out.
     pub fn make(&mut self, now: Nanos, wall: Wall, out: &mut Vec<u8>) -> (u32, Nanos) {
         let missed = now.saturating_sub(self.next) / self.every.max(1);
-        let intended = self.next + missed * self.every;
-        self.next = intended + self.every;
+        let mut intended = self.next;
+        if missed > 0 {
+            self.interval += missed;
+            intended = self.due(self.interval);
+            if intended > now {
+                self.interval -= 1;
+                intended = self.due(self.interval);
+            }
+        }
+        self.interval += 1;
+        self.next = self.due(self.interval);
         let place = self.made.len() as u32;
         let number = self.first + u64::from(place);
         self.made.push(Marker { number, intended: wall.to_wall(intended), ..Marker::default() });
@@ -119,7 +143,7 @@ mod tests {
 
     #[test]
     fn markers_count_and_leave_out_what_they_missed() {
-        let spec = MarkerSpec { name: None, every: 100, first: 7 };
+        let spec = MarkerSpec { name: None, every: 100, first: 7, scattered: None };
         let mut markers = Markers::new(&spec, b"\x07example\x00").unwrap();
         assert_eq!(markers.name.to_string(), "_dnsrack.example.");
         markers.begin(1000);
@@ -134,9 +158,27 @@ mod tests {
         let marker = &markers.made[1];
         assert_eq!((marker.number, marker.sent, marker.rcode.as_deref()), (8, Some(5), Some("REFUSED")));
         for bad in ["a..b", "elsewhere.", "example."] {
-            let spec = MarkerSpec { name: Some(bad.into()), every: 1, first: 1 };
+            let spec = MarkerSpec { name: Some(bad.into()), every: 1, first: 1, scattered: None };
             assert!(Markers::new(&spec, b"\x07example\x00").unwrap_err().to_string().starts_with("--marker"));
         }
         assert_eq!(Markers::new(&spec, b"\x00").unwrap().name.to_string(), "_dnsrack.");
+    }
+
+    #[test]
+    fn scattered_markers_are_one_to_an_interval_anywhere_in_it() {
+        let spec = MarkerSpec { name: None, every: 1000, first: 1, scattered: Some(Seed(3)) };
+        let mut markers = Markers::new(&spec, b"\x00").unwrap();
+        markers.begin(5000);
+        let mut within = Vec::new();
+        for interval in 0..200 {
+            let (_, intended) = markers.make(markers.next, Wall::read(), &mut Vec::new());
+            assert_eq!((intended - 5000) / 1000, interval);
+            within.push((intended - 5000) % 1000);
+        }
+        within.sort_unstable();
+        assert!(within[20] < 200 && (400..600).contains(&within[100]) && within[180] > 800, "{within:?}");
+        // After a long stall the last one that was due is made, and none that is not due.
+        let (_, intended) = markers.make(305_500, Wall::read(), &mut Vec::new());
+        assert!(intended <= 305_500 && intended > 303_999 && markers.next > intended, "{intended}");
     }
 }

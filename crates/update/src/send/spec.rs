@@ -2,7 +2,7 @@
 
 use crate::{Error, TsigKey};
 use measure::clock::SECOND;
-use measure::{Nanos, Pace};
+use measure::{Nanos, Pace, Seed};
 use net::target::Prefix;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -44,6 +44,10 @@ pub struct MarkerSpec {
     /// The first number.
     #[serde(default = "one")]
     pub first: u64,
+    /// Where a seed is given, each is due at a random instant of its interval: markers in step with a timer, such as the 5 s after which
+    /// BIND tells its secondaries, would all see the same part of its waits.
+    #[serde(default)]
+    pub scattered: Option<Seed>,
 }
 
 fn one() -> u64 {
@@ -262,7 +266,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_a_flag_to_change() {
-        let marker = Some(MarkerSpec { name: None, every: 10, first: 1 });
+        let marker = Some(MarkerSpec { name: None, every: 10, first: 1, scattered: None });
         for (bad, word) in [
             (spec(rate(0.0)), "rate"),
             (spec(Pace::Closed { window: 0 }), "--window"),
@@ -282,7 +286,7 @@ mod tests {
     fn a_specification_travels_as_json() {
         let full = SendSpec {
             key: Some(TsigKey::random("k").unwrap()),
-            marker: Some(MarkerSpec { name: None, every: SECOND, first: 1 }),
+            marker: Some(MarkerSpec { name: None, every: SECOND, first: 1, scattered: None }),
             ..spec(rate(5.0))
         };
         let text = serde_json::to_string(&full).unwrap();

@@ -266,7 +266,7 @@ fn a_silent_server_does_not_hold_a_window_for_ever() {
 fn markers_count_up_between_the_updates() {
     let dir = tempfile::tempdir().unwrap();
     let echo = Acknowledging::start(None);
-    let marker = Some(MarkerSpec { name: None, every: 100 * MS, first: 5 });
+    let marker = Some(MarkerSpec { name: None, every: 100 * MS, first: 5, scattered: None });
     let spec = SendSpec { marker, ..SendSpec::new(echo.addr, updates(dir.path(), 100), rate(200.0)) };
     let r = send(&spec);
     assert_eq!((r.sent, r.accepted, r.marker_name.as_deref()), (100, 100, Some("_dnsrack.example.")));

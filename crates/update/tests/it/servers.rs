@@ -160,7 +160,7 @@ fn plays(kind: Kind, mix: Mix, count: u64, transport: SendTransport, prerequisit
     let (text, made) = stream(&Spec { prerequisites, ..spec(&zone, mix, count) });
     let file = dir.path().join("updates");
     std::fs::write(&file, &text).unwrap();
-    let marker = Some(MarkerSpec { name: None, every: 200 * MS, first: 1 });
+    let marker = Some(MarkerSpec { name: None, every: 200 * MS, first: 1, scattered: None });
     let r = send(&SendSpec {
         key: Some(key),
         transport,
