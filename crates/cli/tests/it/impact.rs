@@ -20,6 +20,7 @@ fn a_zone_is_set_beside_what_it_will_be() {
         // On a machine that others share, few loads of half a second are on time; this test is not about time.
         "latency.pacing=1s",
         "precision.budget=1s",
+        "attempts=8",
     ];
     let short: Vec<&str> = short.iter().flat_map(|set| ["--set", set]).collect();
     let asked = [

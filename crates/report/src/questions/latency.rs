@@ -175,7 +175,10 @@ fn by_size(run: &Run) -> Option<Question> {
         let at = |size: u64| here().filter(move |c| c.key.size == Some(size));
         let text = line(run, at(first), at(last), &mut changes);
         let (first, last) = (units::short(first), units::short(last));
-        lines.extend(text.map(|t| format!("{row}{}, {first} to {last}: {t}.", at_rate(run, &rate))));
+        let place = format!("{row}{}, {first} to {last}", at_rate(run, &rate));
+        // A scenario's row has no name of its own.
+        let place = place.trim_start_matches(", ");
+        lines.extend(text.map(|t| format!("{place}: {t}.")));
     }
     let answers = verdict(&changes, "slower", "faster").into_iter().chain(lines).collect();
     question("Do they take longer when the zone grows?", answers)
