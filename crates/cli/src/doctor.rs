@@ -150,7 +150,7 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
     ]
 }
 
-/// Where the parts of the experiment 'demo' would run here.
+/// The cores that the parts of the experiment 'demo' would get here, in words.
 fn placement() -> String {
     let demo = ::experiment::named("demo").and_then(|(path, text)| ::experiment::load(&path, &text, &[]));
     let needs = demo.and_then(|e| ::experiment::resources::needs(&e));

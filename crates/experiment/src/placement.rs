@@ -40,14 +40,19 @@ impl Placement {
     /// Places the parts on these cores. What `given` names stands.
     pub fn of(cores: &[Core], parts: Parts, given: &Cpus) -> Self {
         let mut placed = Self::by_cores(cores, parts);
+        // What has no cores of its own stays beside the servers or the generators, wherever these are put.
+        let others_beside = placed.others.contains(&placed.server);
+        let router_beside = placed.router == placed.generators.concat();
+        let monitor_beside = placed.monitor == placed.server;
         let replace = |cpus: &mut Vec<usize>, given: &[usize]| {
             if !given.is_empty() {
                 *cpus = given.to_vec();
             }
         };
         replace(&mut placed.server, &given.server);
+        let beside = if others_beside { &given.server } else { &given.others };
         for other in &mut placed.others {
-            replace(other, &given.others);
+            replace(other, if given.others.is_empty() { beside } else { &given.others });
         }
         for (n, generator) in placed.generators.iter_mut().enumerate() {
             // Each of several has some of those that are given, as long as there are enough.
@@ -58,9 +63,11 @@ impl Placement {
             replace(generator, &of_it);
         }
         if parts.router {
+            replace(&mut placed.router, if router_beside { &given.generator } else { &[] });
             replace(&mut placed.router, &given.router);
         }
         if parts.monitor {
+            replace(&mut placed.monitor, if monitor_beside { &given.server } else { &[] });
             replace(&mut placed.monitor, &given.monitor);
         }
         placed
@@ -276,6 +283,12 @@ mod tests {
         let placed = Placement::of(&cores(1, 8, 1), parts, &given);
         assert_eq!((placed.server, placed.others), (vec![5], vec![vec![4], vec![4]]));
         assert_eq!(placed.generators, [[6], [7]]);
+        // On two cores that are given the other way round, everything follows.
+        let given = Cpus { server: vec![1], generator: vec![0], ..Cpus::default() };
+        let parts = Parts { others: 2, generators: 1, router: true, monitor: true };
+        let placed = Placement::of(&cores(1, 2, 1), parts, &given);
+        assert_eq!((&placed.others, &placed.monitor), (&vec![vec![1], vec![1]], &vec![1]));
+        assert_eq!((placed.router, placed.generators), (vec![0], vec![vec![0]]));
     }
 
     proptest! {

@@ -61,7 +61,7 @@ pub fn run(
     let memory = if e.is_external()? { u64::MAX } else { resources::available() };
     let captures = preflight(e)?;
     let sums = Sums::of(e)?;
-    disk(&sums, options, &plan, memory)?;
+    disk(e, &sums, options, &plan, memory)?;
     let cpus = placement(e)?;
     let run_toml = e.to_toml()?;
     let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
@@ -275,7 +275,13 @@ fn preflight(e: &Experiment) -> Result<Vec<(PathBuf, Survey)>, Error> {
 }
 
 /// All zones of a run are kept until it is done; they must fit. Those of trials that do not fit into memory are not made.
-fn disk(sums: &Sums<'_>, options: &Options, plan: &[Trial], memory: u64) -> Result<(), Error> {
+fn disk(
+    e: &Experiment,
+    sums: &Sums<'_>,
+    options: &Options,
+    plan: &[Trial],
+    memory: u64,
+) -> Result<(), Error> {
     let tried = plan.iter().filter(|t| sums.refused(t, memory).is_none());
     let mut zones: Vec<&ZonePlan> = tried.map(|t| &t.zone).collect();
     zones.dedup();
@@ -289,7 +295,7 @@ fn disk(sums: &Sums<'_>, options: &Options, plan: &[Trial], memory: u64) -> Resu
     let place = options.dir.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("."));
     let free = rack::environment::disk_available(place)?;
     if need > free {
-        return Err(sums.refuse(format!(
+        return Err(e.refuse(format!(
             "its zones take about {:.1} GB and {} has {:.1} GB free: choose another -o, or fewer delegations",
             need as f64 / 1e9,
             place.display(),
@@ -327,7 +333,7 @@ fn rack_of(e: &Experiment, cpus: &Placement) -> RackSpec {
     spec
 }
 
-/// Where the parts of an experiment run.
+/// The cores of each part of an experiment, checked.
 ///
 /// # Errors
 /// [`Error::Plan`] where a core that is given may not be used.
@@ -343,7 +349,7 @@ fn placement(e: &Experiment) -> Result<Placement, Error> {
     }
 }
 
-/// Where the parts of an experiment run on this machine.
+/// The cores that each part of an experiment gets on this machine.
 pub fn here(e: &Experiment) -> Placement {
     let peers = fleet::peer_names(e);
     let parts = Parts {

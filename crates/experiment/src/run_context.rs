@@ -26,7 +26,7 @@ pub struct RunContext<'a> {
     pub rack: Option<&'a Rack>,
     /// The captures that are replayed, each with what a first reading of it said.
     pub captures: &'a [(PathBuf, Survey)],
-    /// Where captures are made during a load.
+    /// The cores on which captures run during a load.
     pub monitor_cpus: &'a [usize],
     pub stop: &'a AtomicBool,
 }

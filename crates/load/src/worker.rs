@@ -83,7 +83,7 @@ struct Queries<'a> {
     base: Nanos,
     /// The figures of the current second that the recorder does not have.
     second: Second,
-    /// Seconds from this one on are not told: the last one is incomplete, and its rates would be wrong.
+    /// Seconds with this number or a higher one are not reported: the last one is incomplete, and its rates would be wrong.
     told: u64,
     drops: u64,
     offered: [u64; Class::COUNT],

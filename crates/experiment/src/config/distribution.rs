@@ -199,7 +199,7 @@ pub struct Updates {
     /// Length of the measured part at a rate.
     #[serde(deserialize_with = "Time::positive")]
     pub duration: Time,
-    /// How often a marker update is among them, by which lag is seen; it is due at a random instant of each such interval.
+    /// How often a marker update is among them, by which lag is seen; each interval has one, at a random instant.
     #[serde(deserialize_with = "Time::positive")]
     pub marker: Time,
     /// How often each secondary is asked for the marker.
