@@ -1,8 +1,9 @@
 //! Pictures of pages by a browser without a window: Chromium, where it is installed.
 
-use crate::output::Failure;
+use crate::output::{self, Failure};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Names under which distributions install it.
@@ -20,7 +21,7 @@ pub enum Picture {
     Pdf,
 }
 
-/// The picture of a page, as the bytes of its file.
+/// The picture of a page, as the bytes of its file. Ctrl-C ends the browser, too.
 pub fn draw(html: &str, picture: Picture) -> Result<Vec<u8>, Failure> {
     let program = PROGRAMS.into_iter().find(|program| is_installed(program)).ok_or_else(|| Failure {
         code: 1,
@@ -37,7 +38,8 @@ pub fn draw(html: &str, picture: Picture) -> Result<Vec<u8>, Failure> {
     };
     let (page, drawn) = (folder.path().join("page.html"), folder.path().join(drawn));
     std::fs::write(&page, html)?;
-    let mut command = Command::new(program);
+    let stop = output::stop_flag()?;
+    let mut command = contained(program)?;
     command.args(["--headless", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]);
     command.arg(format!("--user-data-dir={}", folder.path().join("profile").display()));
     // Its sandbox does not work for root; it shows one page of our own, which loads nothing.
@@ -52,7 +54,12 @@ pub fn draw(html: &str, picture: Picture) -> Result<Vec<u8>, Failure> {
             command.arg("--no-pdf-header-footer").arg(format!("--print-to-pdf={}", drawn.display()))
         }
     };
-    command.arg(&page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg(&page)
+        .env("TMPDIR", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let failed =
         |why: String| Failure { code: 1, message: format!("{program} did not draw the page: {why}") };
     let mut browser = command.spawn().map_err(|e| failed(e.to_string()))?;
@@ -61,15 +68,45 @@ pub fn draw(html: &str, picture: Picture) -> Result<Vec<u8>, Failure> {
         if let Some(status) = browser.try_wait()? {
             break status;
         }
-        if began.elapsed() > PATIENCE {
-            let _ = browser.kill();
-            let _ = browser.wait();
-            return Err(failed(format!("it took longer than {} s", PATIENCE.as_secs())));
+        let stopped = stop.load(Ordering::Relaxed);
+        if stopped || began.elapsed() > PATIENCE {
+            browser.kill()?;
+            // To the end of its output, which all its processes hold open: none of them writes into the folder after that.
+            browser.wait_with_output()?;
+            return Err(failed(match stopped {
+                true => "it was interrupted".to_owned(),
+                false => format!("it took longer than {} s", PATIENCE.as_secs()),
+            }));
         }
         std::thread::sleep(Duration::from_millis(20));
     };
     // Its exit status does not always say so.
     std::fs::read(&drawn).map_err(|_| failed(status.to_string()))
+}
+
+/// A command for a program whose processes all end with it: in a PID namespace of its own, as Chromium's helpers have sessions of their own
+/// and would go on. Where the machine allows no such namespace, the program as it is.
+fn contained(program: &str) -> Result<Command, Failure> {
+    let mut namespaces = vec!["--pid", "--fork", "--kill-child", "--mount-proc"];
+    if !rustix::process::geteuid().is_root() {
+        namespaces.extend(["--user", "--map-current-user"]);
+    }
+    let unshare = |program: &str| {
+        let mut command = Command::new("unshare");
+        command.args(&namespaces).arg(program);
+        command
+    };
+    let allowed = unshare("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let mut command = match allowed.is_ok_and(|status| status.success()) {
+        true => unshare(program),
+        false => Command::new(program),
+    };
+    // Ctrl-C reaches us alone, and nothing is left when we are killed.
+    net::ns::prepare(
+        &mut command,
+        net::ns::Entry { session: true, die_with_parent: true, ..Default::default() },
+    )?;
+    Ok(command)
 }
 
 fn is_installed(program: &str) -> bool {

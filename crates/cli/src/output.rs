@@ -8,6 +8,8 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The flags that every command takes.
@@ -19,6 +21,16 @@ pub struct Common {
     /// Print JSON lines on standard output while it runs
     #[arg(long, global = true, help_heading = "Output")]
     pub events: bool,
+}
+
+/// Set by Ctrl-C and SIGTERM; a second one ends the program at once.
+pub fn stop_flag() -> std::result::Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
 }
 
 /// How a command ended that did what it was asked.

@@ -1,6 +1,6 @@
 //! `dnsrack transfer`: a zone, or what changed in it, from a server.
 
-use crate::load::{parse_target, stop_flag};
+use crate::load::parse_target;
 use crate::output::{self, Common, Failure, Status, write_output};
 use clap::Args;
 use measure::{Nanos, units};
@@ -48,7 +48,7 @@ pub fn run(args: &Command, common: &Common) -> output::Result {
         allow_external: args.allow_external,
         ..TransferSpec::new(args.target, &args.zone)
     };
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let mut progress = common.progress("records", 0);
     let mut transfer = |out: Option<&mut dyn Write>| {
         update::transfer(&spec, out, &stop, &mut |counts| progress.set(counts.records))

@@ -272,7 +272,7 @@ percentiles! {
     LATENCY "latency" "latency from the intended send";
     SERVICE_LATENCY "service_latency" "latency from the actual send";
     WITNESS_LATENCY "witness_latency" "latency at the server's interface, by a capture";
-    LAG "lag" "time from an update's answer until a secondary serves it";
+    LAG "lag" "time from the sending of an update until a secondary serves it";
     BATCH "batch" "time from a batch's begin until the secondary serves it";
     BATCH_TAKEN "batch_taken" "time from a batch's begin until the primary took it";
 }
@@ -411,6 +411,7 @@ registry! {
     MARKERS_LOST "markers_lost" "1" Less "updates not seen at a secondary";
     MARKERS_CUT_OFF "markers_cut_off" "1" Less "updates not seen as the trial ended";
     MARKERS_UNCERTAIN "markers_uncertain" "1" Less "updates whose lag is not certain";
+    LAG_MEAN "lag_mean" "us" Less "time from the sending of an update until a secondary serves it: mean";
     LAG_ERROR_MAX "lag_error_max" "us" Less "greatest error of a lag";
     SERIAL_WENT_BACK "serial_went_back" "1" Less "times that a secondary's serial went back";
     MARKER_WENT_BACK "marker_went_back" "1" Less "times that a secondary served an older update again";
@@ -418,7 +419,7 @@ registry! {
     WATCH_LOST "watch_lost" "1" Less "the watcher's queries that were lost";
     WATCH_CPU "watch_cpu" "%" Less "share of a core that the watcher takes";
     LAGS_UNEXPLAINED "lags_unexplained" "1" Less "lags whose steps the capture does not show";
-    LAG_UNTIL_NOTIFY_MEAN "lag_until_notify_mean" "us" Less "lag: the update's answer until NOTIFY, mean";
+    LAG_UNTIL_NOTIFY_MEAN "lag_until_notify_mean" "us" Less "lag: the sending of the update until NOTIFY, mean";
     LAG_UNTIL_REQUEST_MEAN "lag_until_request_mean" "us" Less "lag: NOTIFY until the request for the transfer, mean";
     LAG_TRANSFER_MEAN "lag_transfer_mean" "us" Less "lag: the transfer, mean";
     LAG_UNTIL_SERVED_MEAN "lag_until_served_mean" "us" Less "lag: the transfer's end until it is served, mean";

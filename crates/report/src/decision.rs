@@ -41,7 +41,7 @@ const TOPICS: [(&str, &[Definition]); 9] = [
     ("Start", &[metrics::SERVER_READY]),
     ("Reload", &[metrics::RELOAD_SECONDS]),
     ("Octets of a whole transfer", &[metrics::TRANSFER_TCP_BYTES]),
-    ("Lag of secondaries", &[metrics::LAG.p50]),
+    ("Lag of secondaries", &[metrics::LAG_MEAN, metrics::LAG.p50]),
 ];
 
 /// The rows of a slide.

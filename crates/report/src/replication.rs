@@ -94,7 +94,7 @@ fn refused(cell: &Cell) -> Option<String> {
 
 fn lag(run: &Run) -> Option<Grid> {
     let about = "From the sending of an update to the first answer that shows it, at the median over all secondaries and marker updates; \
-                 below, the slowest 1 % and the slowest of all. A marker that had not come when the trial ended is lost.";
+                 below, the mean, the slowest 1 % and the slowest of all. A marker that had not come when the trial ended is lost.";
     grid(
         run,
         ("lag", "Lag of secondaries".into(), about.into()),
@@ -103,6 +103,9 @@ fn lag(run: &Run) -> Option<Grid> {
         |c| {
             let f = c.metric(metrics::LAG.p50)?;
             let mut details = Vec::new();
+            if let Some(mean) = c.metric(metrics::LAG_MEAN) {
+                details.push(format!("mean {}", us(&mean)));
+            }
             if let (Some(p99), Some(max)) = (c.metric(metrics::LAG.p99), c.metric(metrics::LAG.max)) {
                 details.push(format!("p99 {}, at most {}", us(&p99), us(&max)));
             }

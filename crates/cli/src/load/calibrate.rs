@@ -1,7 +1,7 @@
 //! `dnsrack load calibrate`
 
 use super::flags::{Cpus, cpu_list, positive};
-use super::{failure, show, stop_flag};
+use super::{failure, show};
 use crate::output::{self, Common, Status};
 use ::load::calibrate::{CalibrateSpec, Calibration, calibrate};
 use ::load::parse_target;
@@ -50,7 +50,7 @@ pub fn run(args: &Calibrate, common: &Common) -> output::Result {
         allow_external: args.allow_external,
         rack: args.target.is_none() && !args.no_rack,
     };
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let found = calibrate(&spec, &stop, &mut |text| eprintln!("{text}")).map_err(failure)?;
     if common.json {
         output::json("load.calibrate", &found)?;

@@ -1,7 +1,7 @@
 //! `dnsrack load echo`
 
+use super::failure;
 use super::flags::positive;
-use super::{failure, stop_flag};
 use crate::output::{self, Common, Status};
 use ::load::echo::{DEFAULT_DURATION, EchoResult, EchoSpec};
 use ::load::parse_target;
@@ -43,7 +43,7 @@ pub fn run(args: &Echo, common: &Common) -> output::Result {
         Backend::Xdp => ::load::Backend::Xdp,
     };
     let spec = EchoSpec { duration, cpu: args.cpu, backend, ..EchoSpec::new(args.addr) };
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let echo = ::load::echo::Echo::open(&spec).map_err(failure)?;
     eprintln!(
         "answering at {} ({}) for {} s; Ctrl-C ends it",

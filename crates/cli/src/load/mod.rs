@@ -18,8 +18,6 @@ use crate::output::{self, Common, Failure};
 use ::load::Error;
 use clap::Subcommand;
 use net::target::Refused;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The commands of `dnsrack load`.
 #[derive(Debug, Subcommand)]
@@ -42,16 +40,6 @@ fn failure(error: Error) -> Failure {
         Error::Spec(_) | Error::Target(Refused::External(_)) => Failure::usage(error.to_string()),
         other => other.into(),
     }
-}
-
-/// Set by Ctrl-C and SIGTERM; a second one ends the program at once.
-pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
 }
 
 /// Runs the command.

@@ -2,7 +2,7 @@
 
 use super::flags::{Sending, positive};
 use super::live::{self, Show};
-use super::{failure, show, stop_flag};
+use super::{failure, show};
 use crate::output::{self, Common, Status};
 use ::load::{LONGEST, LoadResult};
 use clap::Args;
@@ -90,7 +90,7 @@ pub fn run(args: &Replay, common: &Common) -> output::Result {
     if spec.connections.queries == 0 {
         spec.connections.queries = survey.queries_per_connection();
     }
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let mut teller = args.show.start(live::about("load replay", &spec), common)?;
     let result =
         ::load::run(&spec, || clock::now() + SECOND / 100, &stop, &mut |happened| teller.event(&happened))

@@ -3,7 +3,7 @@
 use super::flags::{DURATION, Flags, positive, rate};
 use super::hosts::Hosts;
 use super::live::{self, Show};
-use super::{show, stop_flag};
+use super::show;
 use crate::output::{self, Common, Failure, Status};
 use clap::Args;
 use measure::{Arrivals, Nanos, Pace, units};
@@ -95,7 +95,7 @@ pub fn run(args: &Run, common: &Common) -> output::Result {
     let duration = args.duration.or(args.count.is_none().then_some(DURATION));
     let mut spec = args.common.spec(pace(args, duration)?)?;
     (spec.duration, spec.count, spec.warmup) = (duration, args.count, args.warmup);
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let place = args.hosts.place()?;
     let mut teller = args.show.start(live::about("load run", &spec), common)?;
     let result = place.run(&spec, &stop, &mut |happened| teller.event(&happened))?;

@@ -3,7 +3,7 @@
 use super::flags::{Flags, positive, rate};
 use super::hosts::Hosts;
 use super::live::{self, Show, Teller};
-use super::{show, stop_flag};
+use super::show;
 use crate::output::{self, Common, Failure, Status};
 use ::load::search::{
     self, CapacityGoal, Fractions, Goal, LatencyAt, Offered, SearchResult, Trial, capacity, drive, latency_at,
@@ -189,7 +189,7 @@ pub fn run(args: &Search, common: &Common) -> output::Result {
         return Err(Failure::usage(format!("--min {} is above --max {}", args.min, args.max)));
     }
     let spec = args.common.spec(Pace::Open(Arrivals::Fixed { rate: args.start.unwrap_or(START) }))?;
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let place = args.hosts.place()?;
     let mut measure =
         |load: &LoadSpec| -> Result<LoadResult, Failure> { place.run(load, &stop, &mut |_| ()) };

@@ -1,7 +1,7 @@
 //! `dnsrack update echo`
 
 use super::failure;
-use crate::load::{positive, stop_flag};
+use crate::load::positive;
 use crate::output::{self, Common, Status};
 use ::load::parse_target;
 use ::update::TsigKey;
@@ -34,7 +34,7 @@ pub fn run(args: &Echo, common: &Common) -> output::Result {
     let duration = args.duration.unwrap_or(DEFAULT_DURATION);
     let key = args.tsig.as_deref().map(TsigKey::load).transpose().map_err(failure)?;
     let spec = EchoSpec { duration, key, cpu: args.cpu, ..EchoSpec::new(args.addr) };
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let echo = Responder::open(&spec).map_err(failure)?;
     eprintln!("acknowledging at {} for {} s; Ctrl-C ends it", echo.addr(), duration as f64 / SECOND as f64);
     let mut before = EchoResult::default();

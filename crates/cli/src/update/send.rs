@@ -1,7 +1,7 @@
 //! `dnsrack update send`
 
 use super::failure;
-use crate::load::{positive, rate, stop_flag, us};
+use crate::load::{positive, rate, us};
 use crate::output::{self, Common, Status};
 use ::load::{Prefix, parse_target};
 use ::update::advice::{Asked, advice};
@@ -124,7 +124,7 @@ pub fn run(args: &Send, common: &Common) -> output::Result {
         allow_external: args.allow_external,
         ..SendSpec::new(args.target, &args.file, pace)
     };
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let result =
         ::update::send::run(&spec, clock::now, &stop, &mut |event| tell(&event, common)).map_err(failure)?;
     common.tell("update.send", &result, || text(&spec, &result))?;

@@ -1,7 +1,7 @@
 //! `dnsrack update watch`.
 
 use super::failure;
-use crate::load::{parse_target, positive, stop_flag};
+use crate::load::{parse_target, positive};
 use crate::output::{self, Common, Status};
 use clap::Args;
 use measure::Nanos;
@@ -58,7 +58,7 @@ pub fn run(args: &Watch, common: &Common) -> output::Result {
         allow_external: args.allow_external,
         ..WatchSpec::new(servers, &args.zone)
     };
-    let stop = stop_flag()?;
+    let stop = output::stop_flag()?;
     let mut progress = common.progress("seconds", args.duration / SECOND);
     let result = update::watch(&spec, || clock::now() + SECOND / 100, &stop, &mut |event| match &event {
         // Nobody reads the lines any more where this fails; the result is still reported.

@@ -21,6 +21,7 @@ mod measures;
 mod paths;
 mod rack;
 mod replay;
+mod report;
 mod run;
 mod scenarios;
 mod search;

@@ -16,7 +16,7 @@ pub const MEASUREMENT: Measurement = Measurement {
         ]
     },
     seconds: |e, _, _| length(e).as_seconds() + 2.0,
-    known_by: Some((metrics::LAG.p50, |precision| precision.latency)),
+    known_by: Some((metrics::LAG_MEAN, |precision| precision.latency)),
     run: Run::Ready(|ready, _, _| lag::wait(ready, length(ready.sut.context.experiment))),
 };
 

@@ -15,7 +15,7 @@ pub const MEASUREMENT: Measurement = Measurement {
         vec![(params::DURATION, e.updates.duration.to_string()), (params::MIX, e.updates.mix.clone())]
     },
     seconds: |e, _, _| e.updates.duration.as_seconds() + 2.0,
-    known_by: Some((metrics::LAG.p50, |precision| precision.latency)),
+    known_by: Some((metrics::LAG_MEAN, |precision| precision.latency)),
     run: Run::Ready(run),
 };
 

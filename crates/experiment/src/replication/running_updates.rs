@@ -308,6 +308,7 @@ fn lagged(all: &[Lags], outcome: &mut Outcome) {
     outcome.metrics.extend(own);
     if together.count() > 0 {
         outcome.metrics.extend(metrics::LAG.of(&Latency::of(&together)));
+        outcome.metrics.push(metrics::LAG_MEAN.of(together.mean() / 1e3));
     }
     outcome.histograms.push(Named::new("lag", together));
 }
