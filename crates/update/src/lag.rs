@@ -21,9 +21,9 @@ pub fn acknowledged(marker: &Marker) -> Option<Nanos> {
 pub struct Lags {
     /// As the watcher calls it.
     pub name: String,
-    /// Nanoseconds from each marker to the first answer that showed it or a later one.
+    /// Nanoseconds from each marker to the first answer that showed it or a later one; the closing marker apart.
     pub lag: Histogram,
-    /// The least and the greatest, exactly; 0 where none was seen.
+    /// The least and the greatest, exactly; 0 where there is none.
     pub least: Nanos,
     /// As above.
     pub greatest: Nanos,
@@ -68,8 +68,10 @@ pub fn lags(markers: &[Marker], since: fn(&Marker) -> Option<Nanos>, watch: &Wat
                         let lag = seen.seen_at.saturating_sub(at);
                         // Not hidden for longer than it was there to be seen.
                         let error = seen.uncertainty().min(lag);
-                        of.lag.record(lag.max(1));
-                        (of.least, of.greatest) = (of.least.min(lag), of.greatest.max(lag));
+                        if !marker.closing {
+                            of.lag.record(lag.max(1));
+                            (of.least, of.greatest) = (of.least.min(lag), of.greatest.max(lag));
+                        }
                         of.seen += 1;
                         of.coalesced += u64::from(marker.number < seen.last);
                         of.uncertain += u64::from(error > LAG_LIMIT);
@@ -78,7 +80,7 @@ pub fn lags(markers: &[Marker], since: fn(&Marker) -> Option<Nanos>, watch: &Wat
                     }
                 }
             }
-            if of.seen == 0 {
+            if of.lag.count() == 0 {
                 of.least = 0;
             }
             for at in missing {
@@ -132,7 +134,7 @@ mod tests {
     fn markers(at: &[u64]) -> Vec<Marker> {
         let marker = |(number, at): (u64, &u64)| {
             let rcode = Some("NOERROR".to_owned());
-            Marker { number, intended: 0, sent: Some(at * MS), acknowledged: None, rcode }
+            Marker { number, sent: Some(at * MS), rcode, ..Marker::default() }
         };
         (1..).zip(at).map(marker).collect()
     }
@@ -160,6 +162,18 @@ mod tests {
         (refused[0].rcode, refused[1].sent) = (Some("REFUSED".to_owned()), None);
         assert_eq!(lags(&refused, sent, &watch)[1], Lags { name: "b".into(), ..Lags::default() });
         assert_eq!(lags(&markers(&[1100]), acknowledged, &watch)[1].lost, 0);
+    }
+
+    #[test]
+    fn the_closing_marker_is_seen_and_has_no_lag() {
+        let watch = watch(&[(0, 3, 4, 1100, 1102)]);
+        let mut all = markers(&[900, 950, 1090, 1095]);
+        all[3].closing = true;
+        let a = &lags(&all, sent, &watch)[0];
+        assert_eq!((a.seen, a.lag.count(), a.least, a.greatest), (2, 1, 12 * MS, 12 * MS));
+        all[2].closing = true;
+        let a = &lags(&all, sent, &watch)[0];
+        assert_eq!((a.seen, a.lag.count(), a.least, a.greatest), (2, 0, 0, 0));
     }
 
     #[test]

@@ -46,7 +46,8 @@ impl Steps {
             let mut shown = earlier;
             for seen in watched.sightings.iter().filter(|s| s.server == number) {
                 // A change that was withdrawn and is shown again was explained at its first showing.
-                let new = markers.iter().filter(|m| (shown + 1..=seen.last).contains(&m.number));
+                let of_lags = |m: &&Marker| !m.closing && (shown + 1..=seen.last).contains(&m.number);
+                let new = markers.iter().filter(of_lags);
                 for sent in new.filter_map(|marker| marker.sent) {
                     steps.add(sent, seen.seen_at, &transfers, &notifies_to);
                 }
@@ -169,7 +170,7 @@ mod tests {
     }
 
     fn marker(number: u64, ms: u64) -> Marker {
-        Marker { number, intended: 0, sent: Some(ms * MS), acknowledged: None, rcode: None }
+        Marker { number, sent: Some(ms * MS), ..Marker::default() }
     }
 
     fn watched(sightings: &[(u64, u64, u64)]) -> WatchResult {

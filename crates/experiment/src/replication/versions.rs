@@ -114,11 +114,11 @@ impl Versions {
             let answered = us(3).zip(us(5)).map(|(sent, took)| sent + took);
             let rcode = Some(field(6).to_owned()).filter(|code| !code.is_empty());
             let marker = Marker {
-                number: 0,
                 intended: at(us(2)).unwrap_or(0),
                 sent: at(us(3)),
                 acknowledged: at(answered),
                 rcode,
+                ..Marker::default()
             };
             fates.insert(number, marker);
         }

@@ -28,6 +28,10 @@ pub struct Marker {
     pub acknowledged: Option<Nanos>,
     /// The response code, TSIG's among them.
     pub rcode: Option<String>,
+    /// Sent once after all updates, so that it can be seen that all of them have arrived. When that is depends on the length of the
+    /// load, so it has no part in lags.
+    #[serde(default)]
+    pub closing: bool,
 }
 
 /// Makes them, and remembers what became of them.
@@ -121,6 +125,13 @@ impl Markers {
         }
         builder.write(out);
         (place, intended)
+    }
+
+    /// The one made last is the closing one.
+    pub fn close(&mut self) {
+        if let Some(last) = self.made.last_mut() {
+            last.closing = true;
+        }
     }
 
     pub fn sent(&mut self, place: u32, at: Nanos) {
