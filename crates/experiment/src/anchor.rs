@@ -2,7 +2,7 @@
 
 use crate::Error;
 use measure::Seed;
-use rack::{Cmd, Host, Launcher, Output};
+use rack::{Cmd, Host, Launcher, Local, Output};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -45,7 +45,6 @@ fn questions(
 /// # Errors
 /// [`Error::Rack`] where `delv` cannot be started, [`Error::Io`] where the folder cannot be written.
 pub fn validate(
-    launcher: &dyn Launcher,
     host: &Host,
     at: SocketAddr,
     zone: &crate::zones::Prepared,
@@ -65,7 +64,7 @@ pub fn validate(
             .args([format!("+root={}", zone.origin), name.clone(), rtype.into()])
             .stdout(Output::File(log.clone()))
             .stderr(Output::File(log.clone()));
-        let mut process = launcher.spawn(host, &cmd)?;
+        let mut process = Local.spawn(host, &cmd)?;
         if process.wait_timeout(Duration::from_secs(10))?.is_none() {
             process.kill()?;
         }

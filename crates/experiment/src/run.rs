@@ -10,11 +10,12 @@ use crate::run_context::RunContext;
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, settle, trial};
 use measure::Reason;
-use rack::{Host, HostSpec, Local, Rack, RackSpec, RouterSpec};
+use rack::{Host, HostSpec, Rack, RackSpec, RouterSpec};
 use results::{RunDir, TrialRecord};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trace::{ReplaySpec, Survey};
@@ -53,7 +54,7 @@ pub struct Summary {
 pub fn run(
     e: &Experiment,
     options: &Options,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<Summary, Error> {
     let mut plan = plan::plan(e);
@@ -88,7 +89,6 @@ pub fn run(
     let peers: Vec<Host> = fleet::peer_names(e).iter().map(|name| host(name)).collect();
     let context = RunContext {
         experiment: e,
-        launcher: &Local,
         server: &host("server"),
         generators: &generators,
         peers: &peers,

@@ -3,9 +3,10 @@
 use crate::zones::Prepared;
 use crate::{Error, Experiment};
 use measure::{Metric, Nanos};
-use rack::{Host, Launcher, Rack};
+use rack::{Host, Local, Rack};
 use server::{Server, ServerSpec, ZoneRef};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trace::Survey;
@@ -16,7 +17,6 @@ pub const START_DELAY: Nanos = 20_000_000;
 /// Everything that all trials of a run share.
 pub struct RunContext<'a> {
     pub experiment: &'a Experiment,
-    pub launcher: &'a dyn Launcher,
     pub server: &'a Host,
     /// The most that any traffic has.
     pub generators: &'a [Host],
@@ -28,7 +28,7 @@ pub struct RunContext<'a> {
     pub captures: &'a [(PathBuf, Survey)],
     /// The cores on which captures run during a load.
     pub monitor_cpus: &'a [usize],
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Arc<AtomicBool>,
 }
 
 impl<'a> RunContext<'a> {
@@ -36,8 +36,8 @@ impl<'a> RunContext<'a> {
     ///
     /// # Errors
     /// The errors of the server's start.
-    pub fn start(&self, host: &'a Host, spec: &ServerSpec, dir: &Path) -> Result<Server<'a>, server::Error> {
-        server::start_heeding(Some(self.stop), self.launcher, host, spec, dir)
+    pub fn start(&self, host: &Host, spec: &ServerSpec, dir: &Path) -> Result<Server, server::Error> {
+        server::start_heeding(Some(self.stop.clone()), Local, host, spec, dir)
     }
 
     /// Waits, as long as the run goes on.
@@ -82,7 +82,7 @@ pub fn patience(e: &Experiment, zone: &Prepared) -> Duration {
 /// Keeps the server's own counters, and stops it; what it counted.
 pub fn end(
     context: &RunContext,
-    mut server: Server<'_>,
+    mut server: Server,
     spec: &ServerSpec,
     measured: Result<(), Error>,
 ) -> Result<Vec<Metric>, Error> {

@@ -10,7 +10,7 @@ use load::hosts::{Generators, Member, divide};
 use load::{LoadResult, LoadSpec, Source};
 use measure::metrics;
 use measure::{Metric, Named, Nanos, Outcome, Pace, Reason, Seed};
-use rack::{Host, Role};
+use rack::{Host, Local, Role};
 use results::{SeriesRow, TrialRecord};
 use server::{Server, ServerSpec};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub struct Driven {
 
 impl SystemUnderTest<'_> {
     /// Notes the receive buffers of the server's UDP sockets, and makes them as large as `wanted` (bytes) first, where that is said.
-    pub fn receive_buffers(&self, server: &Server<'_>, wanted: Option<usize>, record: &mut TrialRecord) {
+    pub fn receive_buffers(&self, server: &Server, wanted: Option<usize>, record: &mut TrialRecord) {
         let port = self.spec.targets(self.context.server)[0].port();
         let looked = rack::resource_counters::Processes::now()
             .map(|all| all.tree(&server.pids()))
@@ -73,8 +73,7 @@ impl SystemUnderTest<'_> {
     pub fn validate(&self, record: &mut TrialRecord) -> Result<(), Error> {
         let at = self.spec.targets(self.context.server)[0];
         let (context, count) = (self.context, self.context.experiment.zone.validate);
-        let verdict =
-            anchor::validate(context.launcher, &context.generators[0], at, self.zone, count, self.dir)?;
+        let verdict = anchor::validate(&context.generators[0], at, self.zone, count, self.dir)?;
         record.outcome.metrics.push(metrics::ANSWERS_VALIDATED.of(f64::from(verdict.validated)));
         record.outcome.metrics.push(metrics::ANSWERS_NOT_VALIDATED.of(verdict.refused.len() as f64));
         if let Some(first) = verdict.refused.first() {
@@ -153,7 +152,7 @@ impl SystemUnderTest<'_> {
         &self,
         load: &LoadSpec,
         allowed: f64,
-        server: &mut Server<'_>,
+        server: &mut Server,
         tell: &mut dyn FnMut(&serde_json::Value),
     ) -> Result<Driven, Error> {
         let context = self.context;
@@ -169,7 +168,7 @@ impl SystemUnderTest<'_> {
             let host: &Host =
                 hosts.iter().find(|h| h.name == part.name).expect("parts are named after hosts");
             let log = self.dir.join(format!("{}.log", part.name));
-            Role::start(context.launcher, host, "load", &part.spec, &part.spec.cpus, &log)
+            Role::start(&Local, host, "load", &part.spec, &part.spec.cpus, &log)
         })?;
         let sources = Arc::new(Sources::open(context, server.pids(), generators.pids()));
         let mut sampling = Sampling::of(Arc::clone(&sources));

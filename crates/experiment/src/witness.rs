@@ -6,7 +6,7 @@ use crate::system_under_test::SystemUnderTest;
 use load::Latency;
 use measure::metrics;
 use measure::{Histogram, Named, Nanos, Reason};
-use rack::Capture;
+use rack::{Capture, Local};
 use results::TrialRecord;
 use std::path::{Path, PathBuf};
 use trace::pair::Pairs;
@@ -41,15 +41,8 @@ impl SystemUnderTest<'_> {
             Some(_) => Err("the server is on no host of the rack".to_owned()),
             None => {
                 let said = self.dir.join("tcpdump.log");
-                Capture::start(
-                    context.launcher,
-                    context.server,
-                    "udp port 53",
-                    context.monitor_cpus,
-                    &file,
-                    &said,
-                )
-                .map_err(|e| e.to_string())
+                Capture::start(&Local, context.server, "udp port 53", context.monitor_cpus, &file, &said)
+                    .map_err(|e| e.to_string())
             }
         };
         match started {

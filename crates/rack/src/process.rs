@@ -18,7 +18,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Starts processes on a host; launchers differ only in how.
-pub trait Launcher {
+pub trait Launcher: Send + Sync {
     /// Starts `cmd` on `host`. The error names program and host.
     fn spawn(&self, host: &Host, cmd: &Cmd) -> Result<Process, Error>;
 }

@@ -5,18 +5,18 @@ use std::path::Path;
 
 /// Starts a program of this name by another command: under strace ([`crate::syncs::traced`]), or with a library in front
 /// (`cmd.clone().env("LD_PRELOAD", "libeatmydata.so")`). The tools around it are started as they are.
-pub struct Substitute<'a, F: Fn(&Cmd) -> Cmd> {
+pub struct Substitute<L: Launcher, F: Fn(&Cmd) -> Cmd + Send + Sync> {
     /// Starts both.
-    pub launcher: &'a dyn Launcher,
+    pub launcher: L,
     /// The program's file name, such as `named`.
-    pub program: &'a str,
+    pub program: String,
     /// Its command, made of the one that was asked for.
     pub with: F,
 }
 
-impl<F: Fn(&Cmd) -> Cmd> Launcher for Substitute<'_, F> {
+impl<L: Launcher, F: Fn(&Cmd) -> Cmd + Send + Sync> Launcher for Substitute<L, F> {
     fn spawn(&self, host: &Host, cmd: &Cmd) -> Result<Process, Error> {
-        let meant = cmd.program.file_name() == Path::new(self.program).file_name();
+        let meant = cmd.program.file_name() == Path::new(&self.program).file_name();
         if meant { self.launcher.spawn(host, &(self.with)(cmd)) } else { self.launcher.spawn(host, cmd) }
     }
 }

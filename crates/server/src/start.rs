@@ -18,13 +18,14 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// A server as it was started. On drop it is killed, with all its processes.
-pub struct Server<'a> {
-    launcher: &'a dyn Launcher,
-    host: &'a Host,
+pub struct Server {
+    launcher: Arc<dyn Launcher>,
+    host: Host,
     driver: &'static dyn NameServer,
     place: Place,
     /// The command that starts it; none: external.
@@ -38,12 +39,12 @@ pub struct Server<'a> {
     stats: u32,
     urged: u32,
     /// Ends a wait for readiness.
-    stop: Option<&'a AtomicBool>,
+    stop: Option<Arc<AtomicBool>>,
     /// [`rack::memory::kills`] before the start.
     kills: Option<u64>,
 }
 
-impl std::fmt::Debug for Server<'_> {
+impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("place", &self.place).field("process", &self.process).finish()
     }
@@ -86,12 +87,12 @@ impl Place {
 ///
 /// # Errors
 /// A problem with any of these; [`Problem::Rack`] where the host's launcher fails.
-pub fn start<'a>(
-    launcher: &'a dyn Launcher,
-    host: &'a Host,
+pub fn start(
+    launcher: impl Launcher + 'static,
+    host: &Host,
     spec: &ServerSpec,
     dir: &Path,
-) -> Result<Server<'a>, Error> {
+) -> Result<Server, Error> {
     start_heeding(None, launcher, host, spec, dir)
 }
 
@@ -99,15 +100,15 @@ pub fn start<'a>(
 ///
 /// # Errors
 /// The errors of [`start`]; [`Problem::Stopped`].
-pub fn start_heeding<'a>(
-    stop: Option<&'a AtomicBool>,
-    launcher: &'a dyn Launcher,
-    host: &'a Host,
+pub fn start_heeding(
+    stop: Option<Arc<AtomicBool>>,
+    launcher: impl Launcher + 'static,
+    host: &Host,
     spec: &ServerSpec,
     dir: &Path,
-) -> Result<Server<'a>, Error> {
+) -> Result<Server, Error> {
     check::spec(spec)?;
-    let tools = Tools { launcher, host, label: &spec.label, stop };
+    let tools = Tools { launcher: &launcher, host, label: &spec.label, stop: stop.as_deref() };
     let driver = driver(spec.kind);
     let mut place = Place {
         spec: spec.clone(),
@@ -151,8 +152,8 @@ pub fn start_heeding<'a>(
     let process = cmd.as_ref().map(|cmd| launcher.spawn(host, cmd)).transpose();
     let process = process.map_err(|e| Error::new(&spec.label, Problem::Rack(e)))?;
     let mut server = Server {
-        launcher,
-        host,
+        launcher: Arc::new(launcher),
+        host: host.clone(),
         driver,
         place,
         cmd,
@@ -233,9 +234,15 @@ fn secret(spec: &ServerSpec) -> Result<String, Error> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-impl<'a> Server<'a> {
+impl Server {
     fn tools(&self) -> Tools<'_> {
-        Tools { launcher: self.launcher, host: self.host, label: &self.place.spec.label, stop: self.stop }
+        let Self { launcher, host, stop, .. } = self;
+        Tools { launcher: launcher.as_ref(), host, label: &self.place.spec.label, stop: stop.as_deref() }
+    }
+
+    /// From now on neither a tool nor a wait goes on once `stop` is set.
+    pub fn heed(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
     }
 
     /// Its label.

@@ -53,7 +53,7 @@ fn servers_answer_with_the_hits_and_misses_that_were_asked_for() {
         let spec = ServerSpec { port: port(), ..ServerSpec::new(kind, zone) };
         let probe = zone::probe(&file).expect("a zone");
         let dir = folder.path().join(program);
-        let mut server = server::start(&rack::Local, &host, &spec, &dir).unwrap_or_else(|e| panic!("{e}"));
+        let mut server = server::start(rack::Local, &host, &spec, &dir).unwrap_or_else(|e| panic!("{e}"));
         server.ready(&probe, Duration::from_secs(30)).unwrap_or_else(|e| panic!("{e}"));
         let got = Command::new("dnsperf")
             .args(["-s", "127.0.0.1", "-p", &spec.port.to_string(), "-n", "1", "-q", "20", "-d"])

@@ -27,7 +27,7 @@ impl Lab {
     }
 
     /// A primary that takes updates signed with the key where `updates` is set; none, said loudly, where it is not installed.
-    fn primary(&self, kind: Kind, updates: bool) -> Option<Server<'_>> {
+    fn primary(&self, kind: Kind, updates: bool) -> Option<Server> {
         if server::installed(kind).is_none() {
             eprintln!("SKIPPED: {kind} is not installed");
             return None;
@@ -45,7 +45,7 @@ impl Lab {
         let origin = ZoneRef { origin: "example.".into(), file: zone.clone().into(), signed: false };
         let spec =
             ServerSpec { port: free_port(), distribution: Some(part), ..ServerSpec::new(kind, origin) };
-        let mut server = server::start(&Local, &self.host, &spec, &self.folder.path().join("server"))
+        let mut server = server::start(Local, &self.host, &spec, &self.folder.path().join("server"))
             .unwrap_or_else(|e| panic!("{e}"));
         let probe = zone::probe(Path::new(&zone)).expect("a zone");
         server.ready(&probe, READY).unwrap_or_else(|e| panic!("{e}"));
@@ -74,7 +74,7 @@ fn free_port() -> u16 {
     }
 }
 
-fn at(server: &Server<'_>) -> String {
+fn at(server: &Server) -> String {
     let v4 = server.targets().iter().find(|target| target.is_ipv4());
     v4.expect("an address").to_string()
 }

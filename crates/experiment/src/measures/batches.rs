@@ -17,7 +17,7 @@ use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::units::grouped;
 use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason, params, series};
-use rack::Role;
+use rack::{Local, Role};
 use results::{SeriesRow, TrialRecord};
 use server::Server;
 use std::fs::File;
@@ -84,7 +84,7 @@ impl SystemUnderTest<'_> {
         &self,
         fleet: &Fleet<'_>,
         variant: Option<&str>,
-        (server, others): (&mut Server<'_>, &mut Others<'_>),
+        (server, others): (&mut Server, &mut Others),
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
@@ -171,8 +171,7 @@ impl SystemUnderTest<'_> {
         load.spin = 0;
         load.pacing_limit = e.latency.pacing.0;
         let log = self.dir.join("generator.log");
-        let mut role =
-            Role::start(context.launcher, &context.generators[0], "load", &load, &load.cpus, &log)?;
+        let mut role = Role::start(&Local, &context.generators[0], "load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
         Ok(Some(role))
     }

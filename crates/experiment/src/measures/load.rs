@@ -10,11 +10,12 @@ use crate::{Error, RunEvent};
 use measure::clock::{self, SECOND};
 use measure::metrics::{self, Phase};
 use measure::{Arrivals, Definition, Event, Metric, Nanos, Pace, Reason, params, series};
-use rack::Role;
 use rack::resource_counters::{self, Processes};
+use rack::{Local, Role};
 use results::TrialRecord;
 use serde_json::Value;
 use server::{Server, ServerSpec, ZoneRef};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -66,12 +67,11 @@ impl SystemUnderTest<'_> {
         let mut load = self.load(pace, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
         load.deadline = DEADLINE;
         let log = self.dir.join("generator.log");
-        let mut role =
-            Role::start(context.launcher, &context.generators[0], "load", &load, &load.cpus, &log)?;
+        let mut role = Role::start(&Local, &context.generators[0], "load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
         let began = clock::now() + START_DELAY;
         role.start_at(clock::wall() + START_DELAY)?;
-        let (finish, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (finish, over) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
         // Without its generator the wait would show nothing, so all of it ends with the generator.
         let context = &RunContext { stop: &over, ..*context };
         let sut = SystemUnderTest { context, traffic: self.traffic.clone(), ..*self };
@@ -150,7 +150,7 @@ impl SystemUnderTest<'_> {
 }
 
 /// Does something with a server, and gives the greatest proportional memory of its processes meanwhile, in bytes.
-fn while_watching<T>(server: &mut Server<'_>, doing: impl FnOnce(&mut Server<'_>) -> T) -> (T, u64) {
+fn while_watching<T>(server: &mut Server, doing: impl FnOnce(&mut Server) -> T) -> (T, u64) {
     let (done, peak) = (AtomicBool::new(false), AtomicU64::new(0));
     let root = server.pids().first().copied();
     let look = || {

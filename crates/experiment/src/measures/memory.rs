@@ -30,7 +30,7 @@ pub const MEASUREMENT: Measurement = Measurement {
 
 impl SystemUnderTest<'_> {
     /// From the first right answer on: how memory settles, and then what every map has.
-    fn memory(&self, server: &mut Server<'_>, record: &mut TrialRecord) -> Result<(), Error> {
+    fn memory(&self, server: &mut Server, record: &mut TrialRecord) -> Result<(), Error> {
         let e = self.context.experiment;
         let (settle, patience) = (Duration::from(e.memory.settle), Duration::from(e.memory.patience));
         let began = Instant::now();
@@ -87,7 +87,7 @@ impl SystemUnderTest<'_> {
 }
 
 /// The proportional memory of a server's processes, in bytes.
-fn pss(server: &Server<'_>) -> Result<u64, Error> {
+fn pss(server: &Server) -> Result<u64, Error> {
     // A process may end while we look.
     resource_counters::pss(&server.pids())
         .or_else(|_| resource_counters::pss(&server.pids()))

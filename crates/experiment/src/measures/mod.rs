@@ -104,11 +104,11 @@ pub struct Ready<'a> {
     /// The trial.
     pub trial: &'a Trial,
     /// The server.
-    pub server: Server<'a>,
+    pub server: Server,
     /// The distribution; none where the server is alone.
     pub fleet: Option<&'a Fleet<'a>>,
     /// The other servers.
-    pub others: Others<'a>,
+    pub others: Others,
     /// When a secondary was stopped for a while.
     pub absence: Option<Outage>,
 }

@@ -15,7 +15,7 @@ impl SystemUnderTest<'_> {
         &self,
         load: &LoadSpec,
         witness: Option<Witness>,
-        server: &mut Server<'_>,
+        server: &mut Server,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {

@@ -42,7 +42,7 @@ impl SystemUnderTest<'_> {
     /// ISC 6.3.1: the capacity with a window, and the knee by RFC 9971, a search over rates.
     fn peak(
         &self,
-        server: &mut Server<'_>,
+        server: &mut Server,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {

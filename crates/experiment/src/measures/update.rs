@@ -48,7 +48,7 @@ impl SystemUnderTest<'_> {
     fn updates_taken(
         &self,
         fleet: &Fleet<'_>,
-        server: &mut Server<'_>,
+        server: &mut Server,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {

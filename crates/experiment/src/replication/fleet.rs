@@ -48,11 +48,11 @@ pub struct Fleet<'a> {
 
 /// The servers beside the one that is measured.
 #[derive(Default)]
-pub struct Others<'a> {
+pub struct Others {
     /// Where the server measured is a secondary.
-    pub primary: Option<Server<'a>>,
+    pub primary: Option<Server>,
     /// In order.
-    pub secondaries: Vec<Server<'a>>,
+    pub secondaries: Vec<Server>,
 }
 
 impl<'a> Fleet<'a> {
@@ -151,7 +151,7 @@ impl<'a> Fleet<'a> {
     ///
     /// # Errors
     /// The errors of its start.
-    pub fn start_primary(&self) -> Result<Option<Server<'a>>, Error> {
+    pub fn start_primary(&self) -> Result<Option<Server>, Error> {
         let Some(label) = &self.plan.primary else { return Ok(None) };
         let mut server = self.start(label, self.primary(), None)?;
         server.ready(&self.zone.probe, self.patience)?;
@@ -162,7 +162,7 @@ impl<'a> Fleet<'a> {
     ///
     /// # Errors
     /// The errors of a start.
-    pub fn start_secondaries(&self, measured: &str) -> Result<Vec<Server<'a>>, Error> {
+    pub fn start_secondaries(&self, measured: &str) -> Result<Vec<Server>, Error> {
         let first = usize::from(self.plan.primary.is_some());
         let labels = self.labels(measured);
         let mut servers = Vec::new();
@@ -178,7 +178,7 @@ impl<'a> Fleet<'a> {
         Ok(servers)
     }
 
-    fn start(&self, label: &str, host: &'a Host, secondary: Option<usize>) -> Result<Server<'a>, Error> {
+    fn start(&self, label: &str, host: &'a Host, secondary: Option<usize>) -> Result<Server, Error> {
         let mut spec = run_context::server_spec(self.context, host, label, self.zone)?;
         spec.distribution = Some(self.part(spec.kind, secondary));
         let dir = self.dir.join(&host.name);
@@ -186,7 +186,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-impl Others<'_> {
+impl Others {
     /// The memory of all of them together.
     pub fn memory(&self) -> Vec<Metric> {
         let pids: Vec<u32> = self.primary.iter().chain(&self.secondaries).flat_map(Server::pids).collect();
@@ -215,7 +215,7 @@ impl Others<'_> {
 }
 
 /// Notes that a secondary had to be told to ask for its zone.
-pub fn note_urged(server: &Server<'_>, outcome: &mut Outcome) {
+pub fn note_urged(server: &Server, outcome: &mut Outcome) {
     if server.urged() > 0 {
         let text = format!(
             "secondary '{}' did not ask its primary for the zone by itself, and was asked to do so {} times (docs/servers.md)",

@@ -29,7 +29,7 @@ impl SystemUnderTest<'_> {
         &self,
         length: Duration,
         away: Option<Duration>,
-        others: &mut Others<'_>,
+        others: &mut Others,
     ) -> Result<Option<Outage>, Error> {
         let context = self.context;
         let (Some(away), Some(server)) = (away, others.secondaries.last_mut()) else {

@@ -10,7 +10,7 @@ use crate::{Error, Experiment, Trial};
 use measure::metrics;
 use measure::{Metric, Outcome, Parameter, Reason, Seed, params};
 use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
-use rack::{Capture, HostSpec, Paths, RackSpec};
+use rack::{Capture, HostSpec, Local, Paths, RackSpec};
 use results::TrialRecord;
 use std::path::Path;
 use std::time::Duration;
@@ -148,13 +148,13 @@ pub fn capture(
     file: &Path,
     said: &Path,
 ) -> Result<Capture, Error> {
-    let (launcher, cpus) = (context.launcher, context.monitor_cpus);
+    let cpus = context.monitor_cpus;
     let router = context.rack.and_then(|rack| rack.router()).filter(|_| {
         joined(context.experiment, &context.peer_names()).iter().any(|(a, b)| [a, b].contains(&&host.name))
     });
     Ok(match router {
-        Some(router) => Capture::start_on(launcher, router, &host.name, filter, cpus, file, said)?,
-        None => Capture::start(launcher, host, filter, cpus, file, said)?,
+        Some(router) => Capture::start_on(&Local, router, &host.name, filter, cpus, file, said)?,
+        None => Capture::start(&Local, host, filter, cpus, file, said)?,
     })
 }
 
@@ -200,7 +200,7 @@ pub fn around(
     let Some(rack) = context.rack.filter(|rack| rack.router().is_some()) else { return measure(record) };
     let plan = e.distribution_of(trial.variant.as_deref());
     let asked = specified(e, plan, &context.peer_names(), trial.repeat);
-    let open = Paths::start(context.launcher, rack, &asked, &dir.join("path.log"))?;
+    let open = Paths::start(&Local, rack, &asked, &dir.join("path.log"))?;
     let measured = measure(record);
     let report = open.finish();
     if measured.is_err() && report.is_err() {

@@ -11,7 +11,7 @@ use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition, Scope};
 use measure::{Arrivals, Event, Histogram, Latency, Named, Outcome, Pace, Reason, Seed};
-use rack::{Capture, Captured, Role};
+use rack::{Capture, Captured, Local, Role};
 use results::TrialRecord;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -77,14 +77,8 @@ impl SystemUnderTest<'_> {
     /// A role on the first generator, ready to begin.
     pub fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
         let (context, log) = (self.context, self.dir.join(format!("{name}.log")));
-        let mut role = Role::start(
-            context.launcher,
-            &context.generators[0],
-            name,
-            spec,
-            &context.generators[0].cpus,
-            &log,
-        )?;
+        let mut role =
+            Role::start(&Local, &context.generators[0], name, spec, &context.generators[0].cpus, &log)?;
         role.ready(READY)?;
         Ok(role)
     }
@@ -300,7 +294,7 @@ fn lagged(all: &[Lags], outcome: &mut Outcome) {
     add(metrics::MARKERS_CUT_OFF, sum(|l| l.cut_off));
     add(metrics::MARKERS_UNCERTAIN, sum(|l| l.uncertain));
     add(metrics::LAG_ERROR_MAX, all.iter().map(|l| l.error_max).max().unwrap_or(0) as f64 / 1e3);
-    for one in all.iter().filter(|l| l.seen > 0) {
+    for one in all.iter().filter(|l| l.lag.count() > 0) {
         own.push(metrics::LAG_OF_SECONDARY_P50.of(&one.name, one.lag.quantile(0.5) as f64 / 1e3));
         own.push(metrics::LAG_OF_SECONDARY_MAX.of(&one.name, one.greatest as f64 / 1e3));
         together.merge(&one.lag);

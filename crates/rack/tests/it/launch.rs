@@ -136,8 +136,11 @@ fn each_datagram_of_a_flood_is_counted_where_it_ended() {
 fn one_program_is_started_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    let instead =
-        Substitute { launcher: &Local, program: "sh", with: |cmd: &Cmd| cmd.clone().env("WORD", "instead") };
+    let instead = Substitute {
+        launcher: Local,
+        program: "sh".into(),
+        with: |cmd: &Cmd| cmd.clone().env("WORD", "instead"),
+    };
     for program in ["/bin/sh", "/usr/bin/env"] {
         let arguments: &[&str] =
             if program == "/bin/sh" { &["-c", "echo $WORD"] } else { &["echo", "as asked"] };

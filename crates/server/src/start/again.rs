@@ -11,7 +11,7 @@ use wire::name::Name;
 /// How long an answer is waited for, and how often a server is asked whether it is back.
 const ASK: Duration = Duration::from_millis(20);
 
-impl Server<'_> {
+impl Server {
     /// Kills it with all its processes (SIGKILL): nothing that it has not written yet is written any more. Does nothing to an
     /// external server, or where it has ended.
     ///
@@ -48,7 +48,7 @@ impl Server<'_> {
         };
         self.watch.skip();
         self.since = Instant::now();
-        let process = self.launcher.spawn(self.host, cmd).map_err(|e| self.error(Problem::Rack(e)))?;
+        let process = self.launcher.spawn(&self.host, cmd).map_err(|e| self.error(Problem::Rack(e)))?;
         self.process = Some(process);
         Ok(())
     }
@@ -68,7 +68,8 @@ impl Server<'_> {
             .listen
             .first()
             .ok_or_else(|| self.error(spec("addresses", "there is none to ask at".into())))?;
-        let mut client = Client::new(self.host, target).map_err(|e| self.error(Problem::Rack(e)))?;
+        let host = self.host.clone();
+        let mut client = Client::new(&host, target).map_err(|e| self.error(Problem::Rack(e)))?;
         loop {
             let asked = Instant::now();
             let last = match ready::serial(&mut client, &origin, ASK) {

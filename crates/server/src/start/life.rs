@@ -27,7 +27,7 @@ const URGED: Duration = Duration::from_secs(4);
 /// How long an external server may take to answer, and how often it is asked.
 const EXTERNAL: (Duration, u32) = (Duration::from_millis(700), 3);
 
-impl Server<'_> {
+impl Server {
     /// Waits until every address serves the probe's serial and answers its question rightly, and returns the
     /// time from the start (or the last [`Server::reload`]) to the first right answer.
     ///
@@ -43,9 +43,9 @@ impl Server<'_> {
     /// [`Problem::NotReady`] after `timeout`.
     pub fn ready(&mut self, probe: &Probe, timeout: Duration) -> Result<Duration, Error> {
         let began = Instant::now();
-        let mut first = None;
+        let (host, mut first) = (self.host.clone(), None);
         for target in self.place.listen.clone() {
-            let mut asker = Asker::new(self.host, target, probe).map_err(|e| self.error(Problem::Rack(e)))?;
+            let mut asker = Asker::new(&host, target, probe).map_err(|e| self.error(Problem::Rack(e)))?;
             loop {
                 let asked = Instant::now();
                 let pause = (self.since.elapsed() / 100)
@@ -94,7 +94,7 @@ impl Server<'_> {
 
     /// Whether there is sense in waiting on: it lives, and its log does not say that it refused the zone.
     pub(super) fn still_trying(&mut self) -> Result<(), Error> {
-        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(self.error(Problem::Stopped));
         }
         let Some(process) = &mut self.process else { return Ok(()) };
@@ -125,7 +125,7 @@ impl Server<'_> {
         let origin = wire::name::Name::parse_text(&spec.zone.origin, None)
             .map_err(|e| self.error(Problem::Spec { field: "zone.origin", why: e.to_string() }))?;
         for &address in &self.place.listen {
-            let mut client = Client::new(self.host, address).map_err(|e| self.error(Problem::Rack(e)))?;
+            let mut client = Client::new(&self.host, address).map_err(|e| self.error(Problem::Rack(e)))?;
             let mut last = String::new();
             let answered = (0..EXTERNAL.1).any(|_| {
                 let asked = Instant::now();
@@ -225,7 +225,7 @@ impl Server<'_> {
     }
 }
 
-impl Drop for Server<'_> {
+impl Drop for Server {
     fn drop(&mut self) {
         if let Some(process) = &mut self.process {
             // There is nobody to tell of a failure; dropping the process tries again.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long the kernel may take to end killed processes: it frees their memory.
 const KILLED: Duration = Duration::from_secs(60);
 
-impl Server<'_> {
+impl Server {
     /// All its processes now, the one started first; of an external server none. NSD's change with each reload.
     pub fn pids(&self) -> Vec<u32> {
         let Some(process) = &self.process else { return Vec::new() };

@@ -30,7 +30,7 @@ fn tuned() -> Replication {
     Replication { timers: Timers::Tuned, ..Replication::new(key()) }
 }
 
-fn ready(server: &mut Server<'_>, lab: &Lab) {
+fn ready(server: &mut Server, lab: &Lab) {
     let probe = zone::probe(&lab.zone(7)).unwrap();
     server.ready(&probe, TIMEOUT).unwrap_or_else(|e| panic!("{e}"));
 }
@@ -51,7 +51,7 @@ fn nsupdate(target: SocketAddr, secret: &str, lines: &str) -> Result<(), String>
 
 /// Waits until a name has a TXT record here. A connection that the server resets is opened again: the processes of NSD
 /// that a reload replaces may reset one while they end.
-fn appears(server: &mut Server<'_>, name: &str) {
+fn appears(server: &mut Server, name: &str) {
     let until = Instant::now() + TIMEOUT;
     let target = server.targets()[0];
     loop {

@@ -4,6 +4,7 @@ use crate::lab::{Lab, TIMEOUT, lives};
 use rack::Local;
 use server::{Kind, Problem, Replication, ServerSpec};
 use std::net::{TcpListener, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use update::TsigKey;
@@ -184,7 +185,7 @@ fn early_death_is_quoted() {
         let spec = ServerSpec { config: Some(config.into()), ..lab.spec(kind, &lab.zone(7)) };
         let probe = zone::probe(&spec.zone.file).unwrap();
         // It may die before or after the start looks for it.
-        let error = server::start(&Local, &lab.host, &spec, &lab.folder(&spec))
+        let error = server::start(Local, &lab.host, &spec, &lab.folder(&spec))
             .and_then(|mut server| server.ready(&probe, TIMEOUT))
             .unwrap_err();
         assert!(matches!(*error.problem, Problem::Died { .. }), "{error}");
@@ -207,11 +208,12 @@ fn tools_end_when_the_run_does() {
     let key = TsigKey::sha256("rack", "c2VjcmV0");
     let part = Replication { updates: true, ..Replication::new(key) };
     let spec = ServerSpec { distribution: Some(part), ..lab.spec(Kind::POWERDNS, &file) };
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
     let folder = lab.folder(&spec);
     std::thread::scope(|scope| {
+        let heeded = Some(stop.clone());
         let starting =
-            scope.spawn(|| server::start_heeding(Some(&stop), &Local, &lab.host, &spec, &folder).map(drop));
+            scope.spawn(|| server::start_heeding(heeded, Local, &lab.host, &spec, &folder).map(drop));
         let until = Instant::now() + TIMEOUT;
         while !folder.join("zone.db").exists() {
             if starting.is_finished() || Instant::now() > until {

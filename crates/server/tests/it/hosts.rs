@@ -17,7 +17,7 @@ fn serves_its_rack(lab: &Lab, kind: Kind) {
     let cpu = rack::allowed_cpus().pop().unwrap();
     let spec = ServerSpec { port: 53, workers: 2, cpus: vec![cpu], ..lab.spec(kind, &lab.zone(7)) };
     let probe = zone::probe(&spec.zone.file).unwrap();
-    let mut server = server::start(&Local, home, &spec, &lab.folder(&spec)).unwrap();
+    let mut server = server::start(Local, home, &spec, &lab.folder(&spec)).unwrap();
     server.ready(&probe, TIMEOUT).unwrap();
     assert_eq!(server.targets(), [(home.v4, 53).into(), (home.v6, 53).into()]);
     for pid in server.pids() {
@@ -30,12 +30,12 @@ fn serves_its_rack(lab: &Lab, kind: Kind) {
     // The other host sees it over the switch, and has the same port free for a server of its own.
     let seen =
         ServerSpec { external: Some(server.targets()[0]), ..lab.spec(Kind::EXTERNAL, &spec.zone.file) };
-    server::start(&Local, elsewhere, &seen, &lab.folder(&seen)).unwrap().ready(&probe, TIMEOUT).unwrap();
+    server::start(Local, elsewhere, &seen, &lab.folder(&seen)).unwrap().ready(&probe, TIMEOUT).unwrap();
     let second = ServerSpec { label: "second".into(), ..spec.clone() };
-    let mut other = server::start(&Local, elsewhere, &second, &lab.folder(&second)).unwrap();
+    let mut other = server::start(Local, elsewhere, &second, &lab.folder(&second)).unwrap();
     other.ready(&probe, TIMEOUT).unwrap();
     let third = ServerSpec { label: "third".into(), ..spec };
-    let error = server::start(&Local, home, &third, &lab.folder(&third)).unwrap_err();
+    let error = server::start(Local, home, &third, &lab.folder(&third)).unwrap_err();
     assert!(matches!(&*error.problem, Problem::PortInUse { host, .. } if host == "server"), "{error}");
     other.stop().unwrap();
     server.stop().unwrap();

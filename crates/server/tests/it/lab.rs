@@ -96,8 +96,8 @@ impl Lab {
     }
 
     /// Starts it in a folder named after its label.
-    pub fn start(&self, spec: &ServerSpec) -> Result<Server<'_>, server::Error> {
-        server::start(&Local, &self.host, spec, &self.folder(spec))
+    pub fn start(&self, spec: &ServerSpec) -> Result<Server, server::Error> {
+        server::start(Local, &self.host, spec, &self.folder(spec))
     }
 
     pub fn folder(&self, spec: &ServerSpec) -> PathBuf {
@@ -105,7 +105,7 @@ impl Lab {
     }
 
     /// Starts it and waits until it is ready.
-    pub fn serve(&self, spec: &ServerSpec) -> Server<'_> {
+    pub fn serve(&self, spec: &ServerSpec) -> Server {
         let mut server = self.start(spec).unwrap_or_else(|e| panic!("{e}"));
         let probe = zone::probe(&spec.zone.file).unwrap();
         server.ready(&probe, TIMEOUT).unwrap_or_else(|e| panic!("{e}"));

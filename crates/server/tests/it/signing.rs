@@ -96,7 +96,7 @@ fn verified(lab: &Lab, zone: &BTreeSet<String>) {
     }
 }
 
-fn ready(server: &mut Server<'_>, zone: &Path) {
+fn ready(server: &mut Server, zone: &Path) {
     server.ready(&zone::probe(zone).unwrap(), TIMEOUT).unwrap_or_else(|e| panic!("{e}"));
 }
 
@@ -125,7 +125,7 @@ fn follows(lab: &Lab, kind: Kind, online: bool) {
     if let Some(second) = &mut second {
         ready(second, &made.zone);
     }
-    let log = |server: &Server<'_>| std::fs::read_to_string(server.log_path()).unwrap_or_default();
+    let log = |server: &Server| std::fs::read_to_string(server.log_path()).unwrap_or_default();
     let mut text = Vec::new();
     let sign = Signing { keys: made.keys.clone(), inception: made.inception, validity: VALIDITY };
     let stream = Spec {

@@ -112,7 +112,7 @@ impl SystemUnderTest<'_> {
     /// Lets it live for a while, kills it, and starts it again; until that does not help any more.
     fn kill_often(
         &self,
-        server: &mut Server<'_>,
+        server: &mut Server,
         life: &AtomicU32,
         trial: u32,
         tell: &mut dyn FnMut(RunEvent),

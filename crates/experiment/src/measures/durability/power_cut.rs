@@ -75,9 +75,9 @@ struct CutSeen {
 }
 
 /// A server on its disk.
-struct OnDisk<'a> {
+struct OnDisk {
     // Dropped in this order: a server keeps its disk busy.
-    server: Server<'a>,
+    server: Server,
     disk: Disk,
     number: u32,
     survivors: bool,
@@ -113,7 +113,7 @@ impl SystemUnderTest<'_> {
         let cuts = self.context.experiment.durability.cuts;
         let mut draw = Seed(self.context.experiment.seed).draw("times of cuts", u64::from(record.id));
         let mut seen: Vec<CutSeen> = Vec::new();
-        let mut on: Option<OnDisk<'_>> = None;
+        let mut on: Option<OnDisk> = None;
         let mut servers = 0;
         for number in 1..=cuts {
             let survivors = number > cuts.div_ceil(2);
@@ -141,13 +141,13 @@ impl SystemUnderTest<'_> {
 
     /// Starts a fresh server with all its files on a fresh disk. What it has written until it serves its zone is made durable,
     /// as it would be a minute later on a disk that is written back now and then.
-    fn put_on_disk<'s>(
-        &'s self,
+    fn put_on_disk(
+        &self,
         number: u32,
         survivors: bool,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
-    ) -> Result<OnDisk<'s>, Error> {
+    ) -> Result<OnDisk, Error> {
         let (context, e) = (self.context, self.context.experiment);
         let folder = self.dir.join(format!("server-{number}"));
         let [backing, at] = ["kept", "disk"].map(|name| folder.join(name));
@@ -169,7 +169,7 @@ impl SystemUnderTest<'_> {
     }
 
     /// Ends a server and its disk, and keeps its logs and configuration.
-    fn put_away(&self, on: Option<OnDisk<'_>>) -> Result<(), Error> {
+    fn put_away(&self, on: Option<OnDisk>) -> Result<(), Error> {
         let Some(OnDisk { server, disk, number, .. }) = on else { return Ok(()) };
         drop(server);
         let backing = disk.backing().to_owned();
@@ -179,7 +179,7 @@ impl SystemUnderTest<'_> {
     }
 
     /// One cut: load, power off, power on, and what is there.
-    fn cut(&self, fleet: &Fleet<'_>, on: &mut OnDisk<'_>, draw: &mut Draw) -> Result<CutSeen, Error> {
+    fn cut(&self, fleet: &Fleet<'_>, on: &mut OnDisk, draw: &mut Draw) -> Result<CutSeen, Error> {
         let (context, d) = (self.context, &self.context.experiment.durability);
         let [file, answers] = ["updates.txt", "acknowledged.csv"].map(|name| self.dir.join(name));
         let first = on.next;

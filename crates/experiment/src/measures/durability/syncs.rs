@@ -9,13 +9,14 @@ use crate::{Error, RunEvent};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Named, Nanos, Pace, Reason, params};
-use rack::Substitute;
 use rack::syncs::{self, Answer, Calibration, Report, Scope, SyncVerdict};
+use rack::{Local, Substitute};
 use results::TrialRecord;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use update::send::{SendResult, SendSpec};
@@ -123,21 +124,30 @@ impl SystemUnderTest<'_> {
         let (context, d) = (self.context, &self.context.experiment.durability);
         let (folder, file) = (self.dir.join("traced"), self.dir.join("updates.txt"));
         // The program is also asked for its version, and perhaps to check its configuration: a trace each, the last of the server.
-        let starts = AtomicU32::new(0);
-        let trace = |number: u32| self.dir.join(format!("trace-{number}"));
-        let with = |cmd: &rack::Cmd| syncs::traced(cmd, &trace(starts.fetch_add(1, Ordering::Relaxed) + 1));
+        let starts = Arc::new(AtomicU32::new(0));
+        let dir = self.dir.to_owned();
+        let trace = move |number: u32| dir.join(format!("trace-{number}"));
+        let with = {
+            let (starts, trace) = (starts.clone(), trace.clone());
+            move |cmd: &rack::Cmd| syncs::traced(cmd, &trace(starts.fetch_add(1, Ordering::Relaxed) + 1))
+        };
         let program = self
             .spec
             .program
             .clone()
             .unwrap_or_else(|| server::driver(self.spec.kind).facts().program.into());
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let launcher = Substitute { launcher: context.launcher, program: &name, with };
+        let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let launcher = Substitute { launcher: Local, program, with };
         let mut accepted = 0;
         let scope;
         {
-            let mut server =
-                server::start_heeding(Some(context.stop), &launcher, context.server, self.spec, &folder)?;
+            let mut server = server::start_heeding(
+                Some(context.stop.clone()),
+                launcher,
+                context.server,
+                self.spec,
+                &folder,
+            )?;
             server.ready(&self.zone.probe, 3 * run_context::patience(context.experiment, self.zone))?;
             // Log files need not be durable.
             let logs = vec![server.log_path(), server.dir().join("output.log")];
