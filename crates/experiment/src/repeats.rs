@@ -182,7 +182,7 @@ mod tests {
                 let (metric, _) = goal(&e, *measure).unwrap();
                 // Runs from before the capacity was measured have the knee alone.
                 let knee = trial.outcome.metric(metrics::PEAK_LOWER).filter(|_| *measure == Measure::Peak);
-                // And those from before the mean lag was told have its median.
+                // Older runs of lag have the median, and no mean.
                 let lag = trial.outcome.metric(metrics::LAG.p50).filter(|_| metric == metrics::LAG_MEAN);
                 let has = trial.outcome.metric(metric).or(knee).or(lag).is_some();
                 assert!(has, "{}: no {}", run.dir().display(), metric.name());

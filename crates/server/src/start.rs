@@ -24,7 +24,7 @@ use std::time::Instant;
 
 /// A server as it was started. On drop it is killed, with all its processes.
 pub struct Server {
-    launcher: Arc<dyn Launcher>,
+    launcher: Box<dyn Launcher>,
     host: Host,
     driver: &'static dyn NameServer,
     place: Place,
@@ -152,7 +152,7 @@ pub fn start_heeding(
     let process = cmd.as_ref().map(|cmd| launcher.spawn(host, cmd)).transpose();
     let process = process.map_err(|e| Error::new(&spec.label, Problem::Rack(e)))?;
     let mut server = Server {
-        launcher: Arc::new(launcher),
+        launcher: Box::new(launcher),
         host: host.clone(),
         driver,
         place,
@@ -238,11 +238,6 @@ impl Server {
     fn tools(&self) -> Tools<'_> {
         let Self { launcher, host, stop, .. } = self;
         Tools { launcher: launcher.as_ref(), host, label: &self.place.spec.label, stop: stop.as_deref() }
-    }
-
-    /// From now on neither a tool nor a wait goes on once `stop` is set.
-    pub fn heed(&mut self, stop: Arc<AtomicBool>) {
-        self.stop = Some(stop);
     }
 
     /// Its label.

@@ -144,7 +144,9 @@ impl<'a> Sender<'a> {
         if !engine.cut_short && self.markers.is_some() && gate.is_none() {
             // By this one it can be seen that all before it has arrived.
             self.mark_at(clock::now())?;
-            self.markers.as_mut().into_iter().for_each(Markers::close);
+            if let Some(markers) = &mut self.markers {
+                markers.close();
+            }
             self.drain(engine)?;
         }
         let now = clock::now();
