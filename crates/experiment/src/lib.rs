@@ -89,6 +89,9 @@ pub enum Error {
     /// A server could not be started or used.
     #[error(transparent)]
     Server(#[from] server::Error),
+    /// Something could not be done on a host: a server could not be started or used, a capture could not be made.
+    #[error(transparent)]
+    Agent(#[from] agent::Error),
     /// The rack could not be raised.
     #[error(transparent)]
     Rack(#[from] rack::Error),

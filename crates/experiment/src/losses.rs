@@ -1,14 +1,13 @@
 //! Why queries of a load were lost: the machine's pauses are separated from the server's limits, burst by burst.
 
+use agent::Counted;
 use measure::metrics::{self, Definition};
 use measure::{Burst, Metric, Nanos, Reason, units::grouped};
 use rack::core_watch::{Absence, PERIOD};
-use rack::resource_counters::Counters;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-/// Losses less than this apart belong to one burst, in nanoseconds.
-pub const GAP: Nanos = 20_000_000;
+/// Losses less than this apart belong to one burst, in nanoseconds. So much later the last ones are counted.
+pub const GAP: Nanos = agent::LATER;
 
 /// After a core was away, its queues are full until the backlog is worked off, and drop packets meanwhile: for at most as long as the
 /// core was away, and this much, in nanoseconds.
@@ -23,19 +22,6 @@ const SOCKETS_SHOWN: usize = 4;
 
 /// A load of which a core was away for more than this share says nothing about rates.
 const AWAY_LIMIT: f64 = 0.1;
-
-/// Drops counted at one instant.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counted {
-    /// When, in nanoseconds after the first query was due.
-    pub at: Nanos,
-    /// Of the server's host.
-    pub server: Counters,
-    /// Packets that the whole machine dropped since a core's backlog was full.
-    pub backlog: u64,
-    /// Time that the server's threads were on a core since they began.
-    pub ran: Duration,
-}
 
 /// Everything that was observed of the machine during a load. Times are nanoseconds after its first query was due.
 #[derive(Clone, Debug, Default)]
@@ -284,6 +270,8 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rack::resource_counters::Counters;
+    use std::time::Duration;
 
     const MS: Nanos = 1_000_000;
 

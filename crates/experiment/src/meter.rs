@@ -1,88 +1,13 @@
-//! Watches the machine while one load is measured, from its first measured query to its last.
+//! The server's machine while one load is measured: its figures, and what they say of the load's losses.
 
-use crate::losses::{Counted, GAP, Losses, Observed};
-use crate::sampling::Sources;
+use crate::losses::{GAP, Losses, Observed};
+use agent::{Counted, Metered};
 use load::LoadResult;
 use measure::calm::{CALM, quantile};
 use measure::metrics;
-use measure::{Metric, Nanos, Reason, Timeline, Validity, clock};
-use rack::core_watch::{Absence, Seen};
-use rack::resource_counters;
-use rack::server_watch::{Others, Snapshot};
-use rack::sockets::Socket;
-use rack::{CoreWatch, HardwareCounters, hardware_counters};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How often drops are counted while a load goes on, in nanoseconds.
-const EVERY: Nanos = 100_000_000;
-
-/// Longer loads are counted this often at most.
-const MOST: u64 = 2000;
-
-/// The readings of one load.
-pub struct Metered {
-    /// The server and its cores at the beginning and at the end of the measured part.
-    ends: Option<(Snapshot, Snapshot)>,
-    counted: Vec<Counted>,
-    /// Drops of each of the server's sockets, read at the beginning and at the end.
-    sockets: [BTreeMap<Socket, u64>; 2],
-    hardware: Option<hardware_counters::Counted>,
-    watch: Seen,
-    base: Nanos,
-}
-
-/// Reads at `base` (monotonic), at `base + length`, and in between, until then or until `stop`.
-pub fn meter(sources: &Sources, base: Nanos, length: Nanos, stop: &AtomicBool) -> Metered {
-    // A generator sees its own stalls: a watch there would only take time from it.
-    let watch = CoreWatch::start(if sources.server_is_here() { &sources.server_cpus } else { &[] });
-    let every = EVERY.max(length / MOST);
-    let mut counted = Vec::new();
-    let mut ends = None;
-    let mut before = BTreeMap::new();
-    let mut hardware = None;
-    if wait(base, stop) {
-        let first = sources.server();
-        before = sources.socket_drops();
-        let pids = first.as_ref().map_or(&[][..], Snapshot::pids);
-        let mut counters = HardwareCounters::begin(pids);
-        let mut at = base;
-        while at < base + length && wait(at, stop) {
-            counted.push(Counted { ran: resource_counters::ran(pids), ..count(sources, base) });
-            at += every;
-        }
-        wait(base + length, stop);
-        hardware = counters.as_mut().and_then(HardwareCounters::read);
-        ends = first.zip(sources.server());
-    }
-    // Losses of the last moments are counted a little later.
-    wait(base + length + GAP, stop);
-    counted.push(count(sources, base));
-    Metered { ends, counted, sockets: [before, sources.socket_drops()], hardware, watch: watch.end(), base }
-}
-
-/// Sleeps until `at`; false where it was told to stop before.
-fn wait(at: Nanos, stop: &AtomicBool) -> bool {
-    while !stop.load(Ordering::Relaxed) {
-        let left = at.saturating_sub(clock::now());
-        if left == 0 {
-            return true;
-        }
-        std::thread::sleep(Duration::from_nanos(left.min(EVERY)));
-    }
-    false
-}
-
-fn count(sources: &Sources, base: Nanos) -> Counted {
-    let at = clock::now().saturating_sub(base);
-    Counted {
-        at,
-        server: sources.server_counters(),
-        backlog: resource_counters::backlog_dropped(),
-        ran: Duration::ZERO,
-    }
-}
+use measure::{Metric, Nanos, Reason, Timeline, Validity};
+use rack::core_watch::Absence;
+use rack::hardware_counters;
 
 /// The server's machine during one load.
 pub struct Machine {
@@ -106,45 +31,37 @@ pub struct Machine {
     pub watch_cost: f64,
 }
 
-impl Metered {
-    /// Explains the losses of the load that gave `result`, of which the share `allowed` may be lost.
-    pub fn explain(self, sources: &Sources, result: &LoadResult, allowed: f64) -> Machine {
-        let Self { ends, counted, sockets: [before, after], hardware, watch, base } = self;
-        let length = (result.duration_s * 1e9) as Nanos;
-        let cores = &sources.server_cpus;
-        let mine = |away: &Absence| cores.contains(&away.core) && away.to > base && away.from < base + length;
-        let away = watch.away.iter().filter(|away| mine(away));
-        // Without real-time priority the watch cannot tell an absence from another program: nothing is explained by it.
-        let away = away.filter(|_| watch.first).map(|away| (*away, away.from.saturating_sub(base))).collect();
-        let mut observed = Observed { away, counted, length, ..Observed::default() };
-        let mut seen = (None, None, None);
-        if let Some((first, last)) = ends {
-            let (spent, others) = (last.since(&first), Others::between(&first, &last, sources.own()));
-            (observed.waited, observed.others) = (others.waited, others.used);
-            observed.taken = others.disturbed();
-            // Idle time is exact where ticks are not: for the rest of the time a core was busy.
-            let whole = spent.passed.as_secs_f64() * cores.len() as f64;
-            let idle = (spent.cores.idle.as_secs_f64() / whole).clamp(0.0, 1.0);
-            seen = (Some(idle), Some(spent.ran.as_secs_f64()), Some((1.0 - idle) * whole));
-        }
-        let calm_per_query = quantile(per_query(&observed.counted, &result.timeline), CALM);
-        let bursts = result.timeline.bursts(GAP);
-        let mut losses = observed.explain(bursts, result.counts.sent, allowed);
-        let grown = after.into_iter().map(|(socket, drops)| {
-            (socket.address, drops.saturating_sub(before.get(&socket).copied().unwrap_or_default()))
-        });
-        losses.sockets = grown.filter(|(_, drops)| *drops > 0).collect();
-        Machine {
-            server_idle: seen.0,
-            server_ran: seen.1,
-            server_busy: seen.2,
-            calm_per_query,
-            hardware,
-            losses,
-            observed,
-            watch_first: watch.first,
-            watch_cost: watch.cost,
-        }
+/// Explains the losses of the load that gave `result`, of which the share `allowed` may be lost.
+pub fn explain(metered: Metered, result: &LoadResult, allowed: f64) -> Machine {
+    let Metered { base, server, counted, sockets, hardware, watch } = metered;
+    let length = (result.duration_s * 1e9) as Nanos;
+    let during = |away: &Absence| away.to > base && away.from < base + length;
+    let away = watch.away.iter().filter(|away| during(away));
+    // Without real-time priority the watch cannot tell an absence from another program: nothing is explained by it.
+    let away = away.filter(|_| watch.first).map(|away| (*away, away.from.saturating_sub(base))).collect();
+    let mut observed = Observed { away, counted, length, ..Observed::default() };
+    let mut seen = (None, None, None);
+    if let Some(time) = server {
+        (observed.waited, observed.others) = (time.others.waited, time.others.used);
+        observed.taken = time.others.disturbed();
+        // Idle time is exact where ticks are not: for the rest of the time a core was busy.
+        let whole = time.whole.as_secs_f64();
+        let idle = (time.idle.as_secs_f64() / whole).clamp(0.0, 1.0);
+        seen = (Some(idle), Some(time.ran.as_secs_f64()), Some((1.0 - idle) * whole));
+    }
+    let calm_per_query = quantile(per_query(&observed.counted, &result.timeline), CALM);
+    let bursts = result.timeline.bursts(GAP);
+    let losses = Losses { sockets, ..observed.explain(bursts, result.counts.sent, allowed) };
+    Machine {
+        server_idle: seen.0,
+        server_ran: seen.1,
+        server_busy: seen.2,
+        calm_per_query,
+        hardware,
+        losses,
+        observed,
+        watch_first: watch.first,
+        watch_cost: watch.cost,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::resources::{self, Sums};
 use crate::run_context::RunContext;
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, settle, trial};
+use agent::{Agent, Here};
 use measure::Reason;
 use rack::{Host, HostSpec, Rack, RackSpec, RouterSpec};
 use results::{RunDir, TrialRecord};
@@ -66,15 +67,19 @@ pub fn run(
     let cpus = placement(e)?;
     let run_toml = e.to_toml()?;
     let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
+    let here = Arc::new(Here::default());
     // An external server is outside any rack of ours: it is measured from the machine's own network.
-    let host = |name: &str| match &rack {
-        Some(rack) => rack.host(name).expect("it was just made").clone(),
-        None => {
-            let mut here = Host::loopback();
-            here.name = name.into();
-            here.cpus = cpus.generators.concat();
-            here
-        }
+    let agent = |name: &str| {
+        let host = match &rack {
+            Some(rack) => rack.host(name).expect("it was just made").clone(),
+            None => {
+                let mut host = Host::loopback();
+                host.name = name.into();
+                host.cpus = cpus.generators.concat();
+                host
+            }
+        };
+        Agent::new(&here, host, stop)
     };
     let mut run_dir = if options.resume && options.dir.join("run.toml").exists() {
         let run_dir = RunDir::resume(&options.dir)?;
@@ -85,11 +90,11 @@ pub fn run(
         RunDir::create(&options.dir, &run_toml, &environment(e, options, &cpus, rack.as_ref())?)?
     };
     let zones_dir = options.dir.join("zones");
-    let generators: Vec<Host> = generator_names(e).iter().map(|name| host(name)).collect();
-    let peers: Vec<Host> = fleet::peer_names(e).iter().map(|name| host(name)).collect();
+    let generators: Vec<Agent> = generator_names(e).iter().map(|name| agent(name)).collect();
+    let peers: Vec<Agent> = fleet::peer_names(e).iter().map(|name| agent(name)).collect();
     let context = RunContext {
         experiment: e,
-        server: &host("server"),
+        server: &agent("server"),
         generators: &generators,
         peers: &peers,
         rack: rack.as_ref(),
@@ -197,8 +202,8 @@ fn attempts(
             std::fs::remove_dir_all(dir).map_err(Error::io(dir))?;
         }
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
-        let hosts = std::iter::once(context.server).chain(context.generators);
-        let cores: Vec<usize> = hosts.flat_map(|host| host.cpus.iter().copied()).collect();
+        let agents = std::iter::once(context.server).chain(context.generators);
+        let cores: Vec<usize> = agents.flat_map(|agent| agent.host.cpus.iter().copied()).collect();
         let unsettled = settle::wait(&cores, e.settle.0, context.stop);
         let mut record = trial::run(context, trial, zone, dir, tell);
         if let Some(reason) = unsettled {

@@ -2,10 +2,11 @@
 
 use crate::zones::Prepared;
 use crate::{Error, Experiment};
+use agent::{Agent, Server};
 use measure::{Metric, Nanos};
-use rack::{Host, Local, Rack};
-use server::{Server, ServerSpec, ZoneRef};
-use std::path::{Path, PathBuf};
+use rack::{Host, Rack};
+use server::{ServerSpec, ZoneRef};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,11 +18,11 @@ pub const START_DELAY: Nanos = 20_000_000;
 /// Everything that all trials of a run share.
 pub struct RunContext<'a> {
     pub experiment: &'a Experiment,
-    pub server: &'a Host,
+    pub server: &'a Agent,
     /// The most that any traffic has.
-    pub generators: &'a [Host],
+    pub generators: &'a [Agent],
     /// The other servers of a distribution: the primary first, where it is not the server measured.
-    pub peers: &'a [Host],
+    pub peers: &'a [Agent],
     /// None where the server answers elsewhere.
     pub rack: Option<&'a Rack>,
     /// The captures that are replayed, each with what a first reading of it said.
@@ -32,14 +33,6 @@ pub struct RunContext<'a> {
 }
 
 impl<'a> RunContext<'a> {
-    /// Starts a server; neither that nor a wait for it goes on once the run is to stop.
-    ///
-    /// # Errors
-    /// The errors of the server's start.
-    pub fn start(&self, host: &Host, spec: &ServerSpec, dir: &Path) -> Result<Server, server::Error> {
-        server::start_heeding(Some(self.stop.clone()), Local, host, spec, dir)
-    }
-
     /// Waits, as long as the run goes on.
     ///
     /// # Errors
@@ -58,7 +51,7 @@ impl<'a> RunContext<'a> {
 
     /// The names of the peers.
     pub fn peer_names(&self) -> Vec<String> {
-        self.peers.iter().map(|host| host.name.clone()).collect()
+        self.peers.iter().map(|peer| peer.host.name.clone()).collect()
     }
 
     /// An error once the run is to stop: the trial is dropped then, and its server killed.
@@ -120,10 +113,10 @@ pub fn server_spec(
         workers: given.workers.unwrap_or(host.cpus.len() as u32),
         udp_size: e.udp_size,
         port: PORT,
-        addresses: if context.server.extra_addrs.is_empty() {
+        addresses: if context.server.host.extra_addrs.is_empty() {
             Vec::new()
         } else {
-            context.server.addresses()
+            context.server.host.addresses()
         },
         zone: ZoneRef { origin: zone.origin.clone(), file: zone.file.clone(), signed: zone.signed.is_some() },
         cpus: host.cpus.clone(),

@@ -1,46 +1,26 @@
 //! CPU time, memory and drops of both sides, second by second, and the rows of the series.
 
 use crate::run_context::RunContext;
+use crate::Error;
+use agent::{Agent, Meter, Reading, Readings, Server, Watched};
+use measure::clock::SECOND;
 use measure::metrics::{self, Family};
-use measure::{Definition, Metric, series};
-use rack::Host;
-use rack::resource_counters::{self, Core, Counters, HostCounters, Processes, Usage};
-use rack::server_watch::Snapshot;
-use rack::sockets::{self, Socket};
+use measure::{Definition, Metric, Nanos, series};
+use rack::resource_counters::{Core, Counters, Usage};
 use results::SeriesRow;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The files to read on both sides while a trial goes on.
-pub struct Sources {
-    server: Vec<u32>,
-    generators: Vec<u32>,
-    hosts: Vec<(&'static str, Vec<HostCounters>)>,
-    /// The server's cores.
-    pub server_cpus: Vec<usize>,
-    /// The generators may use the server's cores.
-    shared: bool,
-}
-
-/// Reads /proc at each second of a trial and gives what changed.
+/// Reads the counters of each machine at each second of a trial and gives what changed.
 pub struct Sampling {
-    sources: std::sync::Arc<Sources>,
-    first: Vec<Vec<u64>>,
-    last: Reading,
+    machines: Vec<Machine>,
 }
 
-/// One look at the machine.
-struct Reading {
-    at: Instant,
-    cores: Vec<Core>,
-    server: Usage,
-    generator: Usage,
-    own: Usage,
-    /// Of each kind of host, since it is there, by [`PLACES`].
-    drops: Vec<Vec<u64>>,
-    /// Of the whole machine.
-    backlog: u64,
+/// A machine with hosts of ours.
+struct Machine {
+    readings: Readings,
+    first: Reading,
+    last: Reading,
 }
 
 /// Where a host drops packets.
@@ -78,101 +58,93 @@ const CORE_PARTS: [CorePart; 4] = [
     (series::STEAL_OF_CORE, |core| core.steal),
 ];
 
-impl Sources {
-    /// A file that cannot be read here gives no rows: the trial's figures do not depend on it. Nor does a server without
-    /// processes here, an external one.
-    pub fn open(context: &RunContext, server: Vec<u32>, generators: Vec<u32>) -> Self {
-        let open = |hosts: &[Host]| hosts.iter().filter_map(|host| HostCounters::open(host).ok()).collect();
-        let mut hosts = vec![("generator", open(context.generators))];
-        if !server.is_empty() {
-            hosts.insert(0, ("server", open(std::slice::from_ref(context.server))));
-        }
-        let server_cpus = context.server.cpus.clone();
-        let asks_on = |core: &usize| context.generators.iter().any(|host| host.cpus.contains(core));
-        let shared = server_cpus.iter().any(asks_on);
-        Self { server, generators, hosts, server_cpus, shared }
-    }
-
-    /// Whether the server runs on this machine, as ours.
-    pub fn server_is_here(&self) -> bool {
-        !self.server.is_empty()
-    }
-
-    /// The server's processes and cores as they are; none of an external server.
-    pub fn server(&self) -> Option<Snapshot> {
-        let mut ours = self.generators.clone();
-        ours.push(std::process::id());
-        let here = self.server_is_here().then(|| Snapshot::of(&self.server, &self.server_cpus, &ours).ok());
-        here.flatten()
-    }
-
-    /// Time of programs of ours on the server's cores: of the generators, where they share them, since they are there.
-    pub fn own(&self) -> Duration {
-        if !self.shared {
-            return Duration::ZERO;
-        }
-        Processes::now().map(|all| all.usage(&self.generators).user).unwrap_or_default()
-    }
-
-    /// Datagrams that each socket in the server's network stack dropped since it was opened; none of an external server.
-    pub fn socket_drops(&self) -> BTreeMap<Socket, u64> {
-        self.server.first().and_then(|&pid| sockets::dropped(pid).ok()).unwrap_or_default()
-    }
-
-    /// The counters of the server's host, since it was made.
-    pub fn server_counters(&self) -> Counters {
-        let server = self.hosts.iter().find(|(name, _)| *name == "server");
-        server.and_then(|(_, hosts)| hosts.first()?.read().ok()).unwrap_or_default()
-    }
-}
-
 impl Sampling {
-    /// From now on.
-    pub fn start(context: &RunContext, server: Vec<u32>, generators: Vec<u32>) -> Self {
-        Self::of(std::sync::Arc::new(Sources::open(context, server, generators)))
+    /// From now on. `generators` are the processes on the generators' hosts, in their order; the server's machine is the first.
+    ///
+    /// # Errors
+    /// The agents'.
+    pub fn start(context: &RunContext, server: &Server, generators: &[u32]) -> Result<Self, Error> {
+        let mut all: Vec<(&Agent, Watched)> = Vec::new();
+        if server.is_ours() {
+            let mut watched = Watched::default();
+            watched.server(server);
+            all.push((server.agent(), watched));
+        }
+        for (n, agent) in context.generators.iter().enumerate() {
+            let known = all.iter().position(|(one, _)| one.is_beside(agent));
+            let at = known.unwrap_or_else(|| {
+                all.push((agent, Watched::default()));
+                all.len() - 1
+            });
+            all[at].1.generator(agent, generators.get(n).copied());
+        }
+        let machine = |(agent, watched): (&Agent, Watched)| -> Result<Machine, Error> {
+            let readings = Readings::open(agent, watched)?;
+            let first = readings.read()?;
+            Ok(Machine { readings, last: first.clone(), first })
+        };
+        Ok(Self { machines: all.into_iter().map(machine).collect::<Result<_, _>>()? })
     }
 
-    /// From now on, of these sources.
-    pub fn of(sources: std::sync::Arc<Sources>) -> Self {
-        let last = read(&sources);
-        Self { first: last.drops.clone(), sources, last }
+    /// Meters a load whose first query is due at `base` (wall clock), for `length`, on the server's machine.
+    ///
+    /// # Errors
+    /// The agent's.
+    pub fn meter(&self, base: Nanos, length: Nanos) -> Result<Meter, Error> {
+        Ok(Meter::start(&self.machines[0].readings, base, length)?)
     }
 
     /// Datagrams lost inside each host since the start, by place.
-    pub fn drops(&self) -> Vec<Metric> {
-        let mut metrics = Vec::new();
-        for ((name, hosts), first) in self.sources.hosts.iter().zip(&self.first) {
-            for (((place, _), now), first) in PLACES.iter().zip(dropped(hosts)).zip(first) {
-                metrics.push(place.of(name, now.saturating_sub(*first) as f64));
-            }
-        }
-        metrics
+    ///
+    /// # Errors
+    /// The agents'.
+    pub fn drops(&self) -> Result<Vec<Metric>, Error> {
+        let now: Vec<Reading> = self.machines.iter().map(|m| m.readings.read()).collect::<Result<_, _>>()?;
+        let pairs = now.iter().zip(&self.machines).map(|(now, machine)| (now, &machine.first));
+        Ok(dropped(pairs))
     }
 
     /// The rows of the time since the last call.
-    pub fn rows(&mut self, second: u32) -> Vec<SeriesRow> {
-        let now = read(&self.sources);
-        let last = std::mem::replace(&mut self.last, now);
-        let now = &self.last;
-        let wall = (now.at - last.at).as_secs_f64().max(1e-3);
+    ///
+    /// # Errors
+    /// The agents'.
+    pub fn rows(&mut self, second: u32) -> Result<Vec<SeriesRow>, Error> {
+        let mut before = Vec::new();
+        for machine in &mut self.machines {
+            let now = machine.readings.read()?;
+            before.push(std::mem::replace(&mut machine.last, now));
+        }
+        let pairs = || self.machines.iter().map(|machine| &machine.last).zip(&before);
         let mut rows = Vec::new();
         let mut add = |figure: Metric| rows.push(SeriesRow::new(second, figure));
-        let percent =
-            |now: &Usage, last: &Usage| now.cpu().saturating_sub(last.cpu()).as_secs_f64() / wall * 100.0;
         // Ours: what this sampling costs, among little else.
-        add(metrics::COORDINATOR_CPU.of(percent(&now.own, &last.own)));
-        let here = self.sources.server_is_here().then_some((series::SERVER, &now.server, &last.server));
-        let sides = here.into_iter().chain([(series::GENERATOR, &now.generator, &last.generator)]);
-        for (side, now, last) in sides {
-            add(side.cpu.of(percent(now, last)));
-            add(side.rss.of(now.rss as f64));
-            for (figure, count) in SPENT {
-                add(figure(side).of(count(now).saturating_sub(count(last)) as f64 / wall));
+        add(metrics::COORDINATOR_CPU.of(pairs().map(|(now, last)| percent(now, last, |r| Some(r.own.cpu()))).sum()));
+        let sides: [(series::Processes, fn(&Reading) -> Option<&Usage>); 2] = [
+            (series::SERVER, |reading| reading.server.as_ref().map(|side| &side.usage)),
+            (series::GENERATOR, |reading| Some(&reading.generators.usage)),
+        ];
+        for (side, usage) in sides {
+            let here: Vec<_> = pairs().filter(|(now, _)| usage(now).is_some()).collect();
+            if here.is_empty() {
+                continue;
+            }
+            let sum = |of: &dyn Fn(&Reading, &Reading) -> f64| -> f64 {
+                here.iter().map(|(now, last)| of(now, last)).sum()
+            };
+            let count = |reading: &Reading, of: Counter| usage(reading).map_or(0, of);
+            add(side.cpu.of(sum(&|now, last| percent(now, last, |r| usage(r).map(Usage::cpu)))));
+            add(side.rss.of(sum(&|now, _| count(now, |usage| usage.rss) as f64)));
+            for (figure, of) in SPENT {
+                let rate = |now: &Reading, last: &Reading| {
+                    count(now, of).saturating_sub(count(last, of)) as f64 / wall(now, last)
+                };
+                add(figure(side).of(sum(&rate)));
             }
         }
-        if self.sources.server_is_here() {
-            let waited = now.server.waited.saturating_sub(last.server.waited).as_secs_f64();
-            add(metrics::SERVER_WAITED.of(waited / wall * 100.0));
+        // The server's machine is the first.
+        let (now, last) = (&self.machines[0].last, &before[0]);
+        if now.server.is_some() {
+            add(metrics::SERVER_WAITED.of(percent(now, last, |r| Some(r.server?.usage.waited))));
         }
         // By number: a core that goes offline or comes online does not shift the others.
         for core in &now.cores {
@@ -182,45 +154,39 @@ impl Sampling {
                 add(figure.of(&core.core.to_string(), spent.percent(part(&spent))));
             }
         }
-        for (((name, _), drops), before) in self.sources.hosts.iter().zip(&now.drops).zip(&last.drops) {
-            for (((place, _), now), before) in PLACES.iter().zip(drops).zip(before) {
-                add(place.of(name, now.saturating_sub(*before) as f64));
-            }
-        }
+        dropped(pairs()).into_iter().for_each(&mut add);
         add(series::BACKLOG_DROPS.count(now.backlog.saturating_sub(last.backlog)));
-        rows
+        Ok(rows)
     }
 }
 
-/// Datagrams lost in hosts since they are there, by [`PLACES`].
-fn dropped(hosts: &[HostCounters]) -> Vec<u64> {
-    let counters: Vec<Counters> = hosts.iter().filter_map(|host| host.read().ok()).collect();
-    PLACES.iter().map(|(_, of)| counters.iter().map(of).sum()).collect()
+/// Seconds between two readings.
+fn wall(now: &Reading, last: &Reading) -> f64 {
+    (now.at.saturating_sub(last.at) as f64 / SECOND as f64).max(1e-3)
 }
 
-fn read(sources: &Sources) -> Reading {
-    let all = Processes::now().ok();
-    let usage = |roots: &[u32]| all.as_ref().map(|all| all.usage(roots)).unwrap_or_default();
-    Reading {
-        at: Instant::now(),
-        cores: resource_counters::cores().unwrap_or_default(),
-        server: usage(&sources.server),
-        generator: usage(&sources.generators),
-        own: all.as_ref().map(|all| all.usage_of_one(std::process::id())).unwrap_or_default(),
-        drops: sources.hosts.iter().map(|(_, hosts)| dropped(hosts)).collect(),
-        backlog: resource_counters::backlog_dropped(),
-    }
+/// Time that was spent between two readings, in percent of it.
+fn percent(now: &Reading, last: &Reading, of: impl Fn(&Reading) -> Option<Duration>) -> f64 {
+    let spent = of(now).unwrap_or_default().saturating_sub(of(last).unwrap_or_default());
+    100.0 * spent.as_secs_f64() / wall(now, last)
 }
 
-/// The server's memory at the end of a trial; nothing of an external one, which has no processes here.
-pub fn memory(pids: &[u32]) -> Vec<Metric> {
+/// Datagrams lost between two readings of each machine, by kind of host and place.
+fn dropped<'a>(pairs: impl Iterator<Item = (&'a Reading, &'a Reading)> + Clone) -> Vec<Metric> {
+    let kinds: [(&str, fn(&Reading) -> Option<Counters>); 2] = [
+        ("server", |reading| reading.server.map(|side| side.hosts)),
+        ("generator", |reading| Some(reading.generators.hosts)),
+    ];
     let mut metrics = Vec::new();
-    if let (false, Ok(all)) = (pids.is_empty(), Processes::now()) {
-        metrics.push(metrics::SERVER_RSS.of(all.usage(pids).rss as f64));
-        metrics.push(metrics::SERVER_VIRTUAL.of(all.usage(pids).virtual_size as f64));
-        metrics.push(metrics::SERVER_CPU.of(all.usage(pids).cpu().as_secs_f64()));
-        if let Ok(pss) = resource_counters::pss(&all.tree(pids)) {
-            metrics.push(metrics::SERVER_PSS.of(pss as f64));
+    for (name, hosts) in kinds {
+        for (place, count) in PLACES {
+            let lost = |(now, last): (&Reading, &Reading)| {
+                Some(count(&hosts(now)?).saturating_sub(hosts(last).map_or(0, |hosts| count(&hosts))))
+            };
+            let all: Vec<u64> = pairs.clone().filter_map(lost).collect();
+            if !all.is_empty() {
+                metrics.push(place.of(name, all.iter().sum::<u64>() as f64));
+            }
         }
     }
     metrics

@@ -1,21 +1,20 @@
 //! One server on one zone, ready to be measured, and what a generator does to it.
 
 use crate::config::Traffic;
-use crate::meter::{Machine, meter};
+use crate::meter::{Machine, explain};
 use crate::run_context::{RunContext, START_DELAY};
-use crate::sampling::{Sampling, Sources};
+use crate::sampling::Sampling;
 use crate::zones::Prepared;
 use crate::{Error, anchor};
+use agent::Server;
 use load::hosts::{Generators, Member, divide};
 use load::{LoadResult, LoadSpec, Source};
 use measure::metrics;
 use measure::{Metric, Named, Nanos, Outcome, Pace, Reason, Seed};
-use rack::{Host, Local, Role};
 use results::{SeriesRow, TrialRecord};
-use server::{Server, ServerSpec};
+use server::ServerSpec;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use trace::ReplaySpec;
 use traffic::{EdnsSpec, NameList, ProfileSpec, QueriesSpec, SourceSpec};
 
@@ -47,16 +46,8 @@ pub struct Driven {
 impl SystemUnderTest<'_> {
     /// Notes the receive buffers of the server's UDP sockets, and makes them as large as `wanted` (bytes) first, where that is said.
     pub fn receive_buffers(&self, server: &Server, wanted: Option<usize>, record: &mut TrialRecord) {
-        let port = self.spec.targets(self.context.server)[0].port();
-        let looked = rack::resource_counters::Processes::now()
-            .map(|all| all.tree(&server.pids()))
-            .and_then(|pids| rack::UdpSockets::of(&pids, port))
-            .and_then(|sockets| {
-                wanted.map_or(Ok(()), |bytes| sockets.set_receive_buffer(bytes)).map(|()| sockets)
-            });
-        match looked {
-            Ok(sockets) => {
-                let least = sockets.receive_buffers().into_iter().min();
+        match server.receive_buffer(wanted) {
+            Ok(least) => {
                 let metric = least.map(|bytes| metrics::SERVER_RECEIVE_BUFFER.of(bytes as f64));
                 record.outcome.metrics.extend(metric);
             }
@@ -71,9 +62,9 @@ impl SystemUnderTest<'_> {
 
     /// Has an independent validator check a sample of answers.
     pub fn validate(&self, record: &mut TrialRecord) -> Result<(), Error> {
-        let at = self.spec.targets(self.context.server)[0];
+        let at = self.spec.targets(&self.context.server.host)[0];
         let (context, count) = (self.context, self.context.experiment.zone.validate);
-        let verdict = anchor::validate(&context.generators[0], at, self.zone, count, self.dir)?;
+        let verdict = anchor::validate(&context.generators[0].host, at, self.zone, count, self.dir)?;
         record.outcome.metrics.push(metrics::ANSWERS_VALIDATED.of(f64::from(verdict.validated)));
         record.outcome.metrics.push(metrics::ANSWERS_NOT_VALIDATED.of(verdict.refused.len() as f64));
         if let Some(first) = verdict.refused.first() {
@@ -120,7 +111,7 @@ impl SystemUnderTest<'_> {
         let source = self.source();
         let read = |trace: &PathBuf| context.captures.iter().find(|(path, _)| path == trace).map(|(_, s)| s);
         let recorded = traffic.trace.as_ref().and_then(read);
-        let mut targets = spec.targets(context.server);
+        let mut targets = spec.targets(&context.server.host);
         let (pace, duration) = match recorded {
             Some(survey) => {
                 let length = survey.length(traffic.speed).min(load::LONGEST);
@@ -134,7 +125,7 @@ impl SystemUnderTest<'_> {
             }
         };
         let mut load = LoadSpec {
-            cpus: context.generators[0].cpus.clone(),
+            cpus: context.generators[0].host.cpus.clone(),
             allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
             transport: traffic.transport,
             backend: traffic.backend,
@@ -156,59 +147,47 @@ impl SystemUnderTest<'_> {
         tell: &mut dyn FnMut(&serde_json::Value),
     ) -> Result<Driven, Error> {
         let context = self.context;
-        let hosts = &context.generators[..self.traffic.generators as usize];
-        let members: Vec<Member> = hosts.iter().map(|h| Member { name: &h.name, cpus: &h.cpus }).collect();
+        let agents = &context.generators[..self.traffic.generators as usize];
+        let members: Vec<Member> =
+            agents.iter().map(|agent| Member { name: &agent.host.name, cpus: &agent.host.cpus }).collect();
         let mut parts = divide(load, &members)?;
         // A client asks at one address of the server's, as the paper's did (Nominet).
-        if let (2.., targets) = (hosts.len(), &load.targets) {
+        if let (2.., targets) = (agents.len(), &load.targets) {
             let all = parts.iter_mut().zip(targets.iter().cycle());
             all.for_each(|(part, &target)| part.spec.targets = vec![target]);
         }
         let mut generators = Generators::start(parts, &mut |part| {
-            let host: &Host =
-                hosts.iter().find(|h| h.name == part.name).expect("parts are named after hosts");
+            let agent = agents.iter().find(|agent| agent.host.name == part.name);
             let log = self.dir.join(format!("{}.log", part.name));
-            Role::start(&Local, host, "load", &part.spec, &part.spec.cpus, &log)
+            agent.expect("parts are named after hosts").role("load", &part.spec, &part.spec.cpus, &log)
         })?;
-        let sources = Arc::new(Sources::open(context, server.pids(), generators.pids()));
-        let mut sampling = Sampling::of(Arc::clone(&sources));
+        let mut sampling = Sampling::start(context, server, &generators.pids())?;
         let began = measure::clock::wall() + START_DELAY;
-        let base = measure::clock::Wall::read().to_monotonic(began) + load.warmup;
-        let length = load.duration.unwrap_or(load::LONGEST);
+        let meter = sampling.meter(began + load.warmup, load.duration.unwrap_or(load::LONGEST))?;
         generators.start_at(began)?;
         let mut series = Vec::new();
-        let over = AtomicBool::new(false);
-        let (followed, metered) = std::thread::scope(|scope| {
-            let metering = scope.spawn(|| meter(&sources, base, length, &over));
-            let mut follow = || -> Result<(), Error> {
-                while !generators.are_done() {
-                    if context.stop.load(Ordering::Relaxed) {
-                        generators.stop();
-                    }
-                    while let Some((second, values)) = generators.second()? {
-                        let second = second as u32;
-                        series.extend(crate::sampling::rows(second, &values));
-                        if context.experiment.sampling {
-                            series.extend(sampling.rows(second));
-                        }
-                        tell(&values);
-                    }
-                    server.alive()?;
+        while !generators.are_done() {
+            if context.stop.load(Ordering::Relaxed) {
+                generators.stop();
+            }
+            while let Some((second, values)) = generators.second()? {
+                let second = second as u32;
+                series.extend(crate::sampling::rows(second, &values));
+                if context.experiment.sampling {
+                    series.extend(sampling.rows(second)?);
                 }
-                Ok(())
-            };
-            let followed = follow();
-            over.store(true, Ordering::Relaxed);
-            (followed, metering.join().expect("reading /proc does not panic"))
-        });
-        followed?;
+                tell(&values);
+            }
+            server.alive()?;
+        }
+        let metered = meter.end()?;
         let results = generators.results();
         let answered =
             |r: &Named<LoadResult>| metrics::ANSWERED_BY_GENERATOR.of(&r.name, r.value.counts.answered_qps);
         let each = if results.len() > 1 { results.iter().map(answered).collect() } else { Vec::new() };
         let result = LoadResult::merge(results);
-        let machine = metered.explain(&sources, &result, allowed);
-        Ok(Driven { result, each, began, series, drops: sampling.drops(), machine })
+        let machine = explain(metered, &result, allowed);
+        Ok(Driven { result, each, began, series, drops: sampling.drops()?, machine })
     }
 }
 

@@ -154,7 +154,7 @@ fn measure(
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
     let (traffic, udp_size) = context.experiment.traffic_of(trial.variant.as_deref());
-    let mut spec = run_context::server_spec(context, context.server, &trial.server, zone)?;
+    let mut spec = run_context::server_spec(context, &context.server.host, &trial.server, zone)?;
     spec.udp_size = udp_size;
     if measures::of(trial.measure).takes_updates() {
         context.experiment.syncs_of(&trial.server, trial.variant.as_deref()).apply(&mut spec);

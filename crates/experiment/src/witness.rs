@@ -3,10 +3,11 @@
 
 use crate::Error;
 use crate::system_under_test::SystemUnderTest;
+use agent::{Capture, StartCapture};
 use load::Latency;
 use measure::metrics;
 use measure::{Histogram, Named, Nanos, Reason};
-use rack::{Capture, Local};
+use rack::host::DEVICE;
 use results::TrialRecord;
 use std::path::{Path, PathBuf};
 use trace::pair::Pairs;
@@ -40,9 +41,14 @@ impl SystemUnderTest<'_> {
         let started = match self.spec.external {
             Some(_) => Err("the server is on no host of the rack".to_owned()),
             None => {
-                let said = self.dir.join("tcpdump.log");
-                Capture::start(&Local, context.server, "udp port 53", context.monitor_cpus, &file, &said)
-                    .map_err(|e| e.to_string())
+                let what = StartCapture {
+                    device: DEVICE.into(),
+                    filter: "udp port 53".into(),
+                    cpus: context.monitor_cpus.to_vec(),
+                    file: file.clone(),
+                    said: self.dir.join("tcpdump.log"),
+                };
+                Capture::start(context.server, what).map_err(|e| e.to_string())
             }
         };
         match started {

@@ -1,13 +1,15 @@
 //! The counters of a network namespace, as the kernel writes them in `net/snmp`, `net/snmp6` and `net/dev` of /proc. Read by name: kernels
 //! add counters, and `snmp` has some settings that may be negative.
 
+use derive_more::{Add, Sum};
+use serde::{Deserialize, Serialize};
 use std::fs;
 
 /// Makes [`Counters`] of its fields.
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident,)*) => {
         /// Counters of a network namespace since it was made, IPv4 and IPv6 together.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Add, Sum, Serialize, Deserialize)]
         pub struct Counters {
             $($(#[$doc])* pub $field: u64,)*
         }

@@ -4,6 +4,7 @@
 use crate::host::DEVICE;
 use crate::{Cmd, Error, Host, Launcher, Output, Process};
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ pub struct Capture {
 }
 
 /// The counters of `tcpdump`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     /// Packets written.
     pub packets: u64,

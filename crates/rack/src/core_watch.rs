@@ -12,6 +12,7 @@
 use measure::Nanos;
 use measure::clock;
 use net::scheduling::{Scheduling, run_before_all, settle};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -26,7 +27,7 @@ pub const LEAST: Nanos = 1_000_000;
 const MOST: usize = 100_000;
 
 /// An absence of a core. Times are nanoseconds of the monotonic clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
     /// The core's number.
     pub core: usize,
@@ -40,7 +41,7 @@ pub struct Absence {
 }
 
 /// The observations of a watch.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
     /// Absences in order of time, core by core.
     pub away: Vec<Absence>,

@@ -3,6 +3,7 @@
 
 use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter};
+use serde::{Deserialize, Serialize};
 
 /// Counters of some events of all threads of a server, from their opening on.
 pub struct HardwareCounters {
@@ -11,7 +12,7 @@ pub struct HardwareCounters {
 }
 
 /// Counts since the counters were opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Instructions that were executed.
     pub instructions: u64,

@@ -2,10 +2,10 @@
 
 use crate::Error;
 use procfs::process::{MMPermissions, MMapPath, Process};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The use of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The heap that grows by brk(2).
@@ -41,7 +41,7 @@ impl Kind {
 }
 
 /// One map of one process; sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Map {
     /// The process.
     pub pid: u32,

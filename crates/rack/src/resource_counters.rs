@@ -6,6 +6,7 @@
 use crate::{Error, Host};
 pub use net::counters::Counters;
 use procfs::process::Process;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,7 +24,7 @@ fn ticks(n: u64) -> Duration {
 }
 
 /// Time one core spent, since boot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Core {
     /// The core's number.
     pub core: usize,
@@ -89,7 +90,7 @@ pub fn cores() -> Result<Vec<Core>, Error> {
 }
 
 /// The resources that processes and all their descendants use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// How many processes they are.
     pub processes: u32,

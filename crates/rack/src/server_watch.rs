@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::resource_counters::{Core, Counters, HostCounters, Processes, Usage, cores};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ const WAITED_LIMIT: f64 = 0.01;
 const OTHERS_LIMIT: f64 = 0.05;
 
 /// The share of a server's cores that other programs took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Others {
     /// Time that the server's threads waited for a core, as a share of the time that passed.
     pub waited: f64,

@@ -2,12 +2,14 @@
 
 use crate::error::Error;
 use crate::quote::quotable;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use update::TsigKey;
 
 /// How soon changes are announced, transferred and served. The servers' default timers are floors in every figure of a transfer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Timers {
     /// As the server has them.
     #[default]
@@ -18,7 +20,7 @@ pub enum Timers {
 }
 
 /// The role of a server when its zone changes. It is a primary without [`Self::primaries`], a secondary with some.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replication {
     /// Signs updates, NOTIFY (where the server can) and transfers. It also permits transfers of the zone.
     pub key: TsigKey,

@@ -4,6 +4,7 @@
 //! included; [`Name`] owns such bytes. Text follows RFC 1035 section 5.1 (escapes `\X` and `\DDD`),
 //! comparison RFC 4343 (ASCII case does not count) and RFC 4034 section 6.1 (canonical order).
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -142,6 +143,19 @@ impl std::str::FromStr for Name {
     /// Reads a name as a whole: without a dot at its end it counts as if it had one.
     fn from_str(text: &str) -> Result<Self, NameError> {
         Self::parse_text(text, Some(ROOT))
+    }
+}
+
+/// In presentation format.
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use crate::error::Error;
 use crate::scan::{Record, Scanner};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use wire::name::{self, Name};
 use wire::rtype;
 
 /// The records that a server must answer with to be ready: an RRset at the end of the zone, and the serial.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// The zone's name.
     pub origin: Name,

@@ -12,14 +12,14 @@ use crate::replication::{paths, running_updates};
 use crate::run_context::{PORT, START_DELAY};
 use crate::system_under_test::{SystemUnderTest, take};
 use crate::{Error, RunEvent, sampling};
+use agent::Server;
 use load::LoadResult;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::units::grouped;
 use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason, params, series};
-use rack::{Local, Role};
+use rack::Role;
 use results::{SeriesRow, TrialRecord};
-use server::Server;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::net::IpAddr;
@@ -95,14 +95,14 @@ impl SystemUnderTest<'_> {
         let mut role = self.role("batches", &spec)?;
         let mut queries = self.queries(given)?;
         let secondaries: Vec<IpAddr> = fleet.secondaries().iter().map(|(_, at)| at.ip()).collect();
-        let primary = IpAddr::from(fleet.primary().v4);
+        let primary = IpAddr::from(fleet.primary().host.v4);
         let (file, said) = (self.dir.join("transfers.pcap"), self.dir.join("tcpdump.log"));
         // Senders and clients are on other hosts, so only the transfers between the servers are left.
         let hosts: Vec<String> = secondaries.iter().map(|at| format!("host {at}")).collect();
         let filter = format!("host {primary} and ({})", hosts.join(" or "));
         let capture = paths::capture(context, fleet.primary(), &filter, &file, &said)?;
         let mut sampling =
-            sampling::Sampling::start(context, server.pids(), queries.iter().map(Role::pid).collect());
+            sampling::Sampling::start(context, server, &queries.iter().map(Role::pid).collect::<Vec<_>>())?;
         let at = measure::clock::wall() + START_DELAY;
         for role in queries.iter_mut().chain([&mut role]) {
             role.start_at(at)?;
@@ -120,7 +120,7 @@ impl SystemUnderTest<'_> {
                     tell(RunEvent::Second { text });
                     record.series.push(SeriesRow::new(second as u32, series::BATCH.of(batch)));
                     if e.sampling {
-                        record.series.extend(sampling.rows(second as u32));
+                        record.series.extend(sampling.rows(second as u32)?);
                     }
                 }
                 Some(_) | None => {}
@@ -139,8 +139,8 @@ impl SystemUnderTest<'_> {
         }
         paths::come_to_rest(context, fleet.plan())?;
         let captured = capture.finish()?;
-        record.outcome.metrics.extend(sampling.drops());
-        record.outcome.metrics.extend(sampling::memory(&server.pids()));
+        record.outcome.metrics.extend(sampling.drops()?);
+        record.outcome.metrics.extend(server.memory()?);
         let found = transfers::collect(std::slice::from_ref(&file), &[PORT], 1, &mut |_| {})?;
         let accepted = result.send.transactions.accepted;
         running_updates::carried(&found, &captured, accepted, &mut record.outcome);
@@ -171,7 +171,7 @@ impl SystemUnderTest<'_> {
         load.spin = 0;
         load.pacing_limit = e.latency.pacing.0;
         let log = self.dir.join("generator.log");
-        let mut role = Role::start(&Local, &context.generators[0], "load", &load, &load.cpus, &log)?;
+        let mut role = context.generators[0].role("load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
         Ok(Some(role))
     }
@@ -193,7 +193,7 @@ impl SystemUnderTest<'_> {
             key: Some(fleet.key.clone()),
             marker: Some(MarkerSpec { name: None, every: SECOND, first: 1, scattered: None }),
             deadline: DEADLINE,
-            ..SendSpec::new((fleet.primary().v4, PORT).into(), &stream.file, pace)
+            ..SendSpec::new((fleet.primary().host.v4, PORT).into(), &stream.file, pace)
         };
         let patience = given.patience.0;
         Ok(BatchesSpec { send, watch, batches: stream.messages.clone(), patience })

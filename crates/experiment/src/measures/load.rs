@@ -7,16 +7,16 @@ use super::{Measurement, Part, Run, ZoneChanges, changed_zone};
 use crate::run_context::{self, RunContext, START_DELAY};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
+use agent::Server;
 use measure::clock::{self, SECOND};
 use measure::metrics::{self, Phase};
 use measure::{Arrivals, Definition, Event, Metric, Nanos, Pace, Reason, params, series};
-use rack::resource_counters::{self, Processes};
-use rack::{Local, Role};
+use rack::Role;
 use results::TrialRecord;
 use serde_json::Value;
-use server::{Server, ServerSpec, ZoneRef};
+use server::{ServerSpec, ZoneRef};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long queries go on before the start, between loading and reloading, and after it: more than two seconds, so that
@@ -25,9 +25,6 @@ const PAUSE: Duration = Duration::from_millis(2_200);
 
 /// A query that waited for longer was not answered.
 const DEADLINE: Nanos = SECOND;
-
-/// How often memory is looked at: the kernel walks all pages for it.
-const PERIOD: Duration = Duration::from_millis(200);
 
 /// How often the generator's thread looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -67,13 +64,14 @@ impl SystemUnderTest<'_> {
         let mut load = self.load(pace, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
         load.deadline = DEADLINE;
         let log = self.dir.join("generator.log");
-        let mut role = Role::start(&Local, &context.generators[0], "load", &load, &load.cpus, &log)?;
+        let mut role = context.generators[0].role("load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
         let began = clock::now() + START_DELAY;
         role.start_at(clock::wall() + START_DELAY)?;
         let (finish, over) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
         // Without its generator the wait would show nothing, so all of it ends with the generator.
-        let context = &RunContext { stop: &over, ..*context };
+        let server = context.server.heeding(&over);
+        let context = &RunContext { stop: &over, server: &server, ..*context };
         let sut = SystemUnderTest { context, traffic: self.traffic.clone(), ..*self };
         let (watched, seconds) = std::thread::scope(|scope| {
             let asking = scope.spawn(|| seconds_of(role, &finish, self.context.stop, &over));
@@ -109,9 +107,9 @@ impl SystemUnderTest<'_> {
         let (context, e) = (self.context, self.context.experiment);
         let dir = self.dir.join("server");
         let started = clock::now();
-        let mut server = context.start(context.server, spec, &dir)?;
+        let mut server = Server::start(context.server, spec, &dir)?;
         record.add_param(params::VERSION, server.version());
-        let (took, peak) = while_watching(&mut server, |server| server.ready(&self.zone.probe, patience));
+        let (took, peak) = server.while_watching(|server| server.ready(&self.zone.probe, patience))?;
         let took = took?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         let mut phases = vec![(metrics::LOADING, (started, clock::now()))];
@@ -120,17 +118,17 @@ impl SystemUnderTest<'_> {
         metrics.push(metrics::LOADING_PEAK_PSS.of(peak as f64));
         context.pause(PAUSE)?;
         phases.push((metrics::SERVED, (phases[0].1.1, clock::now())));
-        metrics.extend(crate::sampling::memory(&server.pids()));
+        metrics.extend(server.memory()?);
         if e.load.reload && server::driver(spec.kind).facts().can.reload {
             let changed = self.dir.join("changed.zone");
             changed_zone::write(&self.zone.file, &changed)?;
             std::fs::rename(&changed, &spec.zone.file).map_err(Error::io(&changed))?;
             let probe = zone::probe(&spec.zone.file)?;
             let asked = clock::now();
-            let (reloaded, peak) = while_watching(&mut server, |server| {
+            let (reloaded, peak) = server.while_watching(|server| {
                 server.reload()?;
                 server.ready(&probe, patience)
-            });
+            })?;
             phases.push((metrics::RELOADING, (asked, clock::now())));
             record.outcome.metrics.push(metrics::RELOADING_PEAK_PSS.of(peak as f64));
             match reloaded {
@@ -147,32 +145,6 @@ impl SystemUnderTest<'_> {
         record.outcome.metrics.extend(run_context::end(context, server, spec, Ok(()))?);
         Ok(phases)
     }
-}
-
-/// Does something with a server, and gives the greatest proportional memory of its processes meanwhile, in bytes.
-fn while_watching<T>(server: &mut Server, doing: impl FnOnce(&mut Server) -> T) -> (T, u64) {
-    let (done, peak) = (AtomicBool::new(false), AtomicU64::new(0));
-    let root = server.pids().first().copied();
-    let look = || {
-        let pids = Processes::now().ok().zip(root).map(|(all, root)| all.tree(&[root])).unwrap_or_default();
-        // Between two looks a process may end.
-        if let Ok(now) = resource_counters::pss(&pids) {
-            peak.fetch_max(now, Ordering::Relaxed);
-        }
-    };
-    let value = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                look();
-                std::thread::sleep(PERIOD);
-            }
-        });
-        let value = doing(server);
-        done.store(true, Ordering::Relaxed);
-        value
-    });
-    look();
-    (value, peak.into_inner())
 }
 
 /// Takes the generator's seconds until it is to finish. Sets `over` as soon as it is gone, or the run is to stop.

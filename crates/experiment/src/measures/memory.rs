@@ -3,13 +3,12 @@
 use super::{Measurement, Part, Run, ZoneChanges};
 use crate::Error;
 use crate::system_under_test::SystemUnderTest;
+use agent::{Mapped, Server};
 use measure::Reason;
 use measure::clock::SECOND;
 use measure::metrics;
 use rack::memory::{self, Kind};
-use rack::resource_counters::{self, Processes};
 use results::{SeriesRow, TrialRecord};
-use server::Server;
 use std::time::{Duration, Instant};
 
 /// How often memory is looked at while it settles.
@@ -34,14 +33,14 @@ impl SystemUnderTest<'_> {
         let e = self.context.experiment;
         let (settle, patience) = (Duration::from(e.memory.settle), Duration::from(e.memory.patience));
         let began = Instant::now();
-        let first = pss(server)?;
+        let first = server.pss()?;
         let (mut level, mut since) = (first, began);
         let mut next = began + PERIOD;
         loop {
             self.context.pause(next.saturating_duration_since(Instant::now()))?;
             next += PERIOD;
             server.alive()?;
-            let now = pss(server)?;
+            let now = server.pss()?;
             // Half a second to a row: the series counts rows, not seconds.
             let second = (began.elapsed().as_nanos() as u64 / SECOND) as u32 + 1;
             record.series.push(SeriesRow::new(second, metrics::SERVER_PSS.of(now as f64)));
@@ -59,7 +58,7 @@ impl SystemUnderTest<'_> {
                 break;
             }
         }
-        let maps = memory::maps(&server.pids())?;
+        let Mapped { maps, processes, cpu } = server.maps()?;
         let path = self.dir.join("maps.txt");
         std::fs::write(&path, memory::text(&maps)).map_err(Error::io(&path))?;
         let metrics = &mut record.outcome.metrics;
@@ -75,21 +74,11 @@ impl SystemUnderTest<'_> {
             metrics.push(metrics::PSS_OF_MAPS.of(kind.word(), sum(|map| map.pss)));
         }
         metrics.push(metrics::SERVER_PSS_AT_FIRST_ANSWER.count(first));
-        metrics.push(metrics::SERVER_PROCESSES.of(server.pids().len() as f64));
+        metrics.push(metrics::SERVER_PROCESSES.of(processes as f64));
         metrics.push(metrics::SETTLED_AFTER.of((since - began).as_secs_f64()));
         let delegations = self.zone.probe.delegations.max(1) as f64;
         metrics.push(metrics::PSS_PER_DELEGATION.of(settled as f64 / delegations));
-        if let Ok(all) = Processes::now() {
-            metrics.push(metrics::SERVER_CPU.of(all.usage(&server.pids()).cpu().as_secs_f64()));
-        }
+        metrics.push(metrics::SERVER_CPU.of(cpu.as_secs_f64()));
         Ok(())
     }
-}
-
-/// The proportional memory of a server's processes, in bytes.
-fn pss(server: &Server) -> Result<u64, Error> {
-    // A process may end while we look.
-    resource_counters::pss(&server.pids())
-        .or_else(|_| resource_counters::pss(&server.pids()))
-        .map_err(Error::from)
 }

@@ -22,9 +22,9 @@ use crate::resources::Reckoned;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, Measure, RunEvent, Trial};
+use agent::Server;
 use ::measure::{Definition, Parameter, metrics, params};
 use results::TrialRecord;
-use server::Server;
 
 /// One way to measure a server.
 pub struct Measurement {
@@ -208,7 +208,7 @@ fn on_a_fresh_server(
     let primary = fleet.map(Fleet::start_primary).transpose()?.flatten();
     // Beside others its folder is one of several.
     let folder = if fleet.is_some() { sut.dir.join("server") } else { sut.dir.to_owned() };
-    let mut server = context.start(context.server, spec, &folder)?;
+    let mut server = Server::start(context.server, spec, &folder)?;
     record.add_param(params::VERSION, server.version());
     let took = server.ready(&zone.probe, run_context::patience(context.experiment, zone))?;
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
@@ -245,7 +245,7 @@ fn on_a_fresh_server(
     if let Some(changes) = changes {
         changes.end(context, absence.as_ref(), record, tell)?;
     }
-    record.outcome.metrics.extend(others.memory());
+    record.outcome.metrics.extend(others.memory()?);
     others.stop()?;
     record.outcome.metrics.extend(run_context::end(context, server, sut.spec, Ok(()))?);
     Ok(())

@@ -3,11 +3,11 @@
 use crate::system_under_test::{Driven, SystemUnderTest, take};
 use crate::witness::Witness;
 use crate::{Error, RunEvent};
+use agent::Server;
 use load::LoadSpec;
 use measure::Pace;
 use measure::metrics;
 use results::TrialRecord;
-use server::Server;
 
 impl SystemUnderTest<'_> {
     /// Puts one load at the server, and records what it cost both.
@@ -38,7 +38,7 @@ impl SystemUnderTest<'_> {
             let from = began + load.warmup;
             witness.testify((from, from + load.duration.unwrap_or(load::LONGEST)), record)?;
         }
-        let spent = crate::sampling::memory(&server.pids());
+        let spent = server.memory()?;
         let per_query = [
             (metrics::SERVER_CPU_PER_QUERY, machine.server_ran.map(|seconds| seconds / sent)),
             (metrics::CALM_SERVER_CPU_PER_QUERY, machine.calm_per_query),

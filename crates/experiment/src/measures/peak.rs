@@ -3,6 +3,7 @@
 use super::{Measurement, Part, Run, ZoneChanges};
 use crate::system_under_test::{Driven, SystemUnderTest, take};
 use crate::{Error, RunEvent};
+use agent::Server;
 use load::search::{CapacityGoal, Goal, Offered, Search};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
@@ -10,7 +11,6 @@ use measure::metrics::{self, Scope};
 use measure::units::grouped;
 use measure::{Arrivals, Pace, params, series};
 use results::{SeriesRow, TrialRecord};
-use server::Server;
 
 /// Seconds that a load takes besides its warm-up and its length: the generator starts, and waits for late answers. A load with a window
 /// has a quarter of its length as warm-up (`load::search::capacity`), one of the search a tenth (`load::search::drive`).
@@ -139,7 +139,7 @@ impl SystemUnderTest<'_> {
         }
         record.outcome.metrics.extend(found.metrics());
         record.outcome.validity.merge(found.validity());
-        record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
+        record.outcome.metrics.extend(server.memory()?);
         let detail = self.dir.join("search.json");
         let text = serde_json::to_string_pretty(&found).map_err(|e| Error::Machine(e.to_string()))?;
         std::fs::write(&detail, text).map_err(Error::io(&detail))

@@ -6,6 +6,7 @@ use crate::replication::{paths, running_updates};
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
+use agent::Server;
 use measure::clock::SECOND;
 use measure::metrics;
 use measure::units::grouped;
@@ -37,9 +38,9 @@ impl SystemUnderTest<'_> {
     ) -> Result<(), Error> {
         let context = self.context;
         let patience = run_context::patience(context.experiment, self.zone);
-        let primary_is_measured = fleet.primary().name == context.server.name;
+        let primary_is_measured = fleet.primary().host.name == context.server.host.name;
         let start = || -> Result<_, Error> {
-            let mut server = context.start(context.server, self.spec, &self.dir.join("server"))?;
+            let mut server = Server::start(context.server, self.spec, &self.dir.join("server"))?;
             let took = server.ready(&self.zone.probe, patience)?;
             Ok((server, took))
         };
@@ -75,7 +76,7 @@ impl SystemUnderTest<'_> {
         metrics.push(metrics::TRANSFER_SERVED.of(served.as_secs_f64()));
         metrics.extend(directions(fleet, &file)?);
         metrics.extend(paths::round_trip(context, &file)?);
-        metrics.extend(crate::sampling::memory(&server.pids()));
+        metrics.extend(server.memory()?);
         match found.transfers.iter().find(whole) {
             Some(transfer) => metrics.extend(figures(transfer, self.zone.probe.bytes)),
             None => {
@@ -124,7 +125,7 @@ fn halfway(found: &Transfers) -> String {
 
 /// Octets of all packets that were captured, by direction.
 fn directions(fleet: &Fleet<'_>, file: &Path) -> Result<[Metric; 2], Error> {
-    let primary = IpAddr::from(fleet.primary().v4);
+    let primary = IpAddr::from(fleet.primary().host.v4);
     let (mut out, mut back) = (0, 0);
     octets::packets(&[file.to_owned()], &mut |packet| {
         *if packet.from == primary { &mut out } else { &mut back } += packet.octets;

@@ -7,10 +7,10 @@ use crate::resources::Reckoned;
 use crate::run_context::START_DELAY;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, RunEvent, Trial};
+use agent::Server;
 use measure::metrics::{self, Scope};
 use measure::{Event, Pace, params};
 use results::TrialRecord;
-use server::Server;
 use std::time::Duration;
 use update::send::SendResult;
 
@@ -55,7 +55,7 @@ impl SystemUnderTest<'_> {
         let given = &self.context.experiment.updates;
         let spec = self.sending(fleet, given.count, Pace::Closed { window: given.window })?;
         let mut role = self.role("update", &spec)?;
-        let mut sampling = crate::sampling::Sampling::start(self.context, server.pids(), vec![role.pid()]);
+        let mut sampling = crate::sampling::Sampling::start(self.context, server, &[role.pid()])?;
         role.start_at(measure::clock::wall() + START_DELAY)?;
         let result: SendResult = loop {
             match role.next(Duration::from_millis(100))? {
@@ -63,7 +63,7 @@ impl SystemUnderTest<'_> {
                     let second = second as u32;
                     record.series.extend(crate::sampling::rows(second, &values));
                     if self.context.experiment.sampling {
-                        record.series.extend(sampling.rows(second));
+                        record.series.extend(sampling.rows(second)?);
                     }
                     tell(RunEvent::Second { text: progress(&values) });
                 }
@@ -75,8 +75,8 @@ impl SystemUnderTest<'_> {
                 }
             }
         };
-        record.outcome.metrics.extend(sampling.drops());
-        record.outcome.metrics.extend(crate::sampling::memory(&server.pids()));
+        record.outcome.metrics.extend(sampling.drops()?);
+        record.outcome.metrics.extend(server.memory()?);
         sent(&result, &mut record.outcome);
         Ok(())
     }

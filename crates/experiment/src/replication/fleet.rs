@@ -4,10 +4,10 @@ use crate::config::{Distribution, Signing};
 use crate::run_context::{self, RunContext};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, Trial};
+use agent::{Agent, Server};
 use measure::clock::SECOND;
 use measure::{Metric, Outcome, Reason};
-use rack::Host;
-use server::{Replication, Server};
+use server::Replication;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -90,8 +90,13 @@ impl<'a> Fleet<'a> {
     /// The addresses of the secondaries, that of the server measured first where it is one.
     pub fn secondaries(&self) -> Vec<(String, SocketAddr)> {
         let measured = self.plan.primary.as_ref().map(|_| self.context.server);
-        let hosts = measured.into_iter().chain(self.context.peers.iter().filter(|h| h.name != "primary"));
-        hosts.take(self.plan.secondaries as usize).map(|h| (h.name.clone(), address(h))).collect()
+        let all = measured.into_iter().chain(self.other_secondaries());
+        all.take(self.plan.secondaries as usize).map(|a| (a.host.name.clone(), address(a))).collect()
+    }
+
+    /// The hosts of the secondaries that are not measured.
+    fn other_secondaries(&self) -> impl Iterator<Item = &'a Agent> {
+        self.context.peers.iter().filter(|peer| peer.host.name != "primary")
     }
 
     /// The labels of the secondaries' servers, in the same order; `measured` is that of the server measured.
@@ -100,9 +105,9 @@ impl<'a> Fleet<'a> {
     }
 
     /// Where the primary is.
-    pub fn primary(&self) -> &'a Host {
+    pub fn primary(&self) -> &'a Agent {
         match self.plan.primary {
-            Some(_) => self.context.peers.iter().find(|h| h.name == "primary").expect("the rack has one"),
+            Some(_) => self.context.peers.iter().find(|p| p.host.name == "primary").expect("the rack has one"),
             None => self.context.server,
         }
     }
@@ -167,9 +172,8 @@ impl<'a> Fleet<'a> {
         let labels = self.labels(measured);
         let mut servers = Vec::new();
         for (n, label) in labels.iter().enumerate().skip(first) {
-            let host = &self.context.peers.iter().filter(|h| h.name != "primary").nth(n - first);
-            let host = host.expect("the rack has as many hosts");
-            servers.push(self.start(label, host, Some(n))?);
+            let agent = self.other_secondaries().nth(n - first).expect("the rack has as many hosts");
+            servers.push(self.start(label, agent, Some(n))?);
             self.context.goes_on()?;
         }
         for server in &mut servers {
@@ -178,20 +182,30 @@ impl<'a> Fleet<'a> {
         Ok(servers)
     }
 
-    fn start(&self, label: &str, host: &'a Host, secondary: Option<usize>) -> Result<Server, Error> {
-        let mut spec = run_context::server_spec(self.context, host, label, self.zone)?;
+    fn start(&self, label: &str, agent: &Agent, secondary: Option<usize>) -> Result<Server, Error> {
+        let mut spec = run_context::server_spec(self.context, &agent.host, label, self.zone)?;
         spec.distribution = Some(self.part(spec.kind, secondary));
-        let dir = self.dir.join(&host.name);
-        Ok(self.context.start(host, &spec, &dir)?)
+        Ok(Server::start(agent, &spec, &self.dir.join(&agent.host.name))?)
     }
 }
 
 impl Others {
     /// The memory of all of them together.
-    pub fn memory(&self) -> Vec<Metric> {
-        let pids: Vec<u32> = self.primary.iter().chain(&self.secondaries).flat_map(Server::pids).collect();
-        let memory = crate::sampling::memory(&pids);
-        memory.into_iter().map(|m| Metric { name: m.name.replace("server_", "others_"), ..m }).collect()
+    ///
+    /// # Errors
+    /// The agents'.
+    pub fn memory(&self) -> Result<Vec<Metric>, Error> {
+        let mut all: Vec<Metric> = Vec::new();
+        for server in self.primary.iter().chain(&self.secondaries) {
+            for metric in server.memory()? {
+                let name = metric.name.replace("server_", "others_");
+                match all.iter_mut().find(|sum| sum.name == name) {
+                    Some(sum) => sum.value += metric.value,
+                    None => all.push(Metric { name, ..metric }),
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Whether all of them live.
@@ -227,6 +241,6 @@ pub fn note_urged(server: &Server, outcome: &mut Outcome) {
 }
 
 /// Where a server of a distribution answers.
-fn address(host: &Host) -> SocketAddr {
-    SocketAddr::new(host.v4.into(), run_context::PORT)
+fn address(agent: &Agent) -> SocketAddr {
+    SocketAddr::new(agent.host.v4.into(), run_context::PORT)
 }

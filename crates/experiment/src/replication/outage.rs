@@ -43,8 +43,8 @@ impl SystemUnderTest<'_> {
         server.start_again()?;
         let until = wall();
         let address = server.targets()[0];
-        let host = context.peers.iter().find(|h| h.v4 == address.ip());
-        let name = host.map_or_else(String::new, |h| h.name.clone());
+        let host = context.peers.iter().find(|peer| peer.host.v4 == address.ip());
+        let name = host.map_or_else(String::new, |peer| peer.host.name.clone());
         let absence = Outage { name, label: server.label().to_owned(), address, from, until };
         context.pause(length.saturating_sub(before + away))?;
         server.alive()?;

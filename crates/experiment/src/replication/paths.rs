@@ -7,10 +7,12 @@
 use crate::config::Distribution;
 use crate::run_context::RunContext;
 use crate::{Error, Experiment, Trial};
+use agent::{Agent, Capture, StartCapture};
 use measure::metrics;
 use measure::{Metric, Outcome, Parameter, Reason, Seed, params};
 use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
-use rack::{Capture, HostSpec, Local, Paths, RackSpec};
+use rack::host::DEVICE;
+use rack::{HostSpec, Local, Paths, RackSpec};
 use results::TrialRecord;
 use std::path::Path;
 use std::time::Duration;
@@ -143,19 +145,20 @@ fn words(path: &PathSpec) -> String {
 /// The errors of the capture.
 pub fn capture(
     context: &RunContext<'_>,
-    host: &rack::Host,
+    of: &Agent,
     filter: &str,
     file: &Path,
     said: &Path,
 ) -> Result<Capture, Error> {
-    let cpus = context.monitor_cpus;
     let router = context.rack.and_then(|rack| rack.router()).filter(|_| {
-        joined(context.experiment, &context.peer_names()).iter().any(|(a, b)| [a, b].contains(&&host.name))
+        joined(context.experiment, &context.peer_names()).iter().any(|(a, b)| [a, b].contains(&&of.host.name))
     });
-    Ok(match router {
-        Some(router) => Capture::start_on(&Local, router, &host.name, filter, cpus, file, said)?,
-        None => Capture::start(&Local, host, filter, cpus, file, said)?,
-    })
+    let (agent, device) = match router {
+        Some(router) => (of.on(router), of.host.name.clone()),
+        None => (of.clone(), DEVICE.to_owned()),
+    };
+    let (filter, cpus) = (filter.to_owned(), context.monitor_cpus.to_vec());
+    Ok(Capture::start(&agent, StartCapture { device, filter, cpus, file: file.into(), said: said.into() })?)
 }
 
 /// Waits until what is still on its way over a distribution's paths has come: a capture that ends before lacks it.

@@ -8,10 +8,11 @@ use super::versions::Versions;
 use crate::run_context::{PORT, RunContext, START_DELAY};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
+use agent::Capture;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition, Scope};
 use measure::{Arrivals, Event, Histogram, Latency, Named, Outcome, Pace, Reason, Seed};
-use rack::{Capture, Captured, Local, Role};
+use rack::{Captured, Role};
 use results::TrialRecord;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -77,8 +78,8 @@ impl SystemUnderTest<'_> {
     /// A role on the first generator, ready to begin.
     pub fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
         let (context, log) = (self.context, self.dir.join(format!("{name}.log")));
-        let mut role =
-            Role::start(&Local, &context.generators[0], name, spec, &context.generators[0].cpus, &log)?;
+        let generator = &context.generators[0];
+        let mut role = generator.role(name, spec, &generator.host.cpus, &log)?;
         role.ready(READY)?;
         Ok(role)
     }
@@ -86,7 +87,7 @@ impl SystemUnderTest<'_> {
     /// The updates for a primary: their number, pace and key.
     pub fn sending(&self, fleet: &Fleet<'_>, count: u64, pace: Pace) -> Result<SendSpec, Error> {
         let spec = SendSpec::new(
-            (fleet.primary().v4, PORT).into(),
+            (fleet.primary().host.v4, PORT).into(),
             self.stream(fleet.signed_by_sender(), count)?,
             pace,
         );

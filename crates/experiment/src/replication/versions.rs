@@ -62,7 +62,7 @@ impl SystemUnderTest<'_> {
         let made = series(&spec, &mut out, &mut |_| {})?;
         out.flush().map_err(Error::io(&file))?;
         let every = given.every.0;
-        let primary = SocketAddr::from((fleet.primary().v4, PORT));
+        let primary = SocketAddr::from((fleet.primary().host.v4, PORT));
         let fates = self.dir.join("messages.csv");
         let spec = SendSpec {
             key: Some(fleet.key.clone()),
@@ -201,7 +201,7 @@ impl Versions {
             ..TransferSpec::new(self.primary, &self.origin)
         };
         let result =
-            context.generators[0].run_in(|| update::transfer(&spec, None, context.stop, &mut |_| {}))??;
+            context.generators[0].host.run_in(|| update::transfer(&spec, None, context.stop, &mut |_| {}))??;
         Ok(result.complete.then_some(result.tcp_bytes))
     }
 

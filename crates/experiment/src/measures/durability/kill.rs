@@ -11,10 +11,10 @@ use crate::replication::running_updates::carried;
 use crate::run_context::{self, PORT};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
+use agent::Server;
 use measure::metrics::{self, Definition, Scope};
 use measure::{Arrivals, Pace, Reason, Seed, params};
 use results::TrialRecord;
-use server::Server;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -57,13 +57,13 @@ impl SystemUnderTest<'_> {
         let mut others = Others { primary: fleet.start_primary()?, ..Others::default() };
         let captured_in = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &captured_in)?;
-        let mut server = context.start(context.server, self.spec, &self.dir.join("server"))?;
+        let mut server = Server::start(context.server, self.spec, &self.dir.join("server"))?;
         record.add_param(params::VERSION, server.version());
         let took = server.ready(&self.zone.probe, run_context::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         others.secondaries = fleet.start_secondaries(&self.spec.label)?;
 
-        let (host, stop, life) = (&context.generators[0], AtomicBool::new(false), AtomicU32::new(0));
+        let (host, stop, life) = (&context.generators[0].host, AtomicBool::new(false), AtomicU32::new(0));
         let at = |target: std::net::Ipv4Addr| Watched {
             host,
             target: (target, PORT).into(),
@@ -72,7 +72,7 @@ impl SystemUnderTest<'_> {
             life: &life,
             stop: &stop,
         };
-        let (secondary, primary) = (at(context.server.v4), at(fleet.primary().v4));
+        let (secondary, primary) = (at(context.server.host.v4), at(fleet.primary().host.v4));
         let before = pairs::counters(&primary)?.ok_or_else(|| {
             Error::Machine("the primary's zone cannot be transferred before the first update".into())
         })?;

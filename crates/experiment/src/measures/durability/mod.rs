@@ -32,7 +32,7 @@ const DELAY: Nanos = 20_000_000;
 impl SystemUnderTest<'_> {
     /// The updates for the primary: a file that we made, signed with the run's key.
     fn updates(&self, fleet: &Fleet<'_>, file: PathBuf, pace: Pace) -> SendSpec {
-        let spec = SendSpec::new((fleet.primary().v4, PORT).into(), file, pace);
+        let spec = SendSpec::new((fleet.primary().host.v4, PORT).into(), file, pace);
         SendSpec { key: Some(fleet.key.clone()), ..spec }
     }
 

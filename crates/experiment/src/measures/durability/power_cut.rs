@@ -8,13 +8,13 @@ use crate::replication::fleet::Fleet;
 use crate::run_context::{self, PORT};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
+use agent::Server;
 use measure::clock::SECOND;
 use measure::metrics;
 use measure::{Draw, Nanos, Pace, Reason, Seed, params};
 use rack::disk::{Cut, Disk, Options};
 use results::{SeriesRow, TrialRecord};
 use serde::Serialize;
-use server::{Problem, Server};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -158,7 +158,7 @@ impl SystemUnderTest<'_> {
             ..Options::default()
         };
         let disk = Disk::mount(&backing, &at, options)?;
-        let mut server = context.start(context.server, self.spec, &at.join("server"))?;
+        let mut server = Server::start(context.server, self.spec, &at.join("server"))?;
         if number == 1 {
             record.add_param(params::VERSION, server.version());
         }
@@ -189,7 +189,7 @@ impl SystemUnderTest<'_> {
         let life = self.life(draw);
         let stop = AtomicBool::new(false);
         let (begun, began) = channel();
-        let host = &context.generators[0];
+        let host = &context.generators[0].host;
         let (off, result) = std::thread::scope(|scope| {
             let begun = move |at| {
                 // The receiver is gone only if nothing began in time.
@@ -231,7 +231,7 @@ impl SystemUnderTest<'_> {
         match on.server.back(run_context::patience(context.experiment, self.zone)) {
             Err(e) => {
                 context.goes_on()?;
-                seen.zone_refused = matches!(*e.problem, Problem::Refused { .. });
+                seen.zone_refused = e.is_zone_refused();
                 seen.why = Some(e.to_string());
             }
             Ok((took, _)) => match self.halves(fleet)? {
@@ -254,7 +254,7 @@ impl SystemUnderTest<'_> {
     /// Which halves of which updates the server has, by a transfer of its zone; else why it cannot be transferred.
     fn halves(&self, fleet: &Fleet<'_>) -> Result<Result<BTreeMap<u64, u8>, String>, Error> {
         let (context, stop, target) =
-            (self.context, self.context.stop, (self.context.server.v4, PORT).into());
+            (self.context, self.context.stop, (self.context.server.host.v4, PORT).into());
         let spec = TransferSpec {
             key: Some(fleet.key.clone()),
             timeout: TRANSFER,
@@ -272,7 +272,7 @@ impl SystemUnderTest<'_> {
                 }
             });
             let fetch = || transfer(&spec, Some(&mut lines), stop, &mut |_| {});
-            match context.generators[0].run_in(fetch)??.failed {
+            match context.generators[0].host.run_in(fetch)??.failed {
                 None => return Ok(Ok(halves)),
                 Some(reason) => {
                     why = format!("it serves the zone's SOA, but not a transfer of it: {}", reason.text)

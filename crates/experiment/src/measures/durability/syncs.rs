@@ -6,6 +6,7 @@ use crate::replication::fleet::Fleet;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
+use agent::Server;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Named, Nanos, Pace, Reason, params};
@@ -84,14 +85,14 @@ impl SystemUnderTest<'_> {
         let (context, folder) = (self.context, self.dir.join("server"));
         let file = self.dir.join("updates.txt");
         let before = syncs::calibrate(self.dir, calibrate, 1)?;
-        let mut server = context.start(context.server, self.spec, &folder)?;
+        let mut server = Server::start(context.server, self.spec, &folder)?;
         record.add_param(params::VERSION, server.version());
         let took = server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         stream::write_additions(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
         let spec = self.updates(fleet, file.clone(), Pace::Closed { window: 1 });
         let spec = SendSpec { duration: Some(timed), ..spec };
-        let result = send(&context.generators[0], &spec, |_| {}, context.stop)?;
+        let result = send(&context.generators[0].host, &spec, |_| {}, context.stop)?;
         fs::remove_file(&file).map_err(Error::io(&file))?;
         server.alive()?;
         server.stop()?;
@@ -144,7 +145,7 @@ impl SystemUnderTest<'_> {
             let mut server = server::start_heeding(
                 Some(context.stop.clone()),
                 launcher,
-                context.server,
+                &context.server.host,
                 self.spec,
                 &folder,
             )?;
@@ -155,7 +156,7 @@ impl SystemUnderTest<'_> {
             for (part, window) in [(0, 1), (1, d.window)] {
                 stream::write_additions(&file, &self.zone.origin, part * d.updates, d.updates)?;
                 let spec = self.updates(fleet, file.clone(), Pace::Closed { window });
-                let result = send(&context.generators[0], &spec, |_| {}, &AtomicBool::new(false))?;
+                let result = send(&context.generators[0].host, &spec, |_| {}, &AtomicBool::new(false))?;
                 accepted += result.accepted;
                 context.goes_on()?;
             }
