@@ -36,10 +36,10 @@ impl Watched {
         }
     }
 
-    /// With a generator's host, and its process where it has one.
-    pub fn generator(&mut self, agent: &Agent, pid: Option<u32>) {
+    /// With a generator's host and its processes.
+    pub fn generator(&mut self, agent: &Agent, pids: impl IntoIterator<Item = u32>) {
         self.generator_hosts.push((agent.host.name.clone(), agent.host.cpus.clone()));
-        self.generators.extend(pid);
+        self.generators.extend(pids);
     }
 }
 

@@ -1,7 +1,7 @@
 //! CPU time, memory and drops of both sides, second by second, and the rows of the series.
 
-use crate::run_context::RunContext;
 use crate::Error;
+use crate::run_context::RunContext;
 use agent::{Agent, Meter, Reading, Readings, Server, Watched};
 use measure::clock::SECOND;
 use measure::metrics::{self, Family};
@@ -58,25 +58,32 @@ const CORE_PARTS: [CorePart; 4] = [
     (series::STEAL_OF_CORE, |core| core.steal),
 ];
 
+/// The processes of one side in a reading; none where they are on another machine.
+type UsageOf = fn(&Reading) -> Option<&Usage>;
+
+/// The hosts of one side in a reading.
+type CountersOf = fn(&Reading) -> Option<Counters>;
+
 impl Sampling {
-    /// From now on. `generators` are the processes on the generators' hosts, in their order; the server's machine is the first.
+    /// From now on. `asking` are processes on the generators' hosts, with the names of these. The server's machine is the first.
     ///
     /// # Errors
     /// The agents'.
-    pub fn start(context: &RunContext, server: &Server, generators: &[u32]) -> Result<Self, Error> {
+    pub fn start(context: &RunContext, server: &Server, asking: &[(&str, u32)]) -> Result<Self, Error> {
         let mut all: Vec<(&Agent, Watched)> = Vec::new();
         if server.is_ours() {
             let mut watched = Watched::default();
             watched.server(server);
             all.push((server.agent(), watched));
         }
-        for (n, agent) in context.generators.iter().enumerate() {
+        for agent in context.generators {
             let known = all.iter().position(|(one, _)| one.is_beside(agent));
             let at = known.unwrap_or_else(|| {
                 all.push((agent, Watched::default()));
                 all.len() - 1
             });
-            all[at].1.generator(agent, generators.get(n).copied());
+            let here = asking.iter().filter(|(host, _)| *host == agent.host.name);
+            all[at].1.generator(agent, here.map(|(_, pid)| *pid));
         }
         let machine = |(agent, watched): (&Agent, Watched)| -> Result<Machine, Error> {
             let readings = Readings::open(agent, watched)?;
@@ -118,8 +125,9 @@ impl Sampling {
         let mut rows = Vec::new();
         let mut add = |figure: Metric| rows.push(SeriesRow::new(second, figure));
         // Ours: what this sampling costs, among little else.
-        add(metrics::COORDINATOR_CPU.of(pairs().map(|(now, last)| percent(now, last, |r| Some(r.own.cpu()))).sum()));
-        let sides: [(series::Processes, fn(&Reading) -> Option<&Usage>); 2] = [
+        add(metrics::COORDINATOR_CPU
+            .of(pairs().map(|(now, last)| percent(now, last, |r| Some(r.own.cpu()))).sum()));
+        let sides: [(series::Processes, UsageOf); 2] = [
             (series::SERVER, |reading| reading.server.as_ref().map(|side| &side.usage)),
             (series::GENERATOR, |reading| Some(&reading.generators.usage)),
         ];
@@ -173,7 +181,7 @@ fn percent(now: &Reading, last: &Reading, of: impl Fn(&Reading) -> Option<Durati
 
 /// Datagrams lost between two readings of each machine, by kind of host and place.
 fn dropped<'a>(pairs: impl Iterator<Item = (&'a Reading, &'a Reading)> + Clone) -> Vec<Metric> {
-    let kinds: [(&str, fn(&Reading) -> Option<Counters>); 2] = [
+    let kinds: [(&str, CountersOf); 2] = [
         ("server", |reading| reading.server.map(|side| side.hosts)),
         ("generator", |reading| Some(reading.generators.hosts)),
     ];

@@ -7,12 +7,14 @@ use crate::sampling::Sampling;
 use crate::zones::Prepared;
 use crate::{Error, anchor};
 use agent::Server;
-use load::hosts::{Generators, Member, divide};
+use load::hosts::{Generators, Member, Part, divide, repeat};
 use load::{LoadResult, LoadSpec, Source};
 use measure::metrics;
 use measure::{Metric, Named, Nanos, Outcome, Pace, Reason, Seed};
+use rack::Host;
 use results::{SeriesRow, TrialRecord};
 use server::ServerSpec;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use trace::ReplaySpec;
@@ -24,15 +26,17 @@ pub struct SystemUnderTest<'a> {
     pub spec: &'a ServerSpec,
     pub zone: &'a Prepared,
     pub traffic: Traffic,
+    /// The hosts of the secondaries that have the same load at the same time, where all are asked.
+    pub beside: Vec<&'a Host>,
     /// Where the trial's files go.
     pub dir: &'a Path,
 }
 
 /// The result of one load.
 pub struct Driven {
-    /// Of all generators together.
+    /// Of all generators together; where several secondaries were asked, of the measured one's.
     pub result: LoadResult,
-    /// Answers per second at each generator, where there are several.
+    /// Answers per second at each generator, where there are several; of each secondary and of all, where several were asked.
     pub each: Vec<Metric>,
     /// When it began, its warm-up included: wall clock.
     pub began: Nanos,
@@ -138,6 +142,32 @@ impl SystemUnderTest<'_> {
         Ok(load)
     }
 
+    /// A load for the server, divided among the generators.
+    fn divided(&self, load: &LoadSpec, members: &[Member]) -> Result<Vec<Part>, Error> {
+        let mut parts = divide(load, members)?;
+        // A client asks at one address of the server's, as the paper's did (Nominet).
+        if let (2.., targets) = (members.len(), &load.targets) {
+            let all = parts.iter_mut().zip(targets.iter().cycle());
+            all.for_each(|(part, &target)| part.spec.targets = vec![target]);
+        }
+        Ok(parts)
+    }
+
+    /// The servers that have a load together, the measured one first: the names of their hosts, and where they are asked.
+    fn asked(&self, load: &LoadSpec) -> Vec<(String, Vec<SocketAddr>)> {
+        let at = |host: &Host| {
+            let same = |target: &SocketAddr| match target.is_ipv4() {
+                true => SocketAddr::new(host.v4.into(), target.port()),
+                false => SocketAddr::new(host.v6.into(), target.port()),
+            };
+            let mut targets: Vec<SocketAddr> = load.targets.iter().map(same).collect();
+            targets.dedup();
+            (host.name.clone(), targets)
+        };
+        let measured = (self.context.server.host.name.clone(), load.targets.clone());
+        std::iter::once(measured).chain(self.beside.iter().map(|host| at(host))).collect()
+    }
+
     /// Runs the generators once, sampling both sides each second. Of its queries the share `allowed` (0 to 1) may be lost.
     pub fn drive(
         &self,
@@ -150,16 +180,14 @@ impl SystemUnderTest<'_> {
         let agents = &context.generators[..self.traffic.generators as usize];
         let members: Vec<Member> =
             agents.iter().map(|agent| Member { name: &agent.host.name, cpus: &agent.host.cpus }).collect();
-        let mut parts = divide(load, &members)?;
-        // A client asks at one address of the server's, as the paper's did (Nominet).
-        if let (2.., targets) = (agents.len(), &load.targets) {
-            let all = parts.iter_mut().zip(targets.iter().cycle());
-            all.for_each(|(part, &target)| part.spec.targets = vec![target]);
-        }
+        let parts = match self.beside.as_slice() {
+            [] => self.divided(load, &members)?,
+            _ => repeat(load, &self.asked(load), &members),
+        };
         let mut generators = Generators::start(parts, &mut |part| {
-            let agent = agents.iter().find(|agent| agent.host.name == part.name);
+            let agent = agents.iter().find(|agent| agent.host.name == part.host);
             let log = self.dir.join(format!("{}.log", part.name));
-            agent.expect("parts are named after hosts").role("load", &part.spec, &part.spec.cpus, &log)
+            agent.expect("it is one of the members").role("load", &part.spec, &part.spec.cpus, &log)
         })?;
         let mut sampling = Sampling::start(context, server, &generators.pids())?;
         let began = measure::clock::wall() + START_DELAY;
@@ -182,13 +210,34 @@ impl SystemUnderTest<'_> {
         }
         let metered = meter.end()?;
         let results = generators.results();
-        let answered =
-            |r: &Named<LoadResult>| metrics::ANSWERED_BY_GENERATOR.of(&r.name, r.value.counts.answered_qps);
-        let each = if results.len() > 1 { results.iter().map(answered).collect() } else { Vec::new() };
-        let result = LoadResult::merge(results);
+        let (each, result) = if self.beside.is_empty() { generated(results) } else { answered(results) };
         let machine = explain(metered, &result, allowed);
         Ok(Driven { result, each, began, series, drops: sampling.drops()?, machine })
     }
+}
+
+/// The result of a load that one server had, and the answers per second at each generator, where there are several.
+fn generated(results: Vec<Named<LoadResult>>) -> (Vec<Metric>, LoadResult) {
+    let of_one =
+        |r: &Named<LoadResult>| metrics::ANSWERED_BY_GENERATOR.of(&r.name, r.value.counts.answered_qps);
+    let each = if results.len() > 1 { results.iter().map(of_one).collect() } else { Vec::new() };
+    (each, LoadResult::merge(results))
+}
+
+/// The result of the first of several servers that had the same load; the answers per second of each and of all, and the octets of
+/// these. A generator that was not in order spoils it, whichever it was: the load beside is a part of what was asked for.
+fn answered(results: Vec<Named<LoadResult>>) -> (Vec<Metric>, LoadResult) {
+    let of_one =
+        |r: &Named<LoadResult>| metrics::ANSWERED_BY_SECONDARY.of(&r.name, r.value.counts.answered_qps);
+    let mut each: Vec<Metric> = results.iter().map(of_one).collect();
+    let measured = results.first().map(|first| first.value.clone()).unwrap_or_default();
+    let all = LoadResult::merge(results);
+    each.push(metrics::ALL_ANSWERED_QPS.of(all.counts.answered_qps));
+    if all.duration_s > 0.0 {
+        let bits = 8.0 * all.counts.bytes.received as f64;
+        each.push(metrics::ALL_ANSWER_RATE.of(bits / 1e6 / all.duration_s));
+    }
+    (each, LoadResult { validity: all.validity, ..measured })
 }
 
 pub fn take(into: &mut Outcome, from: Outcome) {

@@ -138,6 +138,9 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(Parame
     if let Some(bytes) = e.receive_buffer_of(trial.variant.as_deref()) {
         params.push((params::RECEIVE_BUFFER, bytes.to_string()));
     }
+    if measures::asks_all(e, trial.measure, trial.variant.as_deref()) {
+        params.push((params::QUERIED, d.queried.word().into()));
+    }
     params.push((params::GENERATORS, traffic.generators.to_string()));
     params.push((params::ADDRESSES, traffic.addresses.to_string()));
     params.extend(trial.variant.clone().map(|variant| (params::VARIANT, variant)));
@@ -171,7 +174,9 @@ fn measure(
     let distributed = measures::is_distributed(context.experiment, trial.measure, trial.variant.as_deref());
     let fleet = distributed.then(|| Fleet::new(context, trial, zone, dir)).transpose()?;
     spec.distribution = fleet.as_ref().map(|fleet| fleet.measured(spec.kind));
-    let sut = SystemUnderTest { context, spec: &spec, zone, traffic, dir };
+    let all = measures::asks_all(context.experiment, trial.measure, trial.variant.as_deref());
+    let beside = fleet.as_ref().filter(|_| all).map(Fleet::beside).unwrap_or_default();
+    let sut = SystemUnderTest { context, spec: &spec, zone, traffic, beside, dir };
     measures::run(sut, trial, fleet.as_ref(), record, tell)
 }
 

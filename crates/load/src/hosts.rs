@@ -6,6 +6,7 @@ use measure::{Arrivals, Event, Named, Nanos, Pace, Seed, metrics};
 use rack::{Role, StandingRack};
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,12 +30,16 @@ pub struct Member<'a> {
 /// The part of the load that one generator sends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// The host that it is on.
+    /// Its name: its host's where a load is divided, its server's where several have the same load.
     pub name: String,
+    /// The host that it is on.
+    pub host: String,
     /// Its load.
     pub spec: LoadSpec,
     /// Its first query is due so long after the common instant: each host's queries fall between the others'.
     offset: Nanos,
+    /// Its seconds are not reported: it only goes on beside the others.
+    beside: bool,
 }
 
 /// Runs a load from `hosts` of a kept rack together, each with an equal part of it, and adds up what came of it
@@ -62,7 +67,7 @@ pub fn run(
     };
     let members: Vec<Member> = hosts.iter().map(|name| Member { name, cpus: member(name) }).collect();
     let mut generators = Generators::start(divide(&spec, &members)?, &mut |part| {
-        Role::start_kept(rack, &part.name, "load", &part.spec, &logs.join(format!("{}.log", part.name)))
+        Role::start_kept(rack, &part.host, "load", &part.spec, &logs.join(format!("{}.log", part.name)))
     })?;
     let at = clock::wall() + START_DELAY;
     generators.start_at(at)?;
@@ -93,7 +98,9 @@ pub struct Generators {
 struct End {
     role: Role,
     name: String,
+    host: String,
     offset: Nanos,
+    beside: bool,
     /// Seconds that are not reported yet.
     seconds: VecDeque<Value>,
     result: Option<LoadResult>,
@@ -111,8 +118,8 @@ impl Generators {
         let mut ends = Vec::new();
         for part in parts {
             let role = start(&part)?;
-            let Part { name, offset, .. } = part;
-            ends.push(End { role, name, offset, seconds: VecDeque::new(), result: None });
+            let Part { name, host, offset, beside, .. } = part;
+            ends.push(End { role, name, host, offset, beside, seconds: VecDeque::new(), result: None });
         }
         for end in &mut ends {
             end.role.ready(PATIENCE)?;
@@ -131,9 +138,9 @@ impl Generators {
         Ok(())
     }
 
-    /// Their process ids.
-    pub fn pids(&self) -> Vec<u32> {
-        self.ends.iter().map(|end| end.role.pid()).collect()
+    /// The host and the process id of each.
+    pub fn pids(&self) -> Vec<(&str, u32)> {
+        self.ends.iter().map(|end| (end.host.as_str(), end.role.pid())).collect()
     }
 
     /// Asks all to stop.
@@ -162,7 +169,7 @@ impl Generators {
         Ok(second.map(|values| (self.reported, values)))
     }
 
-    /// The result of each generator, named after its host.
+    /// The result of each part, by its name.
     pub fn results(self) -> Vec<Named<LoadResult>> {
         self.ends.into_iter().filter_map(|end| Some(Named::new(end.name, end.result?))).collect()
     }
@@ -187,11 +194,13 @@ impl End {
 /// The next second, once every generator that still works has reported it.
 fn next_second(ends: &mut [End]) -> Option<Value> {
     let waiting = ends.iter().any(|end| end.result.is_none() && end.seconds.is_empty());
-    let seconds: Vec<Value> = match waiting {
+    let seconds: Vec<(bool, Value)> = match waiting {
         true => Vec::new(),
-        false => ends.iter_mut().filter_map(|end| end.seconds.pop_front()).collect(),
+        false => ends.iter_mut().filter_map(|end| Some((end.beside, end.seconds.pop_front()?))).collect(),
     };
-    (!seconds.is_empty()).then(|| merge_seconds(&seconds))
+    let reported: Vec<Value> =
+        seconds.into_iter().filter(|(beside, _)| !beside).map(|(_, second)| second).collect();
+    (!reported.is_empty()).then(|| merge_seconds(&reported))
 }
 
 /// One second of all generators. Counts and rates add. Of percentiles and maxima the greatest is reported, which for a
@@ -250,11 +259,7 @@ pub fn divide(spec: &LoadSpec, members: &[Member]) -> Result<Vec<Part>, Error> {
         };
         spec.flows = spec.flows.div_ceil(many);
         spec.count = spec.count.map(|count| divided(count, i, "a count of")).transpose()?;
-        // Above the bits that tell workers and lanes apart.
-        spec.seed = Seed(spec.seed.0.wrapping_add((i as u64) << 44));
-        if let Source::Traffic(SourceSpec::Profile(profile)) = &mut spec.source {
-            profile.seed = Seed(profile.seed.0.wrapping_add((i as u64) << 44));
-        }
+        own_seeds(&mut spec, i);
         let mut offset = 0;
         if n > 1 {
             // Packets of the other generators would be missing in what each of them counts.
@@ -276,13 +281,44 @@ pub fn divide(spec: &LoadSpec, members: &[Member]) -> Result<Vec<Part>, Error> {
                 }
             };
         }
-        Ok(Part { name: member.name.into(), spec, offset })
+        let name = member.name.to_owned();
+        Ok(Part { host: name.clone(), name, spec, offset, beside: false })
     };
-    let mut parts = members.iter().enumerate().map(part).collect::<Result<Vec<Part>, Error>>()?;
+    let parts = members.iter().enumerate().map(part).collect::<Result<Vec<Part>, Error>>()?;
+    Ok(mark_shared_cpus(parts))
+}
+
+/// The whole load for each of several servers at once: `servers` are their names and addresses, and the generators take them in turn.
+/// The first server is the one that is measured: the seconds that are reported are its own.
+pub fn repeat(spec: &LoadSpec, servers: &[(String, Vec<SocketAddr>)], members: &[Member]) -> Vec<Part> {
+    let part = |(i, (name, targets)): (usize, &(String, Vec<SocketAddr>))| {
+        let member = &members[i % members.len()];
+        let mut spec = LoadSpec { targets: targets.clone(), ..spec.clone() };
+        if !member.cpus.is_empty() {
+            spec.cpus = member.cpus.to_vec();
+        }
+        own_seeds(&mut spec, i);
+        // Packets of the other generators would be missing in what each of them counts.
+        spec.server_pids.clear();
+        Part { name: name.clone(), host: member.name.into(), spec, offset: 0, beside: i > 0 }
+    };
+    mark_shared_cpus(servers.iter().enumerate().map(part).collect())
+}
+
+/// Gives the nth generator other draws than the first: above the bits that tell workers and lanes apart.
+fn own_seeds(spec: &mut LoadSpec, n: usize) {
+    spec.seed = Seed(spec.seed.0.wrapping_add((n as u64) << 44));
+    if let Source::Traffic(SourceSpec::Profile(profile)) = &mut spec.source {
+        profile.seed = Seed(profile.seed.0.wrapping_add((n as u64) << 44));
+    }
+}
+
+/// Notes which parts have a CPU that another one has, too.
+fn mark_shared_cpus(mut parts: Vec<Part>) -> Vec<Part> {
     let all: Vec<usize> = parts.iter().flat_map(|part| part.spec.cpus.iter().copied()).collect();
     let twice = |cpu: &usize| all.iter().filter(|other| *other == cpu).count() > 1;
     parts.iter_mut().for_each(|part| part.spec.shared_cpus = part.spec.cpus.iter().any(twice));
-    Ok(parts)
+    parts
 }
 
 /// The arrivals of generator `i` of `n`.
@@ -357,6 +393,21 @@ mod tests {
         let four = divide(&whole, &members(&["a", "b", "c", "d"])).unwrap();
         let shared: Vec<bool> = four.iter().map(|p| p.spec.shared_cpus).collect();
         assert_eq!(shared, [true, false, false, true]);
+    }
+
+    #[test]
+    fn each_server_has_the_whole_load_and_the_generators_take_turns() {
+        let whole = spec(Pace::Closed { window: 20 });
+        let servers: Vec<(String, Vec<SocketAddr>)> =
+            (1..=3).map(|n| (format!("s{n}"), vec![SocketAddr::from(([10, 53, 0, n], 53))])).collect();
+        let parts = repeat(&whole, &servers, &members(&["g1", "g2"]));
+        let hosts: Vec<_> = parts.iter().map(|p| (p.name.as_str(), p.host.as_str(), p.beside)).collect();
+        assert_eq!(hosts, [("s1", "g1", false), ("s2", "g2", true), ("s3", "g1", true)]);
+        assert!(parts.iter().all(|p| p.spec.pace == whole.pace));
+        assert!(parts.iter().zip(&servers).all(|(p, (_, targets))| p.spec.targets == *targets));
+        assert_ne!(parts[0].spec.source, parts[2].spec.source, "they do not ask the same");
+        let shared: Vec<bool> = parts.iter().map(|p| p.spec.shared_cpus).collect();
+        assert_eq!(shared, [true, false, true], "two are on the core of g1");
     }
 
     #[test]

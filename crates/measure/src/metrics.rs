@@ -301,6 +301,8 @@ registry! {
     ICMP "icmp" "1" Less "ICMP errors";
     LOSS_RATIO "loss_ratio" "1" Less "share of the sent that was lost, 0 to 1";
     ANSWERED_IN_DEADLINE_SHARE "answered_in_deadline_share" "%" More "share of the sent queries that was answered before the deadline";
+    ALL_ANSWERED_QPS "all_answered_qps" "1/s" More "queries answered a second, by all secondaries together";
+    ALL_ANSWER_RATE "all_answer_rate" "Mbit/s" More "DNS octets of the answers of all secondaries together, as a rate";
     BYTES_SENT "bytes_sent" "B" Neither "DNS octets sent";
     BYTES_RECEIVED "bytes_received" "B" Neither "DNS octets received";
     ANSWER_SIZE_P50 "answer_size_p50" "B" Neither "DNS octets of an answer: median";
@@ -545,6 +547,7 @@ families! {
     FINDING "finding_" "" "1" Neither "1: the load has this finding";
     DROPS "drops_" "" "1" Less "packets of the generator's that were dropped, by place";
     ANSWERED_BY_GENERATOR "" "_answered_qps" "1/s" More "queries answered a second, of one generator";
+    ANSWERED_BY_SECONDARY "answered_" "_qps" "1/s" More "queries answered a second, by one secondary of several that were asked";
     LAG_OF_SECONDARY_P50 "lag_" "_p50" "us" Less "lag of one secondary: median";
     LAG_OF_SECONDARY_MAX "lag_" "_max" "us" Less "lag of one secondary: the longest";
     LAG_OF_KIND_P50 "lag_of_" "_p50" "us" Less "lag of the secondaries of one kind: median";

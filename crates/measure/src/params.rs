@@ -51,6 +51,7 @@ parameters! {
     TRANSPORT "transport" "transport of the queries";
     UDP_SIZE "udp_size" "largest UDP answer that the server may send, in octets";
     RECEIVE_BUFFER "receive_buffer" "receive buffer that all servers were given, in octets";
+    QUERIED "queried" "secondaries that are asked: `all`, or absent for the one that is measured";
     GENERATORS "generators" "hosts that send";
     ADDRESSES "addresses" "addresses that each of them sends from";
     RATE "rate" "queries offered a second";

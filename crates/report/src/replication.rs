@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     let mut all = Vec::new();
     all.extend(updates(run));
+    all.extend(together(run));
     all.extend(lag(run));
     all.extend(steps(run));
     all.extend(carried(run));
@@ -90,6 +91,36 @@ fn refused(cell: &Cell) -> Option<String> {
     let codes: Vec<&str> = codes.into_iter().filter(|code| *code != "NOERROR").collect();
     let named = if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) };
     (refused + lost > 0.0).then(|| format!("{refused:.0} refused{named}, {lost:.0} without an answer"))
+}
+
+/// The answers of all secondaries, where all were asked.
+fn together(run: &Run) -> Option<Grid> {
+    let about = "Answers per second of all secondaries together, each with the load that the measured one has; below, the least and the \
+                 most of one secondary, and the DNS octets of all answers as a rate. Other tables are of the measured one.";
+    grid(
+        run,
+        ("together", "Answered by all secondaries together".into(), about.into()),
+        |c| c.metric(metrics::ALL_ANSWERED_QPS).is_some(),
+        nothing,
+        |c| {
+            let f = c.metric(metrics::ALL_ANSWERED_QPS)?;
+            let mut details: Vec<String> = Vec::new();
+            details.extend(f.interval_text(&format::rate(f.value), format::rate_range));
+            let one = |n: usize| {
+                let host = if n == 1 { "server".to_owned() } else { format!("secondary-{n}") };
+                Some(c.metric_named(&metrics::ANSWERED_BY_SECONDARY.name(&host))?.value)
+            };
+            let each: Vec<f64> = (1..).map_while(one).collect();
+            let (least, most) =
+                (each.iter().copied().reduce(f64::min), each.iter().copied().reduce(f64::max));
+            if let Some((least, most)) = least.zip(most) {
+                details.push(format!("{} secondaries, each {}", each.len(), format::rate_range(least, most)));
+            }
+            let rate = c.metric(metrics::ALL_ANSWER_RATE);
+            details.extend(rate.map(|rate| format!("{:.1} Mbit/s of answers", rate.value)));
+            Some(Shown { text: format::rate(f.value), details, compare: None })
+        },
+    )
 }
 
 fn lag(run: &Run) -> Option<Grid> {

@@ -43,6 +43,34 @@ fn value_of(event: &Value, name: &str) -> f64 {
 }
 
 #[test]
+fn all_secondaries_are_asked_and_their_answers_are_added_up() {
+    if !(has("named") && has("nsd")) {
+        return;
+    }
+    let head = "name = \"all\"\nmeasure = [\"throughput\"]\nservers = [\"nsd\"]\n\
+                throughput = { window = 5, duration = \"2s\", warmup = \"200ms\" }\n\
+                distribution = { primary = \"bind\", secondaries = 3, timers = \"tuned\", queried = \"all\" }\n";
+    let (_folder, dir, all) = run(head, 300);
+    assert_eq!(all.len(), 1);
+    let trial = &all[0];
+    assert!(trial["error"].is_null(), "{trial}");
+    assert_eq!(trial["params"]["queried"], "all", "{trial}");
+    let value_of = |name: &str| value_of(trial, name);
+    let each = ["server", "secondary-2", "secondary-3"].map(|host| value_of(&format!("answered_{host}_qps")));
+    assert!(each.iter().all(|qps| *qps > 100.0), "{trial}");
+    assert_eq!(value_of("answered_qps"), each[0], "the trial's own figures are the measured secondary's");
+    // Rates of all are over the longest load.
+    let (sum, together) = (each.iter().sum::<f64>(), value_of("all_answered_qps"));
+    assert!((together / sum - 1.0).abs() < 0.02, "{together} {each:?}");
+    assert!(value_of("all_answer_rate") > 0.0 && value_of("markers_seen") > 0.0, "{trial}");
+    let report = stdout(&output(&["report", &dir]));
+    assert!(
+        report.contains("Answered by all secondaries together") && report.contains("3 secondaries, each"),
+        "{report}"
+    );
+}
+
+#[test]
 fn each_batch_waits_until_the_one_before_is_served() {
     if !(has("named") && has("knotd")) {
         return;

@@ -59,6 +59,12 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
         if let Some(m) = d.measures.iter().find(|m| measures::of(**m).part == Part::Alone) {
             return Err(e.refuse(format!("distribution.measures: {} is of a server alone", m.word())));
         }
+        if !d.queried.is_measured() && (d.primary.is_none() || d.secondaries < 2) {
+            return Err(e.refuse(
+                "distribution.queried: all secondaries are asked where one of several is measured: set distribution.primary, and \
+                 distribution.secondaries to 2 at least",
+            ));
+        }
         if d.chained >= d.secondaries.max(1) {
             return Err(e.refuse("distribution.chained: fewer than there are secondaries"));
         }
@@ -119,6 +125,20 @@ mod tests {
     fn what_is_measured_of_a_server_alone_has_no_secondaries() {
         let said = refused("demo", &["distribution.secondaries=1", "distribution.measures=memory"]);
         assert!(said.contains("distribution.measures: memory is of a server alone"), "{said}");
+    }
+
+    #[test]
+    fn all_secondaries_are_asked_where_one_of_several_is_measured() {
+        for sets in [
+            &["distribution.queried=all", "distribution.secondaries=1"][..],
+            &["distribution.queried=all", "distribution.secondaries=0"],
+        ] {
+            let said = refused("isc-query-under-update", sets);
+            assert!(
+                said.contains("distribution.secondaries to 2 at least") || said.contains("at least 1"),
+                "{said}"
+            );
+        }
     }
 
     #[test]

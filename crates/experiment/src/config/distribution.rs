@@ -25,6 +25,11 @@ pub struct Distribution {
     /// made of a server that is alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub measures: Vec<Measure>,
+    /// Which secondaries have the queries of `latency` and `throughput`: `measured`, the one that is measured alone, or `all`, the
+    /// same load for each, from generators that take them in turn (as many `traffic.generators` as secondaries: each has its own).
+    /// The figures are those of the measured one; the answers of each and of all together stand beside them.
+    #[serde(skip_serializing_if = "Queried::is_measured")]
+    pub queried: Queried,
     /// Labels of the other secondaries' servers, in turn; the measured one's where empty.
     pub others: Vec<String>,
     /// The number of secondaries, the last ones, that have the zone from the first secondary instead of from the primary.
@@ -110,6 +115,32 @@ impl<'de> Deserialize<'de> for PathList {
     }
 }
 
+/// Which secondaries are asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Queried {
+    /// The one that is measured.
+    #[default]
+    Measured,
+    /// Each of them.
+    All,
+}
+
+impl Queried {
+    /// Whether the one that is measured is asked alone.
+    pub fn is_measured(&self) -> bool {
+        *self == Self::Measured
+    }
+
+    /// The word in files and tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::All => "all",
+        }
+    }
+}
+
 /// Waits of servers before they tell, take and serve a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -167,6 +198,7 @@ impl Default for Distribution {
             primary: None,
             secondaries: 0,
             measures: Vec::new(),
+            queried: Queried::Measured,
             others: Vec::new(),
             chained: 0,
             timers: Timers::Default,

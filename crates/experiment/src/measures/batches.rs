@@ -101,8 +101,9 @@ impl SystemUnderTest<'_> {
         let hosts: Vec<String> = secondaries.iter().map(|at| format!("host {at}")).collect();
         let filter = format!("host {primary} and ({})", hosts.join(" or "));
         let capture = paths::capture(context, fleet.primary(), &filter, &file, &said)?;
-        let mut sampling =
-            sampling::Sampling::start(context, server, &queries.iter().map(Role::pid).collect::<Vec<_>>())?;
+        let asking: Vec<_> =
+            queries.iter().map(|role| (&*context.generators[0].host.name, role.pid())).collect();
+        let mut sampling = sampling::Sampling::start(context, server, &asking)?;
         let at = measure::clock::wall() + START_DELAY;
         for role in queries.iter_mut().chain([&mut role]) {
             role.start_at(at)?;

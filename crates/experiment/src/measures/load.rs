@@ -72,7 +72,7 @@ impl SystemUnderTest<'_> {
         // Without its generator the wait would show nothing, so all of it ends with the generator.
         let server = context.server.heeding(&over);
         let context = &RunContext { stop: &over, server: &server, ..*context };
-        let sut = SystemUnderTest { context, traffic: self.traffic.clone(), ..*self };
+        let sut = SystemUnderTest { context, traffic: self.traffic.clone(), beside: Vec::new(), ..*self };
         let (watched, seconds) = std::thread::scope(|scope| {
             let asking = scope.spawn(|| seconds_of(role, &finish, self.context.stop, &over));
             let watched = context

@@ -15,15 +15,15 @@ mod throughput;
 mod transfer;
 mod update;
 
-use crate::config::Precision;
+use crate::config::{Precision, Queried};
 use crate::replication::fleet::{Fleet, Others, note_urged};
 use crate::replication::outage::Outage;
 use crate::resources::Reckoned;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, Measure, RunEvent, Trial};
-use agent::Server;
 use ::measure::{Definition, Parameter, metrics, params};
+use agent::Server;
 use results::TrialRecord;
 
 /// One way to measure a server.
@@ -157,6 +157,13 @@ pub fn is_distributed(e: &Experiment, measure: Measure, variant: Option<&str>) -
         Part::Any => d.secondaries > 0 && (d.measures.is_empty() || d.measures.contains(&measure)),
         Part::Primary | Part::LonePrimary | Part::OneOfSeveral => true,
     }
+}
+
+/// Whether all secondaries are asked while this is measured of one.
+pub fn asks_all(e: &Experiment, measure: Measure, variant: Option<&str>) -> bool {
+    let one_load = matches!(measure, Measure::Latency | Measure::Throughput);
+    let d = e.distribution_of(variant);
+    one_load && is_distributed(e, measure, variant) && d.queried == Queried::All
 }
 
 /// The labels of a trial's servers: of the one measured alone, or of the primary and then its secondaries.

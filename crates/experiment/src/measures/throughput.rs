@@ -24,7 +24,9 @@ pub const MEASUREMENT: Measurement = Measurement {
 fn run(ready: &mut Ready<'_>, record: &mut TrialRecord, tell: &mut dyn FnMut(RunEvent)) -> Result<(), Error> {
     let sut = &ready.sut;
     let given = &sut.context.experiment.throughput;
-    let window = given.window.saturating_mul(sut.traffic.generators);
+    // Where all secondaries are asked, each has the whole window.
+    let generators = if sut.beside.is_empty() { sut.traffic.generators } else { 1 };
+    let window = given.window.saturating_mul(generators);
     let mut load = sut.load(Pace::Closed { window }, given.duration.0)?;
     load.warmup = given.warmup.0;
     load.deadline = given.deadline.0;

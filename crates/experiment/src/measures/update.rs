@@ -55,7 +55,8 @@ impl SystemUnderTest<'_> {
         let given = &self.context.experiment.updates;
         let spec = self.sending(fleet, given.count, Pace::Closed { window: given.window })?;
         let mut role = self.role("update", &spec)?;
-        let mut sampling = crate::sampling::Sampling::start(self.context, server, &[role.pid()])?;
+        let sending = (&*self.context.generators[0].host.name, role.pid());
+        let mut sampling = crate::sampling::Sampling::start(self.context, server, &[sending])?;
         role.start_at(measure::clock::wall() + START_DELAY)?;
         let result: SendResult = loop {
             match role.next(Duration::from_millis(100))? {

@@ -7,6 +7,7 @@ use crate::{Error, Experiment, Measure, Trial};
 use agent::{Agent, Server};
 use measure::clock::SECOND;
 use measure::{Metric, Outcome, Reason};
+use rack::Host;
 use server::Replication;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -99,6 +100,13 @@ impl<'a> Fleet<'a> {
         self.context.peers.iter().filter(|peer| peer.host.name != "primary")
     }
 
+    /// The hosts of the secondaries beside the one that is measured.
+    pub fn beside(&self) -> Vec<&'a Host> {
+        let first = usize::from(self.plan.primary.is_some());
+        let others = self.other_secondaries().take((self.plan.secondaries as usize).saturating_sub(first));
+        others.map(|agent| &agent.host).collect()
+    }
+
     /// The labels of the secondaries' servers, in the same order; `measured` is that of the server measured.
     pub fn labels(&self, measured: &str) -> Vec<String> {
         self.plan.labels(measured)
@@ -107,7 +115,9 @@ impl<'a> Fleet<'a> {
     /// Where the primary is.
     pub fn primary(&self) -> &'a Agent {
         match self.plan.primary {
-            Some(_) => self.context.peers.iter().find(|p| p.host.name == "primary").expect("the rack has one"),
+            Some(_) => {
+                self.context.peers.iter().find(|p| p.host.name == "primary").expect("the rack has one")
+            }
             None => self.context.server,
         }
     }

@@ -200,8 +200,9 @@ impl Versions {
             allow_external: true,
             ..TransferSpec::new(self.primary, &self.origin)
         };
-        let result =
-            context.generators[0].host.run_in(|| update::transfer(&spec, None, context.stop, &mut |_| {}))??;
+        let result = context.generators[0]
+            .host
+            .run_in(|| update::transfer(&spec, None, context.stop, &mut |_| {}))??;
         Ok(result.complete.then_some(result.tcp_bytes))
     }
 
