@@ -1,9 +1,12 @@
 //! The agent of one host.
 
+use crate::connection::Connection;
 use crate::request::{At, Forget, Request};
+use crate::role::{FarRole, StartRole};
 use crate::{Error, Here};
 use rack::{Host, Local, Role};
 use serde::Serialize;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,30 +16,76 @@ use std::sync::atomic::AtomicBool;
 pub struct Agent {
     /// The host.
     pub host: Host,
-    here: Arc<Here>,
+    machine: Machine,
     stop: Arc<AtomicBool>,
+    /// The number of `stop` on another machine.
+    flag: u64,
+}
+
+/// Where the host is.
+#[derive(Clone)]
+enum Machine {
+    /// On this machine: requests are acted on by who asks.
+    Here(Arc<Here>),
+    /// On another one: requests go to the agent there.
+    There(Arc<Connection>),
 }
 
 impl Agent {
     /// For a host of this machine. What is waited for there is given up once `stop` is set.
     pub fn new(here: &Arc<Here>, host: Host, stop: &Arc<AtomicBool>) -> Self {
         here.add_host(&host);
-        Self { host, here: Arc::clone(here), stop: Arc::clone(stop) }
+        Self { host, machine: Machine::Here(Arc::clone(here)), stop: Arc::clone(stop), flag: 0 }
+    }
+
+    /// For a host of another machine, where an agent was started ([`crate::serve`]) that takes `orders` and says `words`. `process` is
+    /// the program by which it is reached; it is waited for in the end.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] where it does not say within half a minute that it is there, or is of another version.
+    pub fn over(
+        orders: impl Write + Send + 'static,
+        words: impl Read + Send + 'static,
+        process: Option<rack::Process>,
+        host: Host,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
+        let connection = Connection::open(&host.name, Box::new(orders), words, process)?;
+        let flag = connection.number();
+        Ok(Self { host, machine: Machine::There(Arc::new(connection)), stop: Arc::clone(stop), flag })
     }
 
     /// The same agent, which heeds another flag.
     pub fn heeding(&self, stop: &Arc<AtomicBool>) -> Self {
-        Self { stop: Arc::clone(stop), ..self.clone() }
+        let flag = match &self.machine {
+            Machine::Here(_) => 0,
+            Machine::There(there) => there.number(),
+        };
+        Self { stop: Arc::clone(stop), flag, ..self.clone() }
     }
 
-    /// For another host of the same machine.
+    /// Ends the orders to an agent on another machine: it ends everything that it started, for whichever host.
+    pub fn hang_up(&self) {
+        if let Machine::There(there) = &self.machine {
+            there.hang_up();
+        }
+    }
+
+    /// For another host of the same machine, which the agent there knows.
     pub fn on(&self, host: &Host) -> Self {
-        Self::new(&self.here, host.clone(), &self.stop)
+        if let Machine::Here(here) = &self.machine {
+            here.add_host(host);
+        }
+        Self { host: host.clone(), ..self.clone() }
     }
 
     /// Whether both hosts are on one machine.
     pub fn is_beside(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.here, &other.here)
+        match (&self.machine, &other.machine) {
+            (Machine::Here(one), Machine::Here(other)) => Arc::ptr_eq(one, other),
+            (Machine::There(one), Machine::There(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
     }
 
     /// Has something done.
@@ -44,7 +93,10 @@ impl Agent {
     /// # Errors
     /// Those of what is done.
     pub fn ask<R: Request>(&self, request: R) -> Result<R::Answer, Error> {
-        request.act(&At { here: &self.here, host: &self.host, stop: &self.stop })
+        match &self.machine {
+            Machine::Here(here) => request.act(&At { here, host: &self.host, stop: &self.stop }),
+            Machine::There(there) => there.ask(&self.host.name, (&self.stop, self.flag), &request),
+        }
     }
 
     /// Starts this program in a role; its standard error goes to `log`.
@@ -58,7 +110,19 @@ impl Agent {
         cpus: &[usize],
         log: &Path,
     ) -> Result<Role, rack::Error> {
-        Role::start(&Local, &self.host, name, spec, cpus, log)
+        let there = match &self.machine {
+            Machine::Here(_) => return Role::start(&Local, &self.host, name, spec, cpus, log),
+            Machine::There(there) => there,
+        };
+        let lines = there.number();
+        let events = there.lines_of(lines);
+        let start = StartRole { lines, name: name.into(), cpus: cpus.to_vec(), log: log.into() };
+        let started = self.ask(start).map_err(|e| rack::Error::Role {
+            role: name.into(),
+            host: self.host.name.clone(),
+            message: e.to_string(),
+        })?;
+        Role::join(name, &self.host.name, spec, Box::new(FarRole::new(self, started)), events)
     }
 }
 

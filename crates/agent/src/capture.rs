@@ -44,6 +44,7 @@ impl Capture {
 }
 
 impl Request for StartCapture {
+    const NAME: &'static str = "StartCapture";
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {
@@ -55,11 +56,12 @@ impl Request for StartCapture {
 
 /// Ends a capture.
 #[derive(Debug, Serialize, Deserialize)]
-struct FinishCapture {
+pub(crate) struct FinishCapture {
     capture: u64,
 }
 
 impl Request for FinishCapture {
+    const NAME: &'static str = "FinishCapture";
     type Answer = Captured;
 
     fn act(self, at: &At<'_>) -> Result<Captured, Error> {

@@ -9,6 +9,28 @@ pub enum Error {
     /// A process, a capture or a counter of the host.
     #[error(transparent)]
     Rack(#[from] rack::Error),
+    /// Something failed on another machine.
+    #[error("{message}")]
+    There {
+        /// What its agent says.
+        message: String,
+        /// A server said that it refuses its zone.
+        zone_refused: bool,
+    },
+    /// An agent is gone, or says what cannot be understood.
+    #[error("the agent of host {host} is lost: {why}")]
+    Lost {
+        /// The host.
+        host: String,
+        /// What is known of it.
+        why: String,
+    },
+    /// An order that an agent cannot read.
+    #[error("an order is not of this version of dnsrack: {message}")]
+    Order {
+        /// What is wrong with it.
+        message: String,
+    },
     /// Something was asked of what has ended already, or of a host that is not on this machine: a fault of the program.
     #[error("there is no {what} {name} here")]
     Unknown {
@@ -22,6 +44,10 @@ pub enum Error {
 impl Error {
     /// Whether a server said that it refuses its zone.
     pub fn is_zone_refused(&self) -> bool {
-        matches!(self, Self::Server(e) if matches!(*e.problem, server::Problem::Refused { .. }))
+        match self {
+            Self::Server(e) => matches!(*e.problem, server::Problem::Refused { .. }),
+            Self::There { zone_refused, .. } => *zone_refused,
+            _ => false,
+        }
     }
 }

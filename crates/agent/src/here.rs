@@ -1,11 +1,11 @@
 //! What agents have on this machine, by number.
 
-use crate::Error;
+use crate::{Error, lock};
 use rack::Host;
 use std::any::{Any, type_name};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Everything that the agents of this machine's hosts have started. What is still there when it is dropped is ended.
 #[derive(Default)]
@@ -13,12 +13,26 @@ pub struct Here {
     hosts: Mutex<BTreeMap<String, Host>>,
     last: AtomicU64,
     things: Mutex<BTreeMap<u64, Thing>>,
+    lines: OnceLock<Lines>,
 }
+
+/// Takes the lines of a role, by its number, and nothing at its end.
+pub(crate) type Lines = Arc<dyn Fn(u64, Option<String>) + Send + Sync>;
 
 /// A server, a capture and so on, used by one request at a time. Empty: it was taken while somebody waited for it.
 type Thing = Arc<Mutex<Option<Box<dyn Any + Send>>>>;
 
 impl Here {
+    /// Says where the lines of roles go.
+    pub(crate) fn tell_lines(&self, tell: Lines) {
+        let _ = self.lines.set(tell);
+    }
+
+    /// Where the lines of roles go; nowhere where nobody has said it.
+    pub(crate) fn lines(&self) -> Lines {
+        self.lines.get().cloned().unwrap_or_else(|| Arc::new(|_, _| ()))
+    }
+
     /// Adds a host to those of this machine.
     pub(crate) fn add_host(&self, host: &Host) {
         lock(&self.hosts).insert(host.name.clone(), host.clone());
@@ -38,11 +52,7 @@ impl Here {
     }
 
     /// Does something with what has this number, while nobody else does.
-    pub(crate) fn with<T: 'static, R>(
-        &self,
-        number: u64,
-        act: impl FnOnce(&mut T) -> R,
-    ) -> Result<R, Error> {
+    pub(crate) fn with<T: 'static, R>(&self, number: u64, act: impl FnOnce(&mut T) -> R) -> Result<R, Error> {
         let thing = lock(&self.things).get(&number).cloned();
         let thing = thing.ok_or_else(|| unknown::<T>(number))?;
         let mut thing = lock(&thing);
@@ -69,11 +79,6 @@ impl Here {
 
 fn unknown<T>(number: u64) -> Error {
     Error::Unknown { what: type_name::<T>(), name: number.to_string() }
-}
-
-/// A request that panicked is no reason to refuse the next one.
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,16 +5,21 @@
 //! - [`Server`], [`Capture`], [`Readings`], [`Meter`]: what a coordinator holds of what was started; dropped, that is ended.
 //! - [`Request`]: one thing to do, as plain data. An agent keeps what it started in [`Here`] and gives numbers for it, so that no
 //!   request needs more than data.
+//! - [`serve()`]: an agent in another process or on another machine, to which requests go as lines of JSON.
 
 mod agent;
 mod capture;
+mod connection;
 mod error;
 mod here;
+mod message;
 mod meter;
 mod peak;
 mod readings;
 mod request;
+mod role;
 mod running_server;
+mod serve;
 
 pub use agent::Agent;
 pub use capture::{Capture, StartCapture};
@@ -24,3 +29,11 @@ pub use meter::{Counted, LATER, Meter, Metered, ServerTime};
 pub use readings::{Reading, Readings, Side, Watched};
 pub use request::{At, Request};
 pub use running_server::{Mapped, Server, Started};
+pub use serve::serve;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex: a request that panicked is no reason to refuse the next one.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

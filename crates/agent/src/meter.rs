@@ -113,7 +113,7 @@ impl Drop for Metering {
 
 /// Begins to meter a load.
 #[derive(Debug, Serialize, Deserialize)]
-struct StartMeter {
+pub(crate) struct StartMeter {
     sources: u64,
     /// Wall clock.
     base: Nanos,
@@ -121,6 +121,7 @@ struct StartMeter {
 }
 
 impl Request for StartMeter {
+    const NAME: &'static str = "StartMeter";
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {
@@ -135,11 +136,12 @@ impl Request for StartMeter {
 
 /// Ends a meter.
 #[derive(Debug, Serialize, Deserialize)]
-struct EndMeter {
+pub(crate) struct EndMeter {
     meter: u64,
 }
 
 impl Request for EndMeter {
+    const NAME: &'static str = "EndMeter";
     type Answer = Metered;
 
     fn act(self, at: &At<'_>) -> Result<Metered, Error> {

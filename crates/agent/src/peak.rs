@@ -31,6 +31,7 @@ pub(crate) struct StartPeak {
 }
 
 impl Request for StartPeak {
+    const NAME: &'static str = "StartPeak";
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {
@@ -49,6 +50,7 @@ pub(crate) struct EndPeak {
 }
 
 impl Request for EndPeak {
+    const NAME: &'static str = "EndPeak";
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {

@@ -96,6 +96,7 @@ impl Readings {
 }
 
 impl Request for Watched {
+    const NAME: &'static str = "Watched";
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {
@@ -105,11 +106,12 @@ impl Request for Watched {
 
 /// Reads the counters.
 #[derive(Debug, Serialize, Deserialize)]
-struct Read {
+pub(crate) struct Read {
     sources: u64,
 }
 
 impl Request for Read {
+    const NAME: &'static str = "Read";
     type Answer = Reading;
 
     fn act(self, at: &At<'_>) -> Result<Reading, Error> {
@@ -134,7 +136,8 @@ impl Sources {
     /// A host's file that cannot be read here gives zeros: the trial's figures do not depend on it.
     fn open(watched: Watched, at: &At<'_>) -> Result<Self, Error> {
         let open = |name: &str| Ok::<_, Error>(HostCounters::open(&at.here.host(name)?).ok());
-        let server = watched.server.map(|number| at.here.with(number, |server: &mut server::Server| server.pids()));
+        let server =
+            watched.server.map(|number| at.here.with(number, |server: &mut server::Server| server.pids()));
         let (server_host, server_cpus) = match watched.server_host {
             Some((name, cpus)) => (open(&name)?, cpus),
             None => (None, Vec::new()),

@@ -9,6 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Something that is done on a host.
 pub trait Request: Serialize + DeserializeOwned {
+    /// Its name where it goes to another machine.
+    const NAME: &'static str;
     /// What comes of it.
     type Answer: Serialize + DeserializeOwned;
 
@@ -36,6 +38,7 @@ pub(crate) struct Forget {
 }
 
 impl Request for Forget {
+    const NAME: &'static str = "Forget";
     type Answer = ();
 
     fn act(self, at: &At<'_>) -> Result<(), Error> {

@@ -94,7 +94,8 @@ impl Server {
     /// # Errors
     /// As there.
     pub fn ready(&mut self, probe: &Probe, timeout: Duration) -> Result<Duration, Error> {
-        let (took, urged) = self.at.agent.ask(Ready { server: self.number(), probe: probe.clone(), timeout })?;
+        let (took, urged) =
+            self.at.agent.ask(Ready { server: self.number(), probe: probe.clone(), timeout })?;
         self.urged = urged;
         Ok(took)
     }
@@ -219,12 +220,12 @@ pub(crate) struct Start {
 }
 
 impl Request for Start {
+    const NAME: &'static str = "Start";
     type Answer = Started;
 
     fn act(self, at: &At<'_>) -> Result<Started, Error> {
         let spec = ServerSpec { distribution: self.distribution, ..self.spec };
-        let server =
-            server::start_heeding(Some(Arc::clone(at.stop)), Local, at.host, &spec, &self.dir)?;
+        let server = server::start_heeding(Some(Arc::clone(at.stop)), Local, at.host, &spec, &self.dir)?;
         let (targets, version) = (server.targets().to_vec(), server.version().to_owned());
         Ok(Started { number: at.here.keep(server), targets, version })
     }
@@ -241,6 +242,7 @@ macro_rules! requests {
         }
 
         impl Request for $name {
+            const NAME: &'static str = stringify!($name);
             type Answer = $answer;
 
             fn act(self, at: &At<'_>) -> Result<$answer, Error> {
@@ -304,6 +306,7 @@ pub(crate) struct Stop {
 }
 
 impl Request for Stop {
+    const NAME: &'static str = "Stop";
     type Answer = ();
 
     fn act(self, at: &At<'_>) -> Result<(), Error> {

@@ -53,7 +53,7 @@ pub use hardware_counters::HardwareCounters;
 pub use host::Host;
 pub use path::{PathSpec, Paths};
 pub use process::{Launcher, Local, Process, allowed_cpus};
-pub use role::Role;
+pub use role::{Link, Role, RoleProcess};
 pub use server_watch::ServerWatch;
 pub use sockets::UdpSockets;
 pub use spec::{HostSpec, ROUTER, RackSpec, RouterSpec};

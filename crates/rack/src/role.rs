@@ -3,21 +3,94 @@
 use crate::{Cmd, Error, Host, Input, Launcher, Local, Output, Process, StandingRack};
 use measure::{Event, Nanos};
 use serde::Serialize;
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::ChildStdin;
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A role at work; killed when dropped.
 #[derive(Debug)]
 pub struct Role {
     name: String,
     host: String,
+    link: Box<dyn Link>,
+    events: Receiver<String>,
+}
+
+/// What joins a coordinator with a role.
+pub trait Link: Debug + Send {
+    /// The role's process id, on its machine.
+    fn pid(&self) -> u32;
+
+    /// Says a line to it. False: it is gone.
+    fn say(&mut self, line: &str) -> bool;
+
+    /// Ends its input, which asks it to stop.
+    fn close(&mut self);
+
+    /// How it ended, with what it wrote to its log. Waits a little for its end.
+    fn last_words(&mut self) -> String;
+}
+
+/// A role as a process of this machine; killed when dropped.
+#[derive(Debug)]
+pub struct RoleProcess {
     process: Process,
     stdin: Option<ChildStdin>,
-    events: Receiver<String>,
     log: PathBuf,
+}
+
+impl RoleProcess {
+    /// Starts this program in role `name` on a host, and gives its output; its standard error goes to `log`.
+    ///
+    /// # Errors
+    /// The errors of the launcher, [`Error::Role`].
+    pub fn start(
+        launcher: &dyn Launcher,
+        host: &Host,
+        name: &str,
+        cpus: &[usize],
+        log: &Path,
+    ) -> Result<(Self, ChildStdout), Error> {
+        let cmd = Cmd::new(this_program(name, &host.name)?).args(["role", name]).cpus(cpus);
+        Self::spawn(launcher, host, cmd, log)
+    }
+
+    fn spawn(
+        launcher: &dyn Launcher,
+        host: &Host,
+        cmd: Cmd,
+        log: &Path,
+    ) -> Result<(Self, ChildStdout), Error> {
+        let cmd = cmd.stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::File(log.to_owned()));
+        let mut process = launcher.spawn(host, &cmd)?;
+        let stdout = process.take_stdout().expect("stdout was asked for as a pipe");
+        let stdin = process.take_stdin();
+        Ok((Self { process, stdin, log: log.to_owned() }, stdout))
+    }
+}
+
+impl Link for RoleProcess {
+    fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    fn say(&mut self, line: &str) -> bool {
+        matches!(self.stdin.as_mut().map(|stdin| writeln!(stdin, "{line}")), Some(Ok(())))
+    }
+
+    fn close(&mut self) {
+        self.stdin = None;
+    }
+
+    fn last_words(&mut self) -> String {
+        let status = self.process.wait_timeout(Duration::from_secs(1)).ok().flatten();
+        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let how = status.map_or_else(|| "closed its output".into(), |s| format!("ended with {s}"));
+        if said.trim().is_empty() { how } else { format!("{how}: {}", said.trim()) }
+    }
 }
 
 impl Role {
@@ -33,8 +106,8 @@ impl Role {
         cpus: &[usize],
         log: &Path,
     ) -> Result<Self, Error> {
-        let cmd = Cmd::new(this_program(name, &host.name)?).args(["role", name]).cpus(cpus);
-        Self::begin(launcher, host, cmd, name, &host.name, spec, log)
+        let (process, output) = RoleProcess::start(launcher, host, name, cpus, log)?;
+        Self::begin(name, &host.name, spec, process, output)
     }
 
     /// As [`Self::start`], on a host of a rack that is kept, and on that host's CPUs.
@@ -58,36 +131,45 @@ impl Role {
             .args(["rack", "exec", "--rack", &rack.name, host])
             .arg(&program)
             .args(["role", name]);
-        Self::begin(&Local, &Host::loopback(), cmd, name, host, spec, log)
+        let (process, output) = RoleProcess::spawn(&Local, &Host::loopback(), cmd, log)?;
+        Self::begin(name, host, spec, process, output)
     }
 
     fn begin(
-        launcher: &dyn Launcher,
-        on: &Host,
-        cmd: Cmd,
         name: &str,
         host: &str,
         spec: &impl Serialize,
-        log: &Path,
+        process: RoleProcess,
+        output: ChildStdout,
     ) -> Result<Self, Error> {
-        let cmd = cmd.stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::File(log.to_owned()));
-        let mut process = launcher.spawn(on, &cmd)?;
-        let stdout = process.take_stdout().expect("stdout was asked for as a pipe");
         let (sender, events) = channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     break;
                 }
             }
         });
-        let stdin = process.take_stdin();
-        let mut role =
-            Self { name: name.into(), host: host.into(), process, stdin, events, log: log.to_owned() };
+        Self::join(name, host, spec, Box::new(process), events)
+    }
+
+    /// A role that was started elsewhere, and whose lines come in `events`: gives it its specification.
+    ///
+    /// # Errors
+    /// [`Error::Role`] where it is gone.
+    pub fn join(
+        name: &str,
+        host: &str,
+        spec: &impl Serialize,
+        link: Box<dyn Link>,
+        events: Receiver<String>,
+    ) -> Result<Self, Error> {
+        let mut role = Self { name: name.into(), host: host.into(), link, events };
         let line = serde_json::to_string(spec).map_err(|e| role.failed(e.to_string()))?;
         role.say(&line)?;
         Ok(role)
     }
+
     /// Waits until the role is prepared.
     ///
     /// # Errors
@@ -126,30 +208,22 @@ impl Role {
 
     /// Asks the role to stop: the end of its input.
     pub fn stop(&mut self) {
-        self.stdin = None;
+        self.link.close();
     }
 
-    /// Its process id.
+    /// Its process id, on its machine.
     pub fn pid(&self) -> u32 {
-        self.process.pid()
+        self.link.pid()
     }
 
     fn say(&mut self, line: &str) -> Result<(), Error> {
-        let said = self.stdin.as_mut().map(|stdin| writeln!(stdin, "{line}"));
-        if matches!(said, Some(Ok(()))) { Ok(()) } else { Err(self.gone()) }
+        if self.link.say(line) { Ok(()) } else { Err(self.gone()) }
     }
 
     /// The error for a role that ended without a word.
     fn gone(&mut self) -> Error {
-        let end = Instant::now() + Duration::from_secs(1);
-        let mut status = self.process.try_wait().ok().flatten();
-        while status.is_none() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-            status = self.process.try_wait().ok().flatten();
-        }
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let how = status.map_or_else(|| "closed its output".into(), |s| format!("ended with {s}"));
-        self.failed(if said.trim().is_empty() { how } else { format!("{how}: {}", said.trim()) })
+        let words = self.link.last_words();
+        self.failed(words)
     }
 
     pub(crate) fn failed(&self, message: impl Into<String>) -> Error {

@@ -1,0 +1,203 @@
+//! A connection to the agent of another machine: requests go there as lines, and what comes of them comes back.
+
+use crate::message::{Order, Word};
+use crate::request::Request;
+use crate::{Error, lock};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long an agent may take until it says that it is there.
+const HELLO: Duration = Duration::from_secs(30);
+
+/// How often who waits for an answer looks whether it is to be given up.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long an agent may take to end everything, once its orders have ended.
+const END: Duration = Duration::from_secs(60);
+
+/// A connection to an agent. Dropped, its orders end: then the agent ends everything that it started.
+pub(crate) struct Connection {
+    /// The machine, for errors.
+    name: String,
+    orders: Mutex<Option<Box<dyn Write + Send>>>,
+    heard: Arc<Heard>,
+    last: AtomicU64,
+    process: Mutex<Option<rack::Process>>,
+}
+
+/// Where words go.
+#[derive(Default)]
+struct Heard {
+    gone: AtomicBool,
+    answers: Mutex<BTreeMap<u64, Sender<Result<Value, Error>>>>,
+    roles: Mutex<BTreeMap<u64, Sender<String>>>,
+}
+
+impl Connection {
+    /// Waits for the first word of an agent that was started.
+    pub fn open(
+        name: &str,
+        orders: Box<dyn Write + Send>,
+        words: impl Read + Send + 'static,
+        process: Option<rack::Process>,
+    ) -> Result<Self, Error> {
+        let heard = Arc::new(Heard::default());
+        let (hello, there) = channel();
+        let hears = Arc::clone(&heard);
+        std::thread::spawn(move || hears.hear(BufReader::new(words), &hello));
+        let connection = Self {
+            name: name.into(),
+            orders: Mutex::new(Some(orders)),
+            heard,
+            last: AtomicU64::new(0),
+            process: Mutex::new(process),
+        };
+        match there.recv_timeout(HELLO) {
+            Ok(version) if version == env!("CARGO_PKG_VERSION") => Ok(connection),
+            Ok(version) => Err(connection
+                .lost(format!("it has dnsrack {version}, and this is {}", env!("CARGO_PKG_VERSION")))),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(connection.lost(format!("it does not answer within {} s", HELLO.as_secs())))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(connection.lost(connection.end_of_process())),
+        }
+    }
+
+    /// A number that was not given before.
+    pub fn number(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Has the agent act on a request, and waits for the answer. Once `stop` is set, the agent is told so by the flag's number.
+    pub fn ask<R: Request>(
+        &self,
+        host: &str,
+        (stop, flag): (&AtomicBool, u64),
+        request: &R,
+    ) -> Result<R::Answer, Error> {
+        let number = self.number();
+        let (sender, answer) = channel();
+        lock(&self.heard.answers).insert(number, sender);
+        let request = serde_json::to_value(request).map_err(|e| self.lost(e.to_string()))?;
+        self.say(&Order::Act { number, stop: flag, host: host.into(), name: R::NAME.into(), request })?;
+        let mut told = false;
+        loop {
+            match answer.recv_timeout(LOOK) {
+                Ok(answer) => {
+                    return serde_json::from_value(answer?).map_err(|e| {
+                        self.lost(format!("its answer is not of this version of dnsrack: {e}"))
+                    });
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.lost(self.end_of_process())),
+                Err(RecvTimeoutError::Timeout) => {
+                    if !told && stop.load(Ordering::Relaxed) {
+                        self.say(&Order::Stop { stop: flag })?;
+                        told = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The lines of a role that is about to be started with this number.
+    pub fn lines_of(&self, role: u64) -> Receiver<String> {
+        let (sender, lines) = channel();
+        lock(&self.heard.roles).insert(role, sender);
+        lines
+    }
+
+    /// Ends the orders.
+    pub fn hang_up(&self) {
+        *lock(&self.orders) = None;
+    }
+
+    fn say(&self, order: &Order) -> Result<(), Error> {
+        let line = serde_json::to_string(order).map_err(|e| self.lost(e.to_string()))?;
+        let said = match lock(&self.orders).as_mut() {
+            Some(orders) => writeln!(orders, "{line}").and_then(|()| orders.flush()).is_ok(),
+            None => false,
+        };
+        match said && !self.heard.gone.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(self.lost(self.end_of_process())),
+        }
+    }
+
+    fn lost(&self, why: String) -> Error {
+        Error::Lost { host: self.name.clone(), why }
+    }
+
+    /// How the process ended by which the agent was reached.
+    fn end_of_process(&self) -> String {
+        let mut process = lock(&self.process);
+        let ended = process.as_mut().and_then(|p| p.wait_timeout(Duration::from_secs(1)).ok().flatten());
+        ended.map_or_else(|| "it said nothing more".into(), |status| format!("it ended with {status}"))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.hang_up();
+        // It ends its servers, which may take a while; the process is killed when it is dropped.
+        if let Some(process) = lock(&self.process).as_mut() {
+            let _ = process.wait_timeout(END);
+        }
+    }
+}
+
+impl Heard {
+    /// Takes words until there are no more.
+    fn hear(&self, words: impl BufRead, hello: &Sender<String>) {
+        for line in words.lines().map_while(Result::ok) {
+            // What is no word is another program's: a shell's greeting.
+            let Ok(word) = serde_json::from_str(&line) else { continue };
+            match word {
+                Word::Hello { version } => drop(hello.send(version)),
+                Word::Answer { number, answer } => self.answer(number, Ok(answer)),
+                Word::Failed { number, message, zone_refused } => {
+                    self.answer(number, Err(Error::There { message, zone_refused }));
+                }
+                Word::Role { role, line: Some(line) } => {
+                    let roles = lock(&self.roles);
+                    // Nobody listens any more to a role that was dropped.
+                    roles.get(&role).map(|lines| lines.send(line));
+                }
+                Word::Role { role, line: None } => drop(lock(&self.roles).remove(&role)),
+            }
+        }
+        self.gone.store(true, Ordering::SeqCst);
+        lock(&self.answers).clear();
+        lock(&self.roles).clear();
+    }
+
+    fn answer(&self, number: u64, answer: Result<Value, Error>) {
+        if let Some(waiting) = lock(&self.answers).remove(&number) {
+            let _ = waiting.send(answer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_no_word_is_passed_over(lines in proptest::collection::vec(any::<Vec<u8>>(), 0..9)) {
+            let heard = Heard::default();
+            let (hello, there) = channel();
+            let mut words: Vec<u8> = lines.join(&b'\n');
+            words.retain(|octet| octet.is_ascii());
+            words.extend(b"\n{\"hello\":{\"version\":\"7\"}}\n");
+            heard.hear(&*words, &hello);
+            prop_assert_eq!(there.try_recv().ok(), Some("7".to_owned()));
+            prop_assert!(heard.gone.load(Ordering::SeqCst));
+        }
+    }
+}

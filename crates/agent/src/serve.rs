@@ -1,0 +1,130 @@
+//! An agent elsewhere: acts on a coordinator's orders until these end.
+
+use crate::message::{Order, Word};
+use crate::request::{At, Request};
+use crate::{Error, Here, capture, lock, meter, peak, readings, request, role, running_server};
+use rack::Host;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Acts on the orders that come, each on a thread of its own, for `hosts` of this machine. When the orders end, everything that was
+/// started is ended.
+///
+/// # Errors
+/// Orders or words that cannot be read or written.
+pub fn serve(hosts: &[Host], orders: impl BufRead, words: impl Write + Send + 'static) -> Result<(), Error> {
+    let words = Arc::new(Mutex::new(words));
+    let say = move |word: &Word| {
+        let line = serde_json::to_string(word).expect("a word is plain data");
+        let mut words = lock(&words);
+        // A coordinator that is gone ends its orders as well.
+        let _ = writeln!(words, "{line}").and_then(|()| words.flush());
+    };
+    let say = Arc::new(say);
+    let here = Here::default();
+    let says = Arc::clone(&say);
+    here.tell_lines(Arc::new(move |role, line| says(&Word::Role { role, line })));
+    hosts.iter().for_each(|host| here.add_host(host));
+    say(&Word::Hello { version: env!("CARGO_PKG_VERSION").into() });
+    let mut flags: BTreeMap<u64, Arc<AtomicBool>> = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let mut served = Ok(());
+        for line in orders.lines().map_while(Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(Order::Stop { stop }) => flags.entry(stop).or_default().store(true, Ordering::Relaxed),
+                Ok(Order::Act { number, stop, host, name, request }) => {
+                    let stop = Arc::clone(flags.entry(stop).or_default());
+                    let (here, say) = (&here, Arc::clone(&say));
+                    scope.spawn(move || {
+                        let done = here
+                            .host(&host)
+                            .and_then(|host| act(&name, request, &At { here, host: &host, stop: &stop }));
+                        say(&match done {
+                            Ok(answer) => Word::Answer { number, answer },
+                            Err(error) => Word::Failed {
+                                number,
+                                zone_refused: error.is_zone_refused(),
+                                message: error.to_string(),
+                            },
+                        });
+                    });
+                }
+                Err(e) => {
+                    served = Err(Error::Order { message: e.to_string() });
+                    break;
+                }
+            }
+        }
+        // What still waits is given up.
+        flags.values().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        served
+    })
+}
+
+/// Acts on the request of this name.
+macro_rules! act {
+    ($($request:ty,)*) => {
+        fn act(name: &str, request: Value, at: &At<'_>) -> Result<Value, Error> {
+            $(
+                if name == <$request>::NAME {
+                    return answer::<$request>(request, at);
+                }
+            )*
+            Err(Error::Unknown { what: "request", name: name.into() })
+        }
+
+        #[cfg(test)]
+        const NAMES: &[&str] = &[$(<$request>::NAME,)*];
+    };
+}
+
+act! {
+    capture::FinishCapture,
+    capture::StartCapture,
+    meter::EndMeter,
+    meter::StartMeter,
+    peak::EndPeak,
+    peak::StartPeak,
+    readings::Read,
+    readings::Watched,
+    request::Forget,
+    role::Close,
+    role::LastWords,
+    role::Say,
+    role::StartRole,
+    running_server::Alive,
+    running_server::Back,
+    running_server::End,
+    running_server::Kill,
+    running_server::Maps,
+    running_server::Memory,
+    running_server::Pss,
+    running_server::Ready,
+    running_server::ReceiveBuffer,
+    running_server::Reload,
+    running_server::Start,
+    running_server::StartAgain,
+    running_server::Stats,
+    running_server::Stop,
+}
+
+fn answer<R: Request>(request: Value, at: &At<'_>) -> Result<Value, Error> {
+    let request: R = serde_json::from_value(request).map_err(|e| Error::Order { message: e.to_string() })?;
+    serde_json::to_value(request.act(at)?).map_err(|e| Error::Order { message: e.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_requests_have_one_name() {
+        let mut names = NAMES.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), NAMES.len());
+    }
+}

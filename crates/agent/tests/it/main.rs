@@ -1,0 +1,169 @@
+//! Agents with a real server: on this machine, and reached over a connection as one elsewhere is.
+//!
+//! A test whose server is not installed says SKIPPED on standard error and passes.
+
+use agent::{Agent, Here, Meter, Readings, Server, Watched};
+use measure::clock::{self, SECOND};
+use rack::Host;
+use server::{Kind, ServerSpec, ZoneRef};
+use std::io::BufReader;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+const ZONE: &str = ". 86400 IN SOA a.root-servers.test. h.root-servers.test. 7 1800 900 604800 86400\n\
+    . 518400 IN NS a.root-servers.test.\na.root-servers.test. 518400 IN A 192.0.2.53\n\
+    tld. 172800 IN NS ns.tld.\nns.tld. 172800 IN A 192.0.2.1\n";
+
+/// An agent of this machine.
+fn here(stop: &Arc<AtomicBool>) -> Agent {
+    Agent::new(&Arc::new(Here::default()), Host::loopback(), stop)
+}
+
+/// An agent that is reached over a connection, and the thread that it is at work on.
+fn over(stop: &Arc<AtomicBool>) -> (Agent, JoinHandle<Result<(), agent::Error>>) {
+    let (orders, order) = std::io::pipe().unwrap();
+    let (words, word) = std::io::pipe().unwrap();
+    let serving = std::thread::spawn(|| agent::serve(&[Host::loopback()], BufReader::new(orders), word));
+    (Agent::over(order, words, None, Host::loopback(), stop).unwrap(), serving)
+}
+
+/// Does a test with both kinds of agents, in a folder each.
+fn both(test: fn(&Agent, &Arc<AtomicBool>, &Path)) {
+    if server::installed(Kind::NSD).is_none() {
+        eprintln!("SKIPPED: NSD is not installed (apt-get install nsd)");
+        return;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let folder = tempfile::tempdir().unwrap();
+    test(&here(&stop), &stop, folder.path());
+    let (stop, folder) = (Arc::new(AtomicBool::new(false)), tempfile::tempdir().unwrap());
+    let (agent, serving) = over(&stop);
+    test(&agent, &stop, folder.path());
+    drop(agent);
+    serving.join().unwrap().unwrap();
+}
+
+/// A server of a small zone on a free port.
+fn spec(folder: &Path) -> ServerSpec {
+    let file = folder.join("root.zone");
+    std::fs::write(&file, ZONE).unwrap();
+    let free = |port: &u16| {
+        ["127.0.0.1", "::1"].iter().all(|ip| {
+            let address = SocketAddr::new(ip.parse().unwrap(), *port);
+            UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok()
+        })
+    };
+    // Each once, as tests run side by side.
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 30_000 - (std::process::id() % 1_000) as u16 * 10;
+    let port = std::iter::repeat_with(|| start + NEXT.fetch_add(1, Ordering::Relaxed)).find(free).unwrap();
+    let zone = ZoneRef { origin: ".".into(), file, signed: false };
+    ServerSpec { port, ..ServerSpec::new(Kind::NSD, zone) }
+}
+
+#[test]
+fn a_server_is_started_asked_watched_and_ended() {
+    both(|agent, _, folder| {
+        let spec = spec(folder);
+        let probe = zone::probe(&spec.zone.file).unwrap();
+        let mut server = Server::start(agent, &spec, &folder.join("nsd")).unwrap();
+        assert!(server.version().starts_with(|c: char| c.is_ascii_digit()), "{}", server.version());
+        assert_eq!(server.targets(), spec.targets(&agent.host));
+        let (took, peak) = server.while_watching(|server| server.ready(&probe, TIMEOUT)).unwrap();
+        assert!(took.unwrap() < TIMEOUT && peak > 0);
+        server.alive().unwrap();
+        let memory = server.memory().unwrap();
+        let pss = memory.iter().find(|m| m.name == "server_pss").unwrap();
+        assert!(pss.value > 1e5, "{memory:?}");
+        let mapped = server.maps().unwrap();
+        assert!(mapped.processes > 1 && mapped.maps.iter().map(|m| m.pss).sum::<u64>() > 100_000);
+        assert!(server.pss().unwrap() > 100_000);
+        assert!(server.receive_buffer(None).unwrap().unwrap() > 1000);
+
+        let mut watched = Watched::default();
+        watched.server(&server);
+        watched.generator(agent, [std::process::id()]);
+        let readings = Readings::open(agent, watched).unwrap();
+        let first = readings.read().unwrap();
+        assert!(first.server.unwrap().usage.rss > 100_000 && first.generators.usage.rss > 100_000);
+        let meter = Meter::start(&readings, clock::wall() + SECOND / 20, SECOND / 5).unwrap();
+        server.reload().unwrap();
+        server.ready(&probe, TIMEOUT).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        let metered = meter.end().unwrap();
+        assert!(metered.counted.len() >= 2 && metered.server.is_some(), "{metered:?}");
+        assert!(readings.read().unwrap().at > first.at);
+
+        assert!(server.stats().unwrap().contains("num.queries"));
+        server.kill().unwrap();
+        server.start_again().unwrap();
+        assert_eq!(server.back(TIMEOUT).unwrap().1, 7);
+        server.stop().unwrap();
+        UdpSocket::bind(spec.targets(&agent.host)[0]).unwrap();
+    });
+}
+
+#[test]
+fn a_wait_is_given_up_when_that_is_asked_for() {
+    both(|agent, stop, folder| {
+        let spec = spec(folder);
+        let probe = zone::probe(&spec.zone.file).unwrap();
+        let mut server = Server::start(agent, &spec, &folder.join("nsd")).unwrap();
+        server.ready(&probe, TIMEOUT).unwrap();
+        // After a reload an old serial is waited for.
+        server.reload().unwrap();
+        let never = zone::Probe { serial: 8, ..probe };
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                stop.store(true, Ordering::Relaxed);
+            });
+            let error = server.ready(&never, Duration::from_secs(600)).unwrap_err().to_string();
+            assert!(error.contains("the run was stopped"), "{error}");
+        });
+        assert!(began.elapsed() < Duration::from_secs(60));
+    });
+}
+
+#[test]
+fn errors_say_the_same_from_elsewhere() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let folder = tempfile::tempdir().unwrap();
+    let (there, _serving) = over(&stop);
+    let mut spec = spec(folder.path());
+    spec.zone.file = folder.path().join("no.zone");
+    let said = [&here(&stop), &there].map(|agent| {
+        let error = Server::start(agent, &spec, &folder.path().join("nsd")).err().unwrap();
+        assert!(!error.is_zone_refused());
+        error.to_string()
+    });
+    assert_eq!(said[0], said[1]);
+    assert!(said[0].contains("no.zone"), "{said:?}");
+}
+
+#[test]
+fn what_was_started_ends_with_the_orders() {
+    if server::installed(Kind::NSD).is_none() {
+        eprintln!("SKIPPED: NSD is not installed (apt-get install nsd)");
+        return;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let folder = tempfile::tempdir().unwrap();
+    let (agent, serving) = over(&stop);
+    let spec = spec(folder.path());
+    let mut server = Server::start(&agent, &spec, &folder.path().join("nsd")).unwrap();
+    server.ready(&zone::probe(&spec.zone.file).unwrap(), TIMEOUT).unwrap();
+    // As where the coordinator dies: nobody says that the server is not needed any more.
+    std::mem::forget(server);
+    let targets = spec.targets(&agent.host);
+    agent.hang_up();
+    serving.join().unwrap().unwrap();
+    targets.iter().for_each(|at| drop(UdpSocket::bind(at).unwrap()));
+}
