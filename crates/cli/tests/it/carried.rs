@@ -56,7 +56,7 @@ fn all_secondaries_are_asked_and_their_answers_are_added_up() {
     assert!(trial["error"].is_null(), "{trial}");
     assert_eq!(trial["params"]["queried"], "all", "{trial}");
     let value_of = |name: &str| value_of(trial, name);
-    let each = ["server", "secondary-2", "secondary-3"].map(|host| value_of(&format!("answered_{host}_qps")));
+    let each = ["server", "secondary_2", "secondary_3"].map(|host| value_of(&format!("answered_{host}_qps")));
     assert!(each.iter().all(|qps| *qps > 100.0), "{trial}");
     assert_eq!(value_of("answered_qps"), each[0], "the trial's own figures are the measured secondary's");
     // Rates of all are over the longest load.
