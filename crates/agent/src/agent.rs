@@ -22,12 +22,12 @@ pub struct Agent {
     flag: u64,
 }
 
-/// Where the host is.
+/// The machine that a host is on.
 #[derive(Clone)]
 enum Machine {
-    /// On this machine: requests are acted on by who asks.
+    /// This machine: the caller acts on its requests itself.
     Here(Arc<Here>),
-    /// On another one: requests go to the agent there.
+    /// Another machine: requests are sent to the agent there.
     There(Arc<Connection>),
 }
 
@@ -79,7 +79,7 @@ impl Agent {
         Self { host: host.clone(), ..self.clone() }
     }
 
-    /// Whether both hosts are on one machine.
+    /// Whether the other agent's host is on the same machine.
     pub fn is_beside(&self, other: &Self) -> bool {
         match (&self.machine, &other.machine) {
             (Machine::Here(one), Machine::Here(other)) => Arc::ptr_eq(one, other),

@@ -12,13 +12,13 @@ use std::path::PathBuf;
 pub struct StartCapture {
     /// The device.
     pub device: String,
-    /// What passes, in libpcap's words.
+    /// Which packets are captured, in libpcap's syntax.
     pub filter: String,
     /// The CPUs that it may use.
     pub cpus: Vec<usize>,
-    /// The capture.
+    /// The file that the packets are written to.
     pub file: PathBuf,
-    /// What `tcpdump` says goes here.
+    /// The file for the standard error of `tcpdump`.
     pub said: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! A connection to the agent of another machine: requests go there as lines, and what comes of them comes back.
+//! A connection to the agent of another machine: it sends requests as lines and receives their answers.
 
 use crate::message::{Order, Word};
 use crate::request::Request;
@@ -11,13 +11,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long an agent may take until it says that it is there.
+/// How long an agent may take to send its first message.
 const HELLO: Duration = Duration::from_secs(30);
 
-/// How often who waits for an answer looks whether it is to be given up.
+/// How often a wait for an answer checks whether the run is to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long an agent may take to end everything, once its orders have ended.
+/// How long an agent may take to end its servers and captures after the connection is closed.
 const END: Duration = Duration::from_secs(60);
 
 /// A connection to an agent. Dropped, its orders end: then the agent ends everything that it started.
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     process: Mutex<Option<rack::Process>>,
 }
 
-/// Where words go.
+/// The callers and roles that wait for messages of the agent.
 #[derive(Default)]
 struct Heard {
     gone: AtomicBool,
@@ -73,7 +73,7 @@ impl Connection {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Has the agent act on a request, and waits for the answer. Once `stop` is set, the agent is told so by the flag's number.
+    /// Sends a request and waits for its answer. Once `stop` is set, the agent sets its own flag with the number `flag`.
     pub fn ask<R: Request>(
         &self,
         host: &str,

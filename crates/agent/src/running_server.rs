@@ -284,7 +284,7 @@ requests! {
     /// Its maps.
     Maps {} -> Mapped: |server| {
         let pids = server.pids();
-        let cpu = Processes::now().map(|all| all.usage(&pids).cpu()).unwrap_or_default();
+        let cpu = Processes::now()?.usage(&pids).cpu();
         Ok(Mapped { maps: memory::maps(&pids)?, processes: pids.len() as u64, cpu })
     };
     /// The smallest receive buffer of its sockets.

@@ -6,7 +6,7 @@ use measure::{Burst, Metric, Nanos, Reason, units::grouped};
 use rack::core_watch::{Absence, PERIOD};
 use std::net::SocketAddr;
 
-/// Losses less than this apart belong to one burst, in nanoseconds. So much later the last ones are counted.
+/// Losses less than this apart belong to one burst, in nanoseconds. The meter waits as long for the last losses.
 pub const GAP: Nanos = agent::LATER;
 
 /// After a core was away, its queues are full until the backlog is worked off, and drop packets meanwhile: for at most as long as the

@@ -129,16 +129,9 @@ mod tests {
 
     #[test]
     fn all_secondaries_are_asked_where_one_of_several_is_measured() {
-        for sets in [
-            &["distribution.queried=all", "distribution.secondaries=1"][..],
-            &["distribution.queried=all", "distribution.secondaries=0"],
-        ] {
-            let said = refused("isc-query-under-update", sets);
-            assert!(
-                said.contains("distribution.secondaries to 2 at least") || said.contains("at least 1"),
-                "{said}"
-            );
-        }
+        let said =
+            refused("isc-query-under-update", &["distribution.queried=all", "distribution.secondaries=1"]);
+        assert!(said.contains("distribution.secondaries to 2 at least"), "{said}");
     }
 
     #[test]
