@@ -16,10 +16,8 @@ use std::time::Duration;
 /// What is watched on one machine.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Watched {
-    /// The server's number at the machine's agent; none where the server is elsewhere.
-    server: Option<u64>,
-    /// The server's host and cores.
-    server_host: Option<(String, Vec<usize>)>,
+    /// The server's number at the machine's agent, its host and its cores; none where the server is elsewhere.
+    server: Option<(u64, String, Vec<usize>)>,
     /// The generators' hosts and cores.
     generator_hosts: Vec<(String, Vec<usize>)>,
     /// The generators' processes.
@@ -31,8 +29,7 @@ impl Watched {
     pub fn server(&mut self, server: &Server) {
         if server.is_ours() {
             let host = &server.agent().host;
-            self.server = Some(server.number());
-            self.server_host = Some((host.name.clone(), host.cpus.clone()));
+            self.server = Some((server.number(), host.name.clone(), host.cpus.clone()));
         }
     }
 
@@ -136,11 +133,12 @@ impl Sources {
     /// A host's file that cannot be read here gives zeros: the trial's figures do not depend on it.
     fn open(watched: Watched, at: &At<'_>) -> Result<Self, Error> {
         let open = |name: &str| Ok::<_, Error>(HostCounters::open(&at.here.host(name)?).ok());
-        let server =
-            watched.server.map(|number| at.here.with(number, |server: &mut server::Server| server.pids()));
-        let (server_host, server_cpus) = match watched.server_host {
-            Some((name, cpus)) => (open(&name)?, cpus),
-            None => (None, Vec::new()),
+        let (server, server_host, server_cpus) = match watched.server {
+            Some((number, host, cpus)) => {
+                let pids = at.here.with(number, |server: &mut server::Server| server.pids())?;
+                (pids, open(&host)?, cpus)
+            }
+            None => (Vec::new(), None, Vec::new()),
         };
         let mut generator_hosts = Vec::new();
         for (name, _) in &watched.generator_hosts {
@@ -148,7 +146,7 @@ impl Sources {
         }
         let ask_on = |core: &usize| watched.generator_hosts.iter().any(|(_, cpus)| cpus.contains(core));
         Ok(Self {
-            server: server.transpose()?.unwrap_or_default(),
+            server,
             server_host,
             shared: server_cpus.iter().any(ask_on),
             server_cpus,
