@@ -1,6 +1,8 @@
 //! Where a load's queries come from: made, read from a file, or recorded.
 
 use crate::Error;
+use measure::Files;
+use measure::files::Named;
 use serde::{Deserialize, Serialize};
 use trace::{ReplaySpec, Survey};
 use traffic::{QuerySource, SourceSpec};
@@ -25,6 +27,15 @@ impl From<SourceSpec> for Source {
 impl From<ReplaySpec> for Source {
     fn from(spec: ReplaySpec) -> Self {
         Self::Trace(spec)
+    }
+}
+
+impl Files for Source {
+    fn files<E>(&mut self, visit: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E> {
+        match self {
+            Self::Traffic(spec) => spec.files(visit),
+            Self::Trace(spec) => spec.paths.iter_mut().try_for_each(|path| visit(Named::Read(path))),
+        }
     }
 }
 

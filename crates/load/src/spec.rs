@@ -3,7 +3,8 @@
 use crate::check::CheckSpec;
 use crate::{Prefix, Source};
 use measure::clock::SECOND;
-use measure::{Nanos, Pace, Seed};
+use measure::files::Named;
+use measure::{Files, Nanos, Pace, Seed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -188,6 +189,13 @@ fn pacing_limit() -> Nanos {
 
 fn buffer() -> usize {
     4 << 20
+}
+
+impl Files for LoadSpec {
+    fn files<E>(&mut self, visit: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.source.files(visit)?;
+        self.check.iter_mut().try_for_each(|check| visit(Named::Read(&mut check.zone)))
+    }
 }
 
 impl LoadSpec {

@@ -2,6 +2,8 @@
 
 use crate::kind::Kind;
 use crate::replication::Replication;
+use measure::Files;
+use measure::files::Named;
 use rack::Host;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -62,6 +64,17 @@ pub struct ServerSpec {
     pub distribution: Option<Replication>,
 }
 
+/// The zone and its keys. The program is not among them: it is that of the host.
+impl Files for ServerSpec {
+    fn files<E>(&mut self, visit: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E> {
+        if self.distribution.as_ref().is_none_or(|part| !part.is_secondary()) {
+            visit(Named::Read(&mut self.zone.file))?;
+        }
+        let keys = self.distribution.iter_mut().filter_map(|part| part.keys.as_mut());
+        keys.into_iter().try_for_each(|keys| visit(Named::Read(keys)))
+    }
+}
+
 impl ServerSpec {
     /// A server of this kind with one worker on port 53 of its host's addresses, labelled as its kind.
     pub fn new(kind: Kind, zone: ZoneRef) -> Self {
@@ -87,7 +100,9 @@ impl ServerSpec {
         match (self.kind, self.external) {
             (Kind::EXTERNAL, address) => address.into_iter().collect(),
             _ if self.addresses.is_empty() => {
-                vec![SocketAddr::new(host.v4.into(), self.port), SocketAddr::new(host.v6.into(), self.port)]
+                let first =
+                    [host.v4.into(), host.v6.into()].into_iter().filter(|ip: &IpAddr| !ip.is_unspecified());
+                first.map(|ip| SocketAddr::new(ip, self.port)).collect()
             }
             _ => self.addresses.iter().map(|&address| SocketAddr::new(address, self.port)).collect(),
         }

@@ -145,6 +145,11 @@ impl Profile {
         }
     }
 
+    /// Whether a profile of this name is built in.
+    pub fn is_built_in(name: &str) -> bool {
+        BUILT_IN.iter().any(|b| b.0 == name)
+    }
+
     /// Which names it needs of a zone.
     pub fn want(&self) -> Want {
         if self.types_of_zone { Want::Records } else { Want::Names }

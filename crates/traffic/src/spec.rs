@@ -2,7 +2,8 @@
 
 use crate::lists::one_or_many;
 use crate::{Error, Kind, Lists, NameList, Profile, ProfileChanges, Queries, QuerySource, Synthesis};
-use measure::Seed;
+use measure::files::Named;
+use measure::{Files, Seed};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,6 +73,23 @@ fn one() -> Seed {
 impl From<EdnsSpec> for Edns {
     fn from(e: EdnsSpec) -> Self {
         Self { udp_size: e.udp_size, do_bit: e.do_bit }
+    }
+}
+
+impl Files for SourceSpec {
+    fn files<E>(&mut self, visit: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E> {
+        match self {
+            Self::Queries(spec) => visit(Named::Read(&mut spec.path)),
+            Self::Profile(spec) => {
+                if !Profile::is_built_in(&spec.profile) {
+                    let mut path = PathBuf::from(&spec.profile);
+                    visit(Named::Read(&mut path))?;
+                    spec.profile = path.to_string_lossy().into_owned();
+                }
+                spec.names.iter_mut().try_for_each(|list| visit(Named::Read(&mut list.file)))?;
+                spec.changes.addresses.iter_mut().try_for_each(|file| visit(Named::Read(file)))
+            }
+        }
     }
 }
 

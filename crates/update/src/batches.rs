@@ -7,7 +7,8 @@
 use crate::send::{self, Gate, SentBatch};
 use crate::watch::{self, Shown};
 use crate::{Error, SendResult, SendSpec, WatchResult, WatchSpec};
-use measure::{Event, Nanos, Reason, series};
+use measure::files::Named;
+use measure::{Event, Files, Nanos, Reason, series};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -24,6 +25,12 @@ pub struct BatchesSpec {
     pub batches: Vec<u64>,
     /// How long a batch may take to be served, nanoseconds.
     pub patience: Nanos,
+}
+
+impl Files for BatchesSpec {
+    fn files<E>(&mut self, visit: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.send.files(visit)
+    }
 }
 
 /// A batch. Times are wall clock, nanoseconds since 1970.

@@ -2,7 +2,8 @@
 
 use crate::{Error, TsigKey};
 use measure::clock::SECOND;
-use measure::{Nanos, Pace, Seed};
+use measure::files::Named;
+use measure::{Files, Nanos, Pace, Seed};
 use net::target::Prefix;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -152,6 +153,13 @@ pub(super) struct Plan {
     /// Ids of the client that sends markers.
     pub marker_slots: usize,
     pub burst: u32,
+}
+
+impl Files for SendSpec {
+    fn files<E>(&mut self, visit: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E> {
+        visit(Named::Read(&mut self.file))?;
+        self.latencies.iter_mut().try_for_each(|file| visit(Named::Written(file)))
+    }
 }
 
 impl SendSpec {

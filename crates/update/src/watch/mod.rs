@@ -11,7 +11,8 @@ mod server;
 mod shown;
 
 use measure::clock::SECOND;
-use measure::{Histogram, Nanos, Validity};
+use measure::files::Named;
+use measure::{Files, Histogram, Nanos, Validity};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -60,6 +61,12 @@ pub struct WatchSpec {
     /// The servers may be on other machines.
     #[serde(default)]
     pub allow_external: bool,
+}
+
+impl Files for WatchSpec {
+    fn files<E>(&mut self, _: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E> {
+        Ok(())
+    }
 }
 
 impl WatchSpec {
