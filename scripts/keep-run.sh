@@ -10,6 +10,9 @@ python3 - "$run/environment.json" "$to/environment.json" <<'EOF'
 import json, shlex, sys
 environment = json.load(open(sys.argv[1]))
 environment["machine"].pop("hostname", None)
+for machine in environment.get("machines", []):
+    machine.pop("name", None)
+    machine["described"]["environment"].pop("hostname", None)
 # Whoever repeats it has the program and the run somewhere else.
 words = shlex.split(environment["command"])
 if "-o" in words:

@@ -56,6 +56,12 @@ need_to_test() {
     need xz xz-utils "reads compressed zones"
     need zstd zstd "compressed captures"
     need lz4 lz4 "compressed captures"
+    need sshd openssh-server "machines that are reached by ssh"
+    need ssh openssh-client "machines that are reached by ssh"
+    need slurmctld slurmctld "experiments on the nodes of a cluster"
+    need slurmd slurmd "experiments on the nodes of a cluster"
+    need srun slurm-client "experiments on the nodes of a cluster"
+    need munged munge "experiments on the nodes of a cluster"
     need setpriv util-linux "tests without privileges"
     need chromium chromium "draws pages of reports"
     [ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || { say "missing: fonts-dejavu-core (letters for these pages)"; missing+=(fonts-dejavu-core); }

@@ -1,9 +1,11 @@
 //! The agent of one host.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Ends};
+use crate::message::Order;
 use crate::request::{At, Forget, Request};
 use crate::role::{FarRole, StartRole};
 use crate::{Error, Here};
+use measure::Files;
 use rack::{Host, Local, Role};
 use serde::Serialize;
 use std::io::{Read, Write};
@@ -38,21 +40,47 @@ impl Agent {
         Self { host, machine: Machine::Here(Arc::clone(here)), stop: Arc::clone(stop), flag: 0 }
     }
 
-    /// For a host of another machine, where an agent was started ([`crate::serve`]) that takes `orders` and says `words`. `process` is
-    /// the program by which it is reached; it is waited for in the end.
+    /// For a host of another machine, where an agent was started ([`crate::serve()`]) that takes `orders` and says `words`. Files of
+    /// ours below `root` have counterparts there.
     ///
     /// # Errors
-    /// [`Error::Lost`] where it does not say within half a minute that it is there, or is of another version.
-    pub fn over(
+    /// [`Error::Lost`] where it does not say that it is there, or is another program.
+    pub fn connect(
         orders: impl Write + Send + 'static,
         words: impl Read + Send + 'static,
-        process: Option<rack::Process>,
+        root: &Path,
         host: Host,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, Error> {
-        let connection = Connection::open(&host.name, Box::new(orders), words, process)?;
-        let flag = connection.number();
-        Ok(Self { host, machine: Machine::There(Arc::new(connection)), stop: Arc::clone(stop), flag })
+        let ends = Ends { orders: Box::new(orders), words: Box::new(words), process: None };
+        Self::over(&Arc::new(Connection::open(&host.name, root, ends)?), host, stop)
+    }
+
+    /// For a host of another machine, with whose agent there is a connection.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] where it is gone.
+    pub(crate) fn over(
+        connection: &Arc<Connection>,
+        host: Host,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
+        connection.say(&Order::Host { host: host.clone() })?;
+        let (machine, flag) = (Machine::There(Arc::clone(connection)), connection.number());
+        Ok(Self { host, machine, stop: Arc::clone(stop), flag })
+    }
+
+    /// The connection to the agent of another machine; none: it is this one.
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        match &self.machine {
+            Machine::Here(_) => None,
+            Machine::There(there) => Some(there),
+        }
+    }
+
+    /// Whether its host is on another machine.
+    pub fn is_elsewhere(&self) -> bool {
+        self.connection().is_some()
     }
 
     /// The same agent, which heeds another flag.
@@ -71,7 +99,7 @@ impl Agent {
         }
     }
 
-    /// For another host of the same machine, which the agent there knows.
+    /// For another host of this machine.
     pub fn on(&self, host: &Host) -> Self {
         if let Machine::Here(here) = &self.machine {
             here.add_host(host);
@@ -99,14 +127,14 @@ impl Agent {
         }
     }
 
-    /// Starts this program in a role; its standard error goes to `log`.
+    /// Starts this program in a role, with the files that its specification names; its standard error goes to `log`.
     ///
     /// # Errors
     /// Those of [`Role::start`].
     pub fn role(
         &self,
         name: &str,
-        spec: &impl Serialize,
+        spec: &(impl Serialize + Files + Clone),
         cpus: &[usize],
         log: &Path,
     ) -> Result<Role, rack::Error> {
@@ -114,15 +142,16 @@ impl Agent {
             Machine::Here(_) => return Role::start(&Local, &self.host, name, spec, cpus, log),
             Machine::There(there) => there,
         };
+        let failed = |e: Error| {
+            let (role, host) = (name.to_owned(), self.host.name.clone());
+            rack::Error::Role { role, host, message: e.to_string() }
+        };
+        let (spec, log) = (self.carry(spec).map_err(failed)?, self.place(log).map_err(failed)?);
         let lines = there.number();
         let events = there.lines_of(lines);
-        let start = StartRole { lines, name: name.into(), cpus: cpus.to_vec(), log: log.into() };
-        let started = self.ask(start).map_err(|e| rack::Error::Role {
-            role: name.into(),
-            host: self.host.name.clone(),
-            message: e.to_string(),
-        })?;
-        Role::join(name, &self.host.name, spec, Box::new(FarRole::new(self, started)), events)
+        let start = StartRole { lines, name: name.into(), cpus: cpus.to_vec(), log };
+        let started = self.ask(start).map_err(failed)?;
+        Role::join(name, &self.host.name, &spec, Box::new(FarRole::new(self, started)), events)
     }
 }
 

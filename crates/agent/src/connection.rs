@@ -1,18 +1,21 @@
 //! A connection to the agent of another machine: it sends requests as lines and receives their answers.
 
+use crate::files::{Carried, hash_of};
 use crate::message::{Order, Word};
 use crate::request::Request;
 use crate::{Error, lock};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long an agent may take to send its first message.
-const HELLO: Duration = Duration::from_secs(30);
+/// How long an agent may take to send each of its first messages.
+const HELLO: Duration = Duration::from_secs(60);
 
 /// How often a wait for an answer checks whether the run is to stop.
 const LOOK: Duration = Duration::from_millis(20);
@@ -28,7 +31,25 @@ pub(crate) struct Connection {
     heard: Arc<Heard>,
     last: AtomicU64,
     process: Mutex<Option<rack::Process>>,
+    /// The standard error of that process, so far.
+    said: Arc<Mutex<String>>,
+    /// The folder of ours that has a counterpart there.
+    pub root: PathBuf,
+    /// Where the agent keeps our files.
+    pub folder: PathBuf,
+    pub carried: Mutex<Carried>,
 }
+
+/// The pipes to an agent that was started.
+pub(crate) struct Ends {
+    pub orders: Box<dyn Write + Send>,
+    pub words: Box<dyn Read + Send>,
+    /// The program by which it is reached, and its standard error; it is waited for in the end.
+    pub process: Option<(rack::Process, Box<dyn Read + Send>)>,
+}
+
+/// How much of the standard error is kept.
+const SAID: usize = 4096;
 
 /// The callers and roles that wait for messages of the agent.
 #[derive(Default)]
@@ -39,33 +60,69 @@ struct Heard {
 }
 
 impl Connection {
-    /// Waits for the first word of an agent that was started.
-    pub fn open(
-        name: &str,
-        orders: Box<dyn Write + Send>,
-        words: impl Read + Send + 'static,
-        process: Option<rack::Process>,
-    ) -> Result<Self, Error> {
+    /// Waits for the first words of an agent that was started on a machine, and sends it this program where it has not got it.
+    /// Our files below `root` have counterparts there.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] where it does not say within a minute that it is there, or is another program.
+    pub fn open(name: &str, root: &Path, ends: Ends) -> Result<Self, Error> {
+        let Ends { orders, words, process } = ends;
         let heard = Arc::new(Heard::default());
         let (hello, there) = channel();
         let hears = Arc::clone(&heard);
         std::thread::spawn(move || hears.hear(BufReader::new(words), &hello));
-        let connection = Self {
+        let said = Arc::new(Mutex::new(String::new()));
+        let process = process.map(|(process, error)| {
+            let kept = Arc::clone(&said);
+            std::thread::spawn(move || keep(BufReader::new(error), &kept));
+            process
+        });
+        let mut connection = Self {
             name: name.into(),
             orders: Mutex::new(Some(orders)),
             heard,
             last: AtomicU64::new(0),
             process: Mutex::new(process),
+            said,
+            root: std::path::absolute(root).map_err(|source| Error::File { path: root.into(), source })?,
+            folder: PathBuf::new(),
+            carried: Mutex::default(),
         };
-        match there.recv_timeout(HELLO) {
-            Ok(version) if version == env!("CARGO_PKG_VERSION") => Ok(connection),
-            Ok(version) => Err(connection
-                .lost(format!("it has dnsrack {version}, and this is {}", env!("CARGO_PKG_VERSION")))),
-            Err(RecvTimeoutError::Timeout) => {
-                Err(connection.lost(format!("it does not answer within {} s", HELLO.as_secs())))
+        loop {
+            match there.recv_timeout(HELLO) {
+                Ok(Word::Hello { version, program, folder }) => {
+                    let ours = env!("CARGO_PKG_VERSION");
+                    if program != hash_of(Path::new(PROGRAM))? {
+                        return Err(connection.lost(format!(
+                            "it has another dnsrack ({version}; this is {ours}): install the same there, or leave out 'program', \
+                             so that this one is copied"
+                        )));
+                    }
+                    connection.folder = folder;
+                    return Ok(connection);
+                }
+                Ok(Word::Program { there: false }) => connection.send_program()?,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(connection.lost(format!("it does not answer within {} s", HELLO.as_secs())));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(connection.lost(connection.end_of_process()));
+                }
             }
-            Err(RecvTimeoutError::Disconnected) => Err(connection.lost(connection.end_of_process())),
         }
+    }
+
+    /// Sends the program that runs now.
+    fn send_program(&self) -> Result<(), Error> {
+        let sent = match lock(&self.orders).as_mut() {
+            Some(orders) => File::open(PROGRAM)
+                .and_then(|mut file| io::copy(&mut file, orders))
+                .and_then(|_| orders.flush())
+                .map_err(|e| e.to_string()),
+            None => Ok(()),
+        };
+        sent.map_err(|why| self.lost(format!("{why}; {}", self.end_of_process())))
     }
 
     /// A number that was not given before.
@@ -116,7 +173,8 @@ impl Connection {
         *lock(&self.orders) = None;
     }
 
-    fn say(&self, order: &Order) -> Result<(), Error> {
+    /// Sends an order.
+    pub fn say(&self, order: &Order) -> Result<(), Error> {
         let line = serde_json::to_string(order).map_err(|e| self.lost(e.to_string()))?;
         let said = match lock(&self.orders).as_mut() {
             Some(orders) => writeln!(orders, "{line}").and_then(|()| orders.flush()).is_ok(),
@@ -136,7 +194,25 @@ impl Connection {
     fn end_of_process(&self) -> String {
         let mut process = lock(&self.process);
         let ended = process.as_mut().and_then(|p| p.wait_timeout(Duration::from_secs(1)).ok().flatten());
-        ended.map_or_else(|| "it said nothing more".into(), |status| format!("it ended with {status}"))
+        let how =
+            ended.map_or_else(|| "it said nothing more".into(), |status| format!("it ended with {status}"));
+        let said = lock(&self.said);
+        if said.trim().is_empty() { how } else { format!("{how}: {}", said.trim()) }
+    }
+}
+
+/// The program that runs now.
+pub(crate) const PROGRAM: &str = "/proc/self/exe";
+
+/// Keeps the end of what a program says.
+fn keep(said: impl BufRead, kept: &Mutex<String>) {
+    for line in said.lines().map_while(Result::ok) {
+        let mut kept = lock(kept);
+        kept.push_str(&line);
+        kept.push('\n');
+        let over = kept.len().saturating_sub(SAID);
+        let from = (over..=kept.len()).find(|&at| kept.is_char_boundary(at)).unwrap_or(0);
+        kept.drain(..from);
     }
 }
 
@@ -152,12 +228,12 @@ impl Drop for Connection {
 
 impl Heard {
     /// Takes words until there are no more.
-    fn hear(&self, words: impl BufRead, hello: &Sender<String>) {
+    fn hear(&self, words: impl BufRead, hello: &Sender<Word>) {
         for line in words.lines().map_while(Result::ok) {
             // What is no word is another program's: a shell's greeting.
             let Ok(word) = serde_json::from_str(&line) else { continue };
             match word {
-                Word::Hello { version } => drop(hello.send(version)),
+                first @ (Word::Program { .. } | Word::Hello { .. }) => drop(hello.send(first)),
                 Word::Answer { number, answer } => self.answer(number, Ok(answer)),
                 Word::Failed { number, message, zone_refused } => {
                     self.answer(number, Err(Error::There { message, zone_refused }));
@@ -194,9 +270,10 @@ mod tests {
             let (hello, there) = channel();
             let mut words: Vec<u8> = lines.join(&b'\n');
             words.retain(|octet| octet.is_ascii());
-            words.extend(b"\n{\"hello\":{\"version\":\"7\"}}\n");
+            words.extend(b"\n{\"program\":{\"there\":true}}\n");
             heard.hear(&*words, &hello);
-            prop_assert_eq!(there.try_recv().ok(), Some("7".to_owned()));
+            let said = matches!(there.try_recv(), Ok(Word::Program { there: true }));
+            prop_assert!(said);
             prop_assert!(heard.gone.load(Ordering::SeqCst));
         }
     }

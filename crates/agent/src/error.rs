@@ -25,6 +25,20 @@ pub enum Error {
         /// What is known of it.
         why: String,
     },
+    /// A file could not be sent, fetched, read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file, on the machine that says so.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A rack file, or what it says is not so.
+    #[error("{0}")]
+    Machines(String),
+    /// Something could not be done with updates: a transfer.
+    #[error(transparent)]
+    Update(#[from] update::Error),
     /// An order that an agent cannot read.
     #[error("an order is not of this version of dnsrack: {message}")]
     Order {

@@ -1,5 +1,6 @@
 //! What agents have on this machine, by number.
 
+use crate::files::Folder;
 use crate::{Error, lock};
 use rack::Host;
 use std::any::{Any, type_name};
@@ -14,6 +15,8 @@ pub struct Here {
     last: AtomicU64,
     things: Mutex<BTreeMap<u64, Thing>>,
     lines: OnceLock<Lines>,
+    /// Of an agent elsewhere.
+    folder: Option<Folder>,
 }
 
 /// Takes the lines of a role, by its number, and nothing at its end.
@@ -23,6 +26,16 @@ pub(crate) type Lines = Arc<dyn Fn(u64, Option<String>) + Send + Sync>;
 type Thing = Arc<Mutex<Option<Box<dyn Any + Send>>>>;
 
 impl Here {
+    /// On another machine than the coordinator's, with a folder for its files.
+    pub(crate) fn in_folder(folder: Folder) -> Self {
+        Self { folder: Some(folder), ..Self::default() }
+    }
+
+    /// The folder for the coordinator's files.
+    pub(crate) fn folder(&self) -> Result<&Folder, Error> {
+        self.folder.as_ref().ok_or_else(|| Error::Unknown { what: "folder", name: "for files".into() })
+    }
+
     /// Says where the lines of roles go.
     pub(crate) fn tell_lines(&self, tell: Lines) {
         let _ = self.lines.set(tell);

@@ -9,9 +9,13 @@
 
 mod agent;
 mod capture;
+mod clock;
 mod connection;
+mod describe;
 mod error;
+mod files;
 mod here;
+mod machines;
 mod message;
 mod meter;
 mod peak;
@@ -20,16 +24,24 @@ mod request;
 mod role;
 mod running_server;
 mod serve;
+mod settle;
+mod slurm;
+mod tool;
 
 pub use agent::Agent;
 pub use capture::{Capture, StartCapture};
+pub use clock::Offset;
+pub use describe::{Describe, Described, Installed};
 pub use error::Error;
 pub use here::Here;
+pub use machines::{HostEntry, Machine, Machines, NeededHost, RackFile, RackSource};
 pub use meter::{Counted, LATER, Meter, Metered, ServerTime};
 pub use readings::{Reading, Readings, Side, Watched};
 pub use request::{At, Request};
 pub use running_server::{Mapped, Server, Started};
 pub use serve::serve;
+pub use settle::Settle;
+pub use tool::{Axfr, Tool};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,12 +1,19 @@
 //! What a coordinator and an agent elsewhere say to each other: a line of JSON each.
 
+use rack::Host;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// What a coordinator says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
+    /// A host is on this machine: further orders may name it.
+    Host {
+        /// The host.
+        host: Host,
+    },
     /// Act on a request.
     Act {
         /// The answer has the same.
@@ -31,10 +38,19 @@ pub(crate) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Word {
+    /// The shell there says whether it has the program: where not, it waits for it.
+    Program {
+        /// It has it.
+        there: bool,
+    },
     /// It is there.
     Hello {
         /// Of dnsrack.
         version: String,
+        /// The SHA-256 of its program.
+        program: String,
+        /// Where it keeps files for this coordinator.
+        folder: PathBuf,
     },
     /// What came of a request.
     Answer {

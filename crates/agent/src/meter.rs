@@ -30,12 +30,13 @@ pub const LATER: Nanos = 20_000_000;
 pub struct Meter(Number);
 
 impl Meter {
-    /// Begins to meter a load whose first query is due at `base` (wall clock), for `length`.
+    /// Begins to meter a load whose first query is due at `base` (our wall clock), for `length`.
     ///
     /// # Errors
     /// Where the agent is gone.
     pub fn start(readings: &Readings, base: Nanos, length: Nanos) -> Result<Self, Error> {
         let Number { agent, number } = readings.number();
+        let base = agent.clock()?.there(base);
         Ok(Self(Number::new(agent, agent.ask(StartMeter { sources: *number, base, length })?)))
     }
 

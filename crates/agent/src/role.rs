@@ -41,6 +41,10 @@ impl Link for FarRole {
         let _ = self.at.agent.ask(Close { role: self.at.number });
     }
 
+    fn ahead(&mut self) -> Result<i64, String> {
+        self.at.agent.clock().map(|offset| offset.ahead).map_err(|e| e.to_string())
+    }
+
     fn last_words(&mut self) -> String {
         self.at.agent.ask(LastWords { role: self.at.number }).unwrap_or_else(|e| e.to_string())
     }

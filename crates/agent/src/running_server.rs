@@ -49,8 +49,9 @@ impl Server {
     /// # Errors
     /// As there.
     pub fn start(agent: &Agent, spec: &ServerSpec, dir: &Path) -> Result<Self, Error> {
-        let start = Start { spec: spec.clone(), distribution: spec.distribution.clone(), dir: dir.into() };
-        let started = agent.ask(start)?;
+        let there = agent.carry(spec)?;
+        let distribution = there.distribution.clone();
+        let started = agent.ask(Start { spec: there, distribution, dir: agent.place(dir)? })?;
         Ok(Self { at: Number::new(agent, started.number), spec: spec.clone(), started, urged: 0 })
     }
 
@@ -116,11 +117,12 @@ impl Server {
         self.at.agent.ask(Alive { server: self.number() })
     }
 
-    /// Has it read its zone file again: see [`server::Server::reload`].
+    /// Has it read its zone file, which may be another one by now, again: see [`server::Server::reload`].
     ///
     /// # Errors
     /// As there.
     pub fn reload(&mut self) -> Result<(), Error> {
+        self.at.agent.carry(&self.spec)?;
         self.at.agent.ask(Reload { server: self.number() })
     }
 

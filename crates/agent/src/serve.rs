@@ -1,21 +1,26 @@
 //! An agent elsewhere: acts on a coordinator's orders until these end.
 
+use crate::connection::PROGRAM;
+use crate::files::{self, Folder, hash_of};
 use crate::message::{Order, Word};
 use crate::request::{At, Request};
-use crate::{Error, Here, capture, lock, meter, peak, readings, request, role, running_server};
-use rack::Host;
+use crate::{
+    Error, Here, capture, clock, describe, lock, meter, peak, readings, request, role, running_server,
+    settle, tool,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Acts on the orders that come, each on a thread of its own, for `hosts` of this machine. When the orders end, everything that was
-/// started is ended.
+/// Acts on the orders that come, each on a thread of its own, for hosts of this machine, with the coordinator's files in `folder`.
+/// When the orders end, everything that was started is ended, and what was written is removed.
 ///
 /// # Errors
-/// Orders or words that cannot be read or written.
-pub fn serve(hosts: &[Host], orders: impl BufRead, words: impl Write + Send + 'static) -> Result<(), Error> {
+/// A folder that cannot be made; orders that cannot be read.
+pub fn serve(folder: &Path, orders: impl BufRead, words: impl Write + Send + 'static) -> Result<(), Error> {
     let words = Arc::new(Mutex::new(words));
     let say = move |word: &Word| {
         let line = serde_json::to_string(word).expect("a word is plain data");
@@ -24,16 +29,19 @@ pub fn serve(hosts: &[Host], orders: impl BufRead, words: impl Write + Send + 's
         let _ = writeln!(words, "{line}").and_then(|()| words.flush());
     };
     let say = Arc::new(say);
-    let here = Here::default();
+    let program = hash_of(Path::new(PROGRAM))?;
+    let folder = Folder::open(folder)?;
+    let run = folder.run.clone();
+    let here = Here::in_folder(folder);
     let says = Arc::clone(&say);
     here.tell_lines(Arc::new(move |role, line| says(&Word::Role { role, line })));
-    hosts.iter().for_each(|host| here.add_host(host));
-    say(&Word::Hello { version: env!("CARGO_PKG_VERSION").into() });
+    say(&Word::Hello { version: env!("CARGO_PKG_VERSION").into(), program, folder: run });
     let mut flags: BTreeMap<u64, Arc<AtomicBool>> = BTreeMap::new();
     std::thread::scope(|scope| {
         let mut served = Ok(());
         for line in orders.lines().map_while(Result::ok) {
             match serde_json::from_str(&line) {
+                Ok(Order::Host { host }) => here.add_host(&host),
                 Ok(Order::Stop { stop }) => flags.entry(stop).or_default().store(true, Ordering::Relaxed),
                 Ok(Order::Act { number, stop, host, name, request }) => {
                     let stop = Arc::clone(flags.entry(stop).or_default());
@@ -84,6 +92,18 @@ macro_rules! act {
 act! {
     capture::FinishCapture,
     capture::StartCapture,
+    clock::ReadClock,
+    describe::Describe,
+    describe::Installed,
+    files::Fetch,
+    files::FinishReceiving,
+    files::LinkFile,
+    files::List,
+    files::MakeFolder,
+    files::Receive,
+    files::RemoveFile,
+    files::RemoveFolder,
+    files::StartReceiving,
     meter::EndMeter,
     meter::StartMeter,
     peak::EndPeak,
@@ -109,6 +129,9 @@ act! {
     running_server::StartAgain,
     running_server::Stats,
     running_server::Stop,
+    settle::Settle,
+    tool::Axfr,
+    tool::Tool,
 }
 
 fn answer<R: Request>(request: Value, at: &At<'_>) -> Result<Value, Error> {

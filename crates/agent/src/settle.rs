@@ -1,7 +1,10 @@
 //! Is the machine quiet before a trial begins?
 
+use crate::Error;
+use crate::request::{At, Request};
 use measure::{Nanos, Reason};
 use rack::resource_counters::{self, Core};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,7 +15,24 @@ const BUSY: f64 = 10.0;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Waits until these cores are quiet, or for so long; then the reason why they are not.
-pub fn wait(cores: &[usize], patience: Nanos, stop: &AtomicBool) -> Option<Reason> {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Settle {
+    /// The cores.
+    pub cores: Vec<usize>,
+    /// The longest wait; 0: none.
+    pub patience: Nanos,
+}
+
+impl Request for Settle {
+    const NAME: &'static str = "Settle";
+    type Answer = Option<Reason>;
+
+    fn act(self, at: &At<'_>) -> Result<Option<Reason>, Error> {
+        Ok(wait(&self.cores, self.patience, at.stop))
+    }
+}
+
+fn wait(cores: &[usize], patience: Nanos, stop: &AtomicBool) -> Option<Reason> {
     let patience = Duration::from_nanos(patience);
     if patience.is_zero() {
         return None;

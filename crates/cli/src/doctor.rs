@@ -1,9 +1,10 @@
 //! `dnsrack doctor`: what this machine can and cannot do, a line each, with what to do about it.
 
 use crate::output::{self, Common, Status};
+use agent::{Agent, HostEntry, Installed, Machine, Machines, NeededHost, RackFile, RackSource};
 use serde::Serialize;
 use server::Kind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One thing looked at.
@@ -31,8 +32,19 @@ impl Finding {
     }
 }
 
+/// The flags of `doctor`.
+#[derive(clap::Args)]
+pub struct Command {
+    /// Look at the machines of this rack file instead of at this one
+    #[arg(long, value_name = "FILE")]
+    rack: Option<PathBuf>,
+}
+
 /// Looks and prints; exit status 3 where no experiment could run.
-pub fn run(common: &Common) -> output::Result {
+pub fn run(command: &Command, common: &Common) -> output::Result {
+    if let Some(rack) = &command.rack {
+        return machines(&RackFile::load(rack)?, common);
+    }
     let environment = ::rack::environment(&[]);
     let mut findings = servers();
     findings.extend(machine(&environment));
@@ -45,19 +57,106 @@ pub fn run(common: &Common) -> output::Result {
             &serde_json::json!({ "able": able, "findings": findings, "machine": environment }),
         )?;
     } else {
-        for finding in &findings {
-            let mark = match finding.verdict {
-                Ready::Yes => "yes    ",
-                Ready::Limited => "limited",
-                Ready::No => "no     ",
-            };
-            output::print(&format!("{mark} {:<18} {}\n", finding.what, finding.found))?;
-            if let Some(advice) = &finding.advice {
-                output::print(&format!("{:26} → {advice}\n", ""))?;
-            }
+        print(&findings)?;
+    }
+    Ok(if able { Status::Done } else { Status::Differs })
+}
+
+fn print(findings: &[Finding]) -> Result<(), output::Failure> {
+    for finding in findings {
+        let mark = match finding.verdict {
+            Ready::Yes => "yes    ",
+            Ready::Limited => "limited",
+            Ready::No => "no     ",
+        };
+        output::print(&format!("{mark} {:<18} {}\n", finding.what, finding.found))?;
+        if let Some(advice) = &finding.advice {
+            output::print(&format!("{:26} → {advice}\n", ""))?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the machines of a rack; exit status 3 where none of them has a server.
+fn machines(rack: &RackFile, common: &Common) -> output::Result {
+    let needed = |host: &HostEntry| NeededHost { name: host.name.clone(), servers: Vec::new() };
+    let hosts: Vec<_> = rack.hosts.iter().map(needed).collect();
+    let machines =
+        Machines::open(&RackSource::File(rack.clone()), &hosts, Path::new("."), &output::stop_flag()?)?;
+    let mut all = Vec::new();
+    for machine in &machines.all {
+        let agent = machines.agent(&machine.hosts[0]).expect("it was just reached");
+        all.push((machine, of_machine(machine, agent)?));
+    }
+    let able = all.iter().flat_map(|(_, f)| f).any(|f| f.what == SERVERS && f.verdict == Ready::Yes);
+    if common.json {
+        let shown = |(machine, findings): &(&Machine, Vec<Finding>)| serde_json::json!({ "machine": machine, "findings": findings });
+        let all: Vec<_> = all.iter().map(shown).collect();
+        output::json("doctor.rack", &serde_json::json!({ "able": able, "machines": all }))?;
+    } else {
+        for (machine, findings) in &all {
+            output::print(&format!("{}: {}\n", machine.hosts.join(", "), machine.name))?;
+            print(findings)?;
         }
     }
     Ok(if able { Status::Done } else { Status::Differs })
+}
+
+const SERVERS: &str = "servers";
+
+fn of_machine(machine: &Machine, agent: &Agent) -> Result<Vec<Finding>, agent::Error> {
+    let d = &machine.described;
+    let model = d.environment["cpu_model"].as_str().unwrap_or("model unknown");
+    let kinds: Vec<Kind> = Kind::ours().collect();
+    let versions = agent.ask(Installed { servers: kinds.iter().map(|kind| (*kind, None)).collect() })?;
+    let found = kinds.iter().zip(versions).filter_map(|(kind, version)| Some(format!("{kind} {}", version?)));
+    let found: Vec<String> = found.collect();
+    let mut findings = vec![
+        Finding::new("machine", Ready::Yes, format!("{model}, CPUs {:?}, Linux {}", d.cpus, d.kernel), ""),
+        Finding::new(
+            "memory and disk",
+            Ready::Yes,
+            format!(
+                "{:.1} GB available, {:.1} GB free",
+                d.memory_available as f64 / 1e9,
+                d.disk_available as f64 / 1e9
+            ),
+            "",
+        ),
+        Finding::new(
+            "clock",
+            if machine.clock.bound < 1_000_000 { Ready::Yes } else { Ready::Limited },
+            format!(
+                "{:+.3} ms from ours, known within {:.0} µs",
+                machine.clock.ahead as f64 / 1e6,
+                machine.clock.bound as f64 / 1e3
+            ),
+            "the way to it is slow: run dnsrack on a machine that is nearer",
+        ),
+    ];
+    for interface in &d.interfaces {
+        let mut words = vec![interface.driver.clone().unwrap_or_else(|| "driver unknown".into())];
+        words.extend(interface.speed.map(|speed| format!("{speed} Mbit/s")));
+        words.extend(interface.mtu.map(|mtu| format!("MTU {mtu}")));
+        words.extend(interface.receive_queues.map(|n| measure::units::counted(n.into(), "receive queue")));
+        words.extend(interface.rings.map(|(receive, send)| format!("rings of {receive} and {send} packets")));
+        findings.push(Finding::new(
+            format!("interface {}", interface.name),
+            Ready::Yes,
+            words.join(", "),
+            "",
+        ));
+    }
+    findings.push(match found.is_empty() {
+        false => Finding::new(SERVERS, Ready::Yes, found.join(", "), ""),
+        true => Finding::new(
+            SERVERS,
+            Ready::Limited,
+            "none",
+            "enough for a host that asks; others: apt-get install nsd",
+        ),
+    });
+    Ok(findings)
 }
 
 /// Checks a need of experiments of durability by trying it.

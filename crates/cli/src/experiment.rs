@@ -2,8 +2,10 @@
 
 use crate::compare::Deciding;
 use crate::output::{self, Common, Failure, Status};
+use crate::submit::{self, Submit};
 use ::experiment::resources::{self, Needs};
 use ::experiment::{Experiment, Options, RunEvent, Set};
+use agent::RackSource;
 use clap::Subcommand;
 use serde_json::json;
 use std::path::PathBuf;
@@ -27,8 +29,10 @@ pub enum Command {
         #[arg(long, conflicts_with_all = ["name", "sets"])]
         keys: bool,
     },
-    /// Run an experiment on this machine
+    /// Run an experiment on this machine, or on the machines of a rack file
     Run(Run),
+    /// Run an experiment as a Slurm job, a node for each host, and follow it; a further job goes on where one was cut off
+    Submit(Submit),
 }
 
 /// The flags of `run`.
@@ -53,6 +57,10 @@ pub struct Run {
     candidate: Option<String>,
     #[command(flatten)]
     deciding: Deciding,
+    /// Rack file: the experiment's hosts are these machines, reached by ssh, instead of this one; 'slurm': the nodes of the job
+    /// that this runs in
+    #[arg(long, value_name = "FILE|slurm")]
+    rack: Option<PathBuf>,
     /// Seed of zones and traffic [default: the experiment's]
     #[arg(long)]
     seed: Option<u64>,
@@ -72,6 +80,7 @@ impl Run {
             base: None,
             candidate: None,
             deciding,
+            rack: None,
             seed: None,
             confined: false,
         }
@@ -94,6 +103,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
             Ok(Status::Done)
         }
         Command::Run(run) => execute(run, false, common),
+        Command::Submit(submit) => submit::run(submit, common),
     }
 }
 
@@ -206,8 +216,9 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     }
     let dir =
         run.output.unwrap_or_else(|| PathBuf::from(format!("runs/{}-{}", e.name, output::time_stamp())));
-    // Before any thread exists. Servers outside the rack are reached over the network we are in.
-    if !run.confined && !e.is_external()? {
+    let rack = run.rack.as_deref().map(RackSource::load).transpose()?;
+    // Before any thread exists. Servers and machines outside are reached over the network we are in.
+    if !run.confined && !e.is_external()? && rack.is_none() {
         ::rack::confine()?;
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -217,7 +228,7 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     // Whoever repeats it has the program somewhere else.
     let command: Vec<String> = ["dnsrack".to_owned()].into_iter().chain(std::env::args().skip(1)).collect();
     let command = shlex::try_join(command.iter().map(String::as_str)).expect("arguments have no NUL");
-    let options = Options { dir: dir.clone(), resume: run.resume, command };
+    let options = Options { dir: dir.clone(), resume: run.resume, rack, command };
     let events = common.events;
     let summary = ::experiment::run(&e, &options, &stop, &mut |run_event| {
         if events {
@@ -331,6 +342,7 @@ fn said_repeats(e: &Experiment, c: &::experiment::Comparison, run_dir: &results:
 /// One line on standard error for what happens.
 fn tell(run_event: &RunEvent) {
     match run_event {
+        RunEvent::Remark { text } => eprintln!("{text}"),
         RunEvent::Zone { label, doing } => eprintln!("zone {label}: {doing}"),
         RunEvent::Trial { trial, of, left } => {
             let left = left.map_or_else(String::new, |s| format!(" (about {} left)", time(s)));
@@ -365,6 +377,7 @@ fn time(seconds: f64) -> String {
 /// The same as a JSON line.
 fn event(run_event: &RunEvent) -> serde_json::Value {
     match run_event {
+        RunEvent::Remark { text } => json!({ "event": "remark", "text": text }),
         RunEvent::Zone { label, doing } => json!({ "event": "zone", "zone": label, "doing": doing }),
         RunEvent::Trial { trial, of, left } => {
             json!({ "event": "trial", "trial": trial.id, "of": of, "server": trial.server, "zone": trial.zone.label(),

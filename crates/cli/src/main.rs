@@ -10,6 +10,7 @@ mod output;
 mod rack;
 mod report;
 mod role;
+mod submit;
 mod trace;
 mod traffic;
 mod transfer;
@@ -68,13 +69,16 @@ enum Noun {
     /// Exit status: 0 no worse than the threshold in every figure that decides, or better; 3 worse in one; 4 not known, as an
     /// interval is wider than the threshold; 5 the candidate failed where the base did not; 6 cut short.
     Compare(Box<compare::Command>),
-    /// Show what this machine can and cannot do
-    Doctor,
+    /// Show what this machine, or each machine of a rack, can and cannot do
+    Doctor(doctor::Command),
     /// Run a role on a host (started by the coordinator)
     #[command(hide = true)]
     Role {
-        /// load, update, watch, path
+        /// host, load, update, watch, batches, path, disk
         name: String,
+        /// Of 'host': keep programs and files here
+        #[arg(long)]
+        folder: Option<std::path::PathBuf>,
     },
 }
 
@@ -109,7 +113,7 @@ fn run(cli: Cli) -> output::Result {
         Noun::Impact(command) => impact::run(*command, common),
         Noun::Report(command) => report::run(command, common),
         Noun::Compare(command) => compare::run(*command, common),
-        Noun::Doctor => doctor::run(common),
-        Noun::Role { name } => role::run(&name),
+        Noun::Doctor(command) => doctor::run(&command, common),
+        Noun::Role { name, folder } => role::run(&name, folder.as_deref()),
     }
 }

@@ -9,6 +9,7 @@ use measure::{Event, Nanos};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::BufRead;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,8 +42,9 @@ impl Start {
 }
 
 /// Runs a role until it is done or told to stop; its failure is an event.
-pub fn run(name: &str) -> output::Result {
+pub fn run(name: &str, folder: Option<&Path>) -> output::Result {
     let result = match name {
+        "host" => return host(folder),
         "load" => play(&|spec, start, stop, events| ::load::run(spec, start, stop, events)),
         "update" => play(&|spec, start, stop, events| ::update::send::run(spec, start, stop, events)),
         "watch" => play(&|spec, start, stop, events| ::update::watch(spec, start, stop, events)),
@@ -50,13 +52,22 @@ pub fn run(name: &str) -> output::Result {
         "path" => path(),
         "disk" => play(&|spec, start, stop, events| rack::disk::serve(spec, start, stop, events)),
         other => Err(Failure::usage(format!(
-            "no role '{other}': there are 'load', 'update', 'watch', 'batches', 'path' and 'disk'"
+            "no role '{other}': there are 'host', 'load', 'update', 'watch', 'batches', 'path' and 'disk'"
         ))),
     };
     if let Err(failure) = &result {
         say(&Event::Error { message: failure.message.clone() })?;
     }
     result
+}
+
+/// The agent of a host: it acts on orders until its input ends, and leaves nothing behind.
+fn host(folder: Option<&Path>) -> output::Result {
+    let folder = folder.ok_or_else(|| Failure::usage("role host: give --folder"))?;
+    // Before any thread exists: nothing that it starts outlives it.
+    ::rack::confine_processes()?;
+    agent::serve(folder, std::io::stdin().lock(), std::io::stdout())?;
+    Ok(Status::Done)
 }
 
 fn say(event: &Event) -> Result<(), Failure> {

@@ -1,8 +1,10 @@
 //! Are a signed zone's answers right? Asked of an independent validator: `delv`, from the trust anchor.
 
 use crate::Error;
+use agent::{Agent, Tool};
 use measure::Seed;
-use rack::{Cmd, Host, Launcher, Local, Output};
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -40,12 +42,12 @@ fn questions(
     Ok(asked)
 }
 
-/// Has `delv` ask `address` for a sample of the zone's names and validate each answer.
+/// Has `delv` on an agent's host ask `at` for a sample of the zone's names and validate each answer.
 ///
 /// # Errors
-/// [`Error::Rack`] where `delv` cannot be started, [`Error::Io`] where the folder cannot be written.
+/// [`Error::Agent`] where `delv` cannot be started, [`Error::Io`] where the folder cannot be written.
 pub fn validate(
-    host: &Host,
+    agent: &Agent,
     at: SocketAddr,
     zone: &crate::zones::Prepared,
     count: u32,
@@ -54,22 +56,21 @@ pub fn validate(
     let Some(anchor) = &zone.trust_anchor else { return Ok(Verdict::default()) };
     let anchor_file = dir.join("trust-anchor.conf");
     std::fs::write(&anchor_file, anchor).map_err(Error::io(&anchor_file))?;
+    let anchor_there = agent.put(&anchor_file)?.display().to_string();
     let log = dir.join("delv.txt");
+    let mut all = File::options().create(true).append(true).open(&log).map_err(Error::io(&log))?;
     let mut verdict = Verdict::default();
     for (name, rtype) in questions(&zone.origin, &zone.names, count, zone.seed)? {
-        let from = std::fs::metadata(&log).map_or(0, |m| m.len()) as usize;
-        let cmd = Cmd::new("delv")
-            .args([format!("@{}", at.ip()), "-p".into(), at.port().to_string(), "-a".into()])
-            .arg(&anchor_file)
-            .args([format!("+root={}", zone.origin), name.clone(), rtype.into()])
-            .stdout(Output::File(log.clone()))
-            .stderr(Output::File(log.clone()));
-        let mut process = Local.spawn(host, &cmd)?;
-        if process.wait_timeout(Duration::from_secs(10))?.is_none() {
-            process.kill()?;
-        }
-        let said = std::fs::read(&log).map_err(Error::io(&log))?;
-        let said = String::from_utf8_lossy(&said[from.min(said.len())..]).into_owned();
+        let mut args = vec![format!("@{}", at.ip()), "-p".into(), at.port().to_string()];
+        args.extend([
+            "-a".into(),
+            anchor_there.clone(),
+            format!("+root={}", zone.origin),
+            name.clone(),
+            rtype.into(),
+        ]);
+        let said = agent.ask(Tool { program: "delv".into(), args, patience: Duration::from_secs(10) })?;
+        all.write_all(said.as_bytes()).map_err(Error::io(&log))?;
         if said.contains("fully validated") {
             verdict.validated += 1;
         } else {

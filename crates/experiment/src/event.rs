@@ -6,6 +6,11 @@ use results::TrialRecord;
 /// An event of a run, for the code that shows its progress.
 #[derive(Clone, Debug)]
 pub enum RunEvent {
+    /// What should be known before the first trial.
+    Remark {
+        /// A sentence.
+        text: String,
+    },
     /// A zone is being made.
     Zone {
         /// The trial.

@@ -10,6 +10,7 @@ mod check;
 mod config;
 mod event;
 mod family_spec;
+mod hosts;
 pub mod keys;
 mod losses;
 mod measures;
@@ -24,7 +25,7 @@ pub mod resources;
 mod run;
 mod run_context;
 mod sampling;
-mod settle;
+
 mod system_under_test;
 mod trial;
 mod witness;
@@ -32,6 +33,7 @@ mod zones;
 
 pub use config::{Comparison, Experiment, Measure, Order, Server, Variant};
 pub use event::RunEvent;
+pub use hosts::host_names;
 pub use plan::{next_trial, plan};
 pub use planned::{Trial, ZonePlan};
 pub use read::{CATALOGUE, Set, load, named};

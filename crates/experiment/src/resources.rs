@@ -41,9 +41,14 @@ impl<'a> Sums<'a> {
 
     /// Memory in bytes that a trial needs at its peak, about, and how that was reckoned.
     pub fn memory(&self, trial: &Trial) -> (u64, String) {
+        self.memory_of(trial, measures::labels(self.e, trial))
+    }
+
+    /// The same for some of its servers, which are on one machine.
+    fn memory_of(&self, trial: &Trial, servers: Vec<String>) -> (u64, String) {
         let (e, zone) = (self.e, self.zone(&trial.zone));
         let mut labels: BTreeMap<String, u64> = BTreeMap::new();
-        for label in measures::labels(e, trial) {
+        for label in servers {
             *labels.entry(label).or_default() += 1;
         }
         // Both zones are there until the new one is served.
@@ -62,15 +67,20 @@ impl<'a> Sums<'a> {
         (sum, format!("{} with {zone}{why}; {} MB beside", words.join(" and "), BASE / 1_000_000))
     }
 
-    /// Why a trial cannot fit into so many bytes of memory, with the sum; none where it may.
-    pub fn refused(&self, trial: &Trial, available: u64) -> Option<String> {
-        let (need, how) = self.memory(trial);
-        (need > available).then(|| {
-            format!(
-                "needs about {:.1} GB of memory ({how}), and {:.1} GB are available",
-                need as f64 / 1e9,
-                available as f64 / 1e9
-            )
+    /// Why a trial cannot fit into the memory of a machine, with the sum; none where it may.
+    pub fn refused(&self, trial: &Trial, machines: &[Memory]) -> Option<String> {
+        let servers = measures::servers(self.e, trial);
+        machines.iter().find_map(|machine| {
+            let on_it = servers.iter().filter(|(host, _)| machine.has(host)).map(|(_, label)| label.clone());
+            let (need, how) = self.memory_of(trial, on_it.collect());
+            let place = machine.name.as_ref().map_or_else(String::new, |name| format!(" on {name}"));
+            (need > machine.available).then(|| {
+                format!(
+                    "needs about {:.1} GB of memory{place} ({how}), and {:.1} GB are available",
+                    need as f64 / 1e9,
+                    machine.available as f64 / 1e9
+                )
+            })
         })
     }
 
@@ -91,6 +101,29 @@ impl<'a> Sums<'a> {
         };
         let made = |zone: &Contents| zone.bytes as f64 / 2e8 + zone.signatures as f64 / SIGNATURES;
         (plan.iter().map(trial).sum::<f64>() + self.zones.values().map(made).sum::<f64>()).ceil() as u64
+    }
+}
+
+/// The memory of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// How a user calls it; none: this machine.
+    pub name: Option<String>,
+    /// The names of its hosts; none: all.
+    pub hosts: Option<Vec<String>>,
+    /// Bytes that are available.
+    pub available: u64,
+}
+
+impl Memory {
+    /// That of this machine, now; where the kernel does not tell, no trial is refused for it.
+    pub fn here() -> Self {
+        let available = rack::environment::memory_available().unwrap_or(u64::MAX);
+        Self { name: None, hosts: None, available }
+    }
+
+    fn has(&self, host: &str) -> bool {
+        self.hosts.as_ref().is_none_or(|hosts| hosts.iter().any(|name| name == host))
     }
 }
 
@@ -190,7 +223,7 @@ pub struct Needs {
 /// [`Error::Plan`] where a server or a zone cannot be used, [`Error::Zone`] where a file is no zone.
 pub fn needs(e: &Experiment) -> Result<Needs, Error> {
     let (trials, sums) = (plan(e), Sums::of(e)?);
-    let available = available();
+    let here = [Memory::here()];
     let mut missing = Vec::new();
     for label in e.labels() {
         let (server, kind) = (e.server(label)?, e.kind(label)?);
@@ -198,22 +231,17 @@ pub fn needs(e: &Experiment) -> Result<Needs, Error> {
             missing.push(label.clone());
         }
     }
-    let placed = crate::run::here(e);
+    let placed = crate::hosts::placement(e);
     Ok(Needs {
         placement: placed.words(),
         sharing: placed.shared(),
         seconds: sums.seconds(&trials),
         memory: trials.iter().map(|t| sums.memory(t).0).max().unwrap_or(0),
         disk: planned::zones(e).iter().map(|zone| sums.bytes(zone)).sum(),
-        skipped: trials.iter().filter(|t| sums.refused(t, available).is_some()).count(),
+        skipped: trials.iter().filter(|t| sums.refused(t, &here).is_some()).count(),
         trials: trials.len(),
         missing,
     })
-}
-
-/// Bytes of memory that are available now; where the kernel does not tell, no trial is refused for it.
-pub fn available() -> u64 {
-    rack::environment::memory_available().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -238,8 +266,9 @@ mod tests {
             sums.memory(&trial(1_000_000, Measure::Load)).0,
         );
         assert_eq!((once, twice), (6_235_741_420, 12_173_482_840));
-        assert_eq!(sums.refused(&trial(1_000, Measure::Load), 500_000_000), None);
-        let why = sums.refused(&trial(1_000_000, Measure::Load), 1 << 30).unwrap();
+        let of = |available| [Memory { name: None, hosts: None, available }];
+        assert_eq!(sums.refused(&trial(1_000, Measure::Load), &of(500_000_000)), None);
+        let why = sums.refused(&trial(1_000_000, Measure::Load), &of(1 << 30)).unwrap();
         assert!(why.contains("GB for nsd with 6.5M names") && why.contains("twice for the reload"), "{why}");
     }
 
@@ -252,6 +281,20 @@ mod tests {
         // A third of three million names each, and COM has hardly any glue.
         assert!(how.contains("GB for bind and 13 × ") && how.contains("1.0M names"), "{how}");
         assert!(memory < 40_000_000_000, "{how}");
+        // On machines of their own each has to fit by itself.
+        let of = |host: &str, available| Memory {
+            name: Some(format!("{host}.example")),
+            hosts: Some(vec![host.into()]),
+            available,
+        };
+        let enough = ["server", "primary", "secondary-13"].map(|host| of(host, memory / 5));
+        assert_eq!(sums.refused(&plan(&e)[0], &enough), None);
+        let why = sums.refused(&plan(&e)[0], &[of("server", memory / 5), of("secondary-13", memory / 50)]);
+        let why = why.unwrap();
+        assert!(
+            why.contains("on secondary-13.example (") && why.contains("GB for nsd") && !why.contains("×"),
+            "{why}"
+        );
     }
 
     /// The sums beside what was measured: every kept run in docs/runs that has the memory of a server with one of our zones.

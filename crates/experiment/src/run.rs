@@ -1,17 +1,17 @@
 //! One execution of an experiment: zones, rack, trials, run directory.
 
-use crate::config::{MANY, SourceKind};
-use crate::placement::{Parts, Placement};
+use crate::config::SourceKind;
+use crate::hosts::{Hosts, SERVER};
+use crate::placement::Placement;
 use crate::plan;
 use crate::planned::{Trial, ZonePlan};
-use crate::replication::{fleet, paths};
-use crate::resources::{self, Sums};
+use crate::resources::{Memory, Sums};
 use crate::run_context::RunContext;
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, settle, trial};
-use agent::{Agent, Here};
+use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, trial};
+use agent::{Installed, RackSource, Settle};
 use measure::Reason;
-use rack::{Host, HostSpec, Rack, RackSpec, RouterSpec};
+use rack::Rack;
 use results::{RunDir, TrialRecord};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// Go on in a run directory that exists.
     pub resume: bool,
+    /// Where the hosts are, if they are other machines.
+    pub rack: Option<RackSource>,
     /// The command that repeats the run, for `environment.json`.
     pub command: String,
 }
@@ -59,47 +61,32 @@ pub fn run(
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<Summary, Error> {
     let mut plan = plan::plan(e);
-    // An external server takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
-    let memory = if e.is_external()? { u64::MAX } else { resources::available() };
-    let captures = preflight(e)?;
+    let captures = preflight(e, options.rack.is_some())?;
     let sums = Sums::of(e)?;
-    disk(e, &sums, options, &plan, memory)?;
-    let cpus = placement(e)?;
+    let hosts = Hosts::up(e, options.rack.as_ref(), &options.dir, stop)?;
+    hosts.remarks().into_iter().for_each(|text| tell(RunEvent::Remark { text }));
+    // An external server takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
+    let memory = if e.is_external()? { Vec::new() } else { hosts.memory() };
+    disk(e, &sums, options, &plan, &memory, &hosts)?;
     let run_toml = e.to_toml()?;
-    let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
-    let here = Arc::new(Here::default());
-    // An external server is outside any rack of ours: it is measured from the machine's own network.
-    let agent = |name: &str| {
-        let host = match &rack {
-            Some(rack) => rack.host(name).expect("it was just made").clone(),
-            None => {
-                let mut host = Host::loopback();
-                host.name = name.into();
-                host.cpus = cpus.generators.concat();
-                host
-            }
-        };
-        Agent::new(&here, host, stop)
-    };
     let mut run_dir = if options.resume && options.dir.join("run.toml").exists() {
         let run_dir = RunDir::resume(&options.dir)?;
         run_dir.same_plan(&run_toml)?;
         zones::sweep(&options.dir.join("zones"));
         run_dir
     } else {
-        RunDir::create(&options.dir, &run_toml, &environment(e, options, &cpus, rack.as_ref())?)?
+        RunDir::create(&options.dir, &run_toml, &environment(e, options, &hosts)?)?
     };
     let zones_dir = options.dir.join("zones");
-    let generators: Vec<Agent> = generator_names(e).iter().map(|name| agent(name)).collect();
-    let peers: Vec<Agent> = fleet::peer_names(e).iter().map(|name| agent(name)).collect();
     let context = RunContext {
         experiment: e,
-        server: &agent("server"),
-        generators: &generators,
-        peers: &peers,
-        rack: rack.as_ref(),
+        server: &hosts.server,
+        generators: &hosts.generators,
+        peers: &hosts.peers,
+        rack: hosts.rack.as_ref(),
+        far_addresses: &hosts.far_addresses(),
         captures: &captures,
-        monitor_cpus: if cpus.monitor.is_empty() { &cpus.server } else { &cpus.monitor },
+        monitor_cpus: if hosts.cpus.monitor.is_empty() { &hosts.cpus.server } else { &hosts.cpus.monitor },
         stop,
     };
     let mut zone: Option<(ZonePlan, Prepared)> = None;
@@ -122,7 +109,7 @@ pub fn run(
             break;
         };
         let trial = &trial;
-        if let Some(reason) = sums.refused(trial, memory) {
+        if let Some(reason) = sums.refused(trial, &memory) {
             tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
             run_dir.append(trial::skipped(e, trial, reason))?;
             continue;
@@ -202,12 +189,15 @@ fn attempts(
             std::fs::remove_dir_all(dir).map_err(Error::io(dir))?;
         }
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
-        let agents = std::iter::once(context.server).chain(context.generators);
-        let cores: Vec<usize> = agents.flat_map(|agent| agent.host.cpus.iter().copied()).collect();
-        let unsettled = settle::wait(&cores, e.settle.0, context.stop);
+        let mut unsettled = Vec::new();
+        for agent in std::iter::once(context.server).chain(context.generators) {
+            let cores = agent.host.cpus.clone();
+            unsettled.extend(agent.ask(Settle { cores, patience: e.settle.0 })?);
+        }
         let mut record = trial::run(context, trial, zone, dir, tell);
-        if let Some(reason) = unsettled {
-            record.outcome.validity.warn(reason);
+        unsettled.into_iter().for_each(|reason| record.outcome.validity.warn(reason));
+        for agent in context.agents() {
+            agent.collect(dir)?;
         }
         let again = record.error.is_none() && !record.is_valid() && attempt < e.attempts;
         if !again || context.stop.load(Ordering::Relaxed) {
@@ -229,18 +219,21 @@ fn attempts(
 
 /// Everything that can be known to be wrong before anything is started or written. Gives what is in the captures that are
 /// replayed: reading through one may take as long as a trial.
-fn preflight(e: &Experiment) -> Result<Vec<(PathBuf, Survey)>, Error> {
+fn preflight(e: &Experiment, is_elsewhere: bool) -> Result<Vec<(PathBuf, Survey)>, Error> {
     let mut captures: Vec<(PathBuf, Survey)> = Vec::new();
     for label in e.labels() {
         let (server, kind) = (e.server(label)?, e.kind(label)?);
-        if kind != server::Kind::EXTERNAL && server.program.is_none() && server::installed(kind).is_none() {
+        let absent = || server.program.is_none() && server::installed(kind).is_none();
+        // On other machines their agents look.
+        if !is_elsewhere && kind != server::Kind::EXTERNAL && absent() {
             return Err(Error::Machine(format!(
                 "server '{label}': no {kind} on this machine: apt-get install {}, or name a program with --set \
                  server.{label}.kind={kind} --set server.{label}.program=PATH, or leave it out with --set servers=…",
                 server::package(kind)
             )));
         }
-        if let Some(path) = [&server.program, &server.config].into_iter().flatten().find(|p| !p.is_file()) {
+        let program = server.program.as_ref().filter(|_| !is_elsewhere);
+        if let Some(path) = program.into_iter().chain(&server.config).find(|p| !p.is_file()) {
             return Err(Error::Machine(format!("server '{label}': {}: no such file", path.display())));
         }
     }
@@ -254,7 +247,9 @@ fn preflight(e: &Experiment) -> Result<Vec<(PathBuf, Survey)>, Error> {
         };
         return Err(e.refuse(format!("its variant '{}' needs {needed}", v.name)));
     }
-    check::durability::here(e)?;
+    if !is_elsewhere {
+        check::durability::here(e)?;
+    }
     for traffic in e.traffics() {
         if let Some(queries) = &traffic.queries {
             traffic::check_queries_file(queries)?;
@@ -285,7 +280,8 @@ fn disk(
     sums: &Sums<'_>,
     options: &Options,
     plan: &[Trial],
-    memory: u64,
+    memory: &[Memory],
+    hosts: &Hosts,
 ) -> Result<(), Error> {
     let tried = plan.iter().filter(|t| sums.refused(t, memory).is_none());
     let mut zones: Vec<&ZonePlan> = tried.map(|t| &t.zone).collect();
@@ -307,63 +303,15 @@ fn disk(
             free as f64 / 1e9
         )));
     }
+    if let Some((machine, free)) = hosts.least_disk().filter(|(_, free)| need > *free) {
+        return Err(e.refuse(format!(
+            "its zones take about {:.1} GB and {machine} has {:.1} GB free for its agent: give it another folder in the rack file, or \
+             fewer delegations",
+            need as f64 / 1e9,
+            free as f64 / 1e9
+        )));
+    }
     Ok(())
-}
-
-/// The hosts that ask: as many as any traffic has.
-fn generator_names(e: &Experiment) -> Vec<String> {
-    match e.traffics().iter().map(|t| t.generators).max() {
-        None | Some(0 | 1) => vec!["generator".into()],
-        Some(many) => (1..=many).map(|n| format!("generator-{n}")).collect(),
-    }
-}
-
-/// The server's host, with as many addresses as any traffic has, and those that ask.
-fn rack_of(e: &Experiment, cpus: &Placement) -> RackSpec {
-    let mut hosts = vec![HostSpec::new("server", &cpus.server)];
-    let named = |(name, cpus): (&String, &Vec<usize>)| HostSpec::new(name, cpus);
-    hosts.extend(generator_names(e).iter().zip(&cpus.generators).map(named));
-    let peers = fleet::peer_names(e);
-    hosts.extend(peers.iter().zip(&cpus.others).map(named));
-    let mut spec = RackSpec::new(hosts);
-    // Octets between servers are counted with the headers that a cable would carry.
-    spec.whole_frames = e.distributions().iter().any(|d| d.secondaries > 0);
-    spec.paths = paths::of_rack(e, &peers);
-    let router = || RouterSpec { cpus: cpus.router.clone(), ..RouterSpec::default() };
-    spec.router = (!spec.paths.is_empty()).then(router);
-    let addresses = e.traffics().iter().map(|t| t.addresses).max().unwrap_or(1);
-    // Above those of the hosts.
-    spec.hosts[0].extra_addrs =
-        (1..addresses).filter_map(|n| spec.subnet.host(u128::from(MANY + 1 + n))).collect();
-    spec
-}
-
-/// The cores of each part of an experiment, checked.
-///
-/// # Errors
-/// [`Error::Plan`] where a core that is given may not be used.
-fn placement(e: &Experiment) -> Result<Placement, Error> {
-    let placed = here(e);
-    let allowed = rack::allowed_cpus();
-    let missing = placed.all().find(|cpu| !allowed.contains(cpu));
-    match missing {
-        Some(missing) => {
-            Err(e.refuse(format!("cpus: this process may not use core {missing}, only {allowed:?}")))
-        }
-        None => Ok(placed),
-    }
-}
-
-/// The cores that each part of an experiment gets on this machine.
-pub fn here(e: &Experiment) -> Placement {
-    let peers = fleet::peer_names(e);
-    let parts = Parts {
-        others: peers.len(),
-        generators: generator_names(e).len(),
-        router: !paths::of_rack(e, &peers).is_empty(),
-        monitor: !peers.is_empty() || e.measure.contains(&Measure::Latency) && e.latency.witness,
-    };
-    Placement::of(&rack::topology::cores(), parts, &e.cpus)
 }
 
 /// At this rate and below a server sleeps for half a millisecond and longer between two queries.
@@ -379,37 +327,45 @@ fn wake_ups(e: &Experiment, cpus: &Placement, on_rack: bool) -> Option<Vec<rack:
 }
 
 /// `environment.json`: the machine, the software, who shares what.
-fn environment(
-    e: &Experiment,
-    options: &Options,
-    cpus: &Placement,
-    rack: Option<&Rack>,
-) -> Result<serde_json::Value, Error> {
+fn environment(e: &Experiment, options: &Options, hosts: &Hosts) -> Result<serde_json::Value, Error> {
+    let Hosts { cpus, rack, machines, .. } = hosts;
+    let rack = rack.as_ref();
     let servers: Vec<serde_json::Value> = e
         .servers
         .iter()
         .map(|label| {
             let server = e.server(label)?;
             let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m.to_string()))?;
-            let version = server::found(kind, server.program.as_deref()).map(|found| found.version);
+            let asked = Installed { servers: vec![(kind, server.program.clone())] };
+            let version = hosts.server.ask(asked)?.into_iter().next().flatten();
             Ok(serde_json::json!({ "label": label, "kind": server.kind, "version": version,
                 "program": server.program, "config": server.config, "workers": server.workers }))
         })
         .collect::<Result<_, Error>>()?;
-    Ok(serde_json::json!({
+    // Of several machines it is the server's that stands for all.
+    let machine = match machines.as_ref().and_then(|all| all.of(SERVER)) {
+        Some(machine) => machine.described.environment.clone(),
+        None => serde_json::json!(rack::environment(rack.map_or(&[], Rack::steering))),
+    };
+    let cores_shared = machines.is_none() && cpus.server.iter().any(|c| cpus.generators.concat().contains(c));
+    let mut environment = serde_json::json!({
         "dnsrack": env!("CARGO_PKG_VERSION"),
         "command": options.command,
         "seed": e.seed,
-        "machine": rack::environment(rack.map_or(&[], Rack::steering)),
+        "machine": machine,
         "co_located": rack.is_some(),
         "server_cpus": cpus.server,
         "generator_cpus": cpus.generators.concat(),
         "placement": cpus,
-        "sharing": cpus.shared(),
+        "sharing": hosts.shared(),
         "emulation": rack.and_then(Rack::emulation),
         "router_cpus": rack.and_then(Rack::router).map(|router| &router.cpus),
-        "cores_shared": cpus.server.iter().any(|c| cpus.generators.concat().contains(c)),
+        "cores_shared": cores_shared,
         "wake_ups": wake_ups(e, cpus, rack.is_some()),
         "servers": servers,
-    }))
+    });
+    if let Some(machines) = machines {
+        environment["machines"] = serde_json::json!(machines.all);
+    }
+    Ok(environment)
 }

@@ -4,16 +4,21 @@ use crate::zones::Prepared;
 use crate::{Error, Experiment};
 use agent::{Agent, Server};
 use measure::{Metric, Nanos};
+use net::target::Prefix;
 use rack::{Host, Rack};
 use server::{ServerSpec, ZoneRef};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trace::Survey;
 
-/// How long from now roles start: time for every one to have read the instant.
-pub const START_DELAY: Nanos = 20_000_000;
+/// How long from now roles start on this machine: time for every one to have read the instant.
+const START_DELAY: Nanos = 20_000_000;
+
+/// The same on other machines, each of whose clocks is read first.
+const FAR_START_DELAY: Nanos = 300_000_000;
 
 /// Everything that all trials of a run share.
 pub struct RunContext<'a> {
@@ -25,6 +30,8 @@ pub struct RunContext<'a> {
     pub peers: &'a [Agent],
     /// None where the server answers elsewhere.
     pub rack: Option<&'a Rack>,
+    /// The addresses of hosts on other machines that are the rack's own.
+    pub far_addresses: &'a [IpAddr],
     /// The captures that are replayed, each with what a first reading of it said.
     pub captures: &'a [(PathBuf, Survey)],
     /// The cores on which captures run during a load.
@@ -47,6 +54,36 @@ impl<'a> RunContext<'a> {
             }
             std::thread::sleep(left.min(Duration::from_millis(50)));
         }
+    }
+
+    /// How long from now roles start.
+    pub fn start_delay(&self) -> Nanos {
+        let agents = self.generators.iter().chain([self.server]);
+        if agents.into_iter().any(Agent::is_elsewhere) { FAR_START_DELAY } else { START_DELAY }
+    }
+
+    /// An instant of our wall clock by that of the first generator's machine, which watches and sends updates.
+    ///
+    /// # Errors
+    /// Where its agent is gone.
+    pub fn at_generator(&self, wall: Nanos) -> Result<Nanos, Error> {
+        Ok(self.generators[0].clock()?.there(wall))
+    }
+
+    /// Networks that may be loaded because agents of the rack hold their addresses.
+    pub fn allowed(&self) -> Vec<Prefix> {
+        self.far_addresses.iter().map(|&ip| Prefix::from(ip)).collect()
+    }
+
+    /// An agent of each machine.
+    pub fn agents(&self) -> Vec<&'a Agent> {
+        let mut all: Vec<&Agent> = Vec::new();
+        for agent in std::iter::once(self.server).chain(self.generators).chain(self.peers) {
+            if !all.iter().any(|one| one.is_beside(agent)) {
+                all.push(agent);
+            }
+        }
+        all
     }
 
     /// The names of the peers.

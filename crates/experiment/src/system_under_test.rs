@@ -2,7 +2,7 @@
 
 use crate::config::Traffic;
 use crate::meter::{Machine, explain};
-use crate::run_context::{RunContext, START_DELAY};
+use crate::run_context::RunContext;
 use crate::sampling::Sampling;
 use crate::zones::Prepared;
 use crate::{Error, anchor};
@@ -68,7 +68,7 @@ impl SystemUnderTest<'_> {
     pub fn validate(&self, record: &mut TrialRecord) -> Result<(), Error> {
         let at = self.spec.targets(&self.context.server.host)[0];
         let (context, count) = (self.context, self.context.experiment.zone.validate);
-        let verdict = anchor::validate(&context.generators[0].host, at, self.zone, count, self.dir)?;
+        let verdict = anchor::validate(&context.generators[0], at, self.zone, count, self.dir)?;
         record.outcome.metrics.push(metrics::ANSWERS_VALIDATED.of(f64::from(verdict.validated)));
         record.outcome.metrics.push(metrics::ANSWERS_NOT_VALIDATED.of(verdict.refused.len() as f64));
         if let Some(first) = verdict.refused.first() {
@@ -130,6 +130,7 @@ impl SystemUnderTest<'_> {
         };
         let mut load = LoadSpec {
             cpus: context.generators[0].host.cpus.clone(),
+            allowed: context.allowed(),
             allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
             transport: traffic.transport,
             backend: traffic.backend,
@@ -190,7 +191,7 @@ impl SystemUnderTest<'_> {
             agent.expect("it is one of the members").role("load", &part.spec, &part.spec.cpus, &log)
         })?;
         let mut sampling = Sampling::start(context, server, &generators.pids())?;
-        let began = measure::clock::wall() + START_DELAY;
+        let began = measure::clock::wall() + context.start_delay();
         let meter = sampling.meter(began + load.warmup, load.duration.unwrap_or(load::LONGEST))?;
         generators.start_at(began)?;
         let mut series = Vec::new();

@@ -3,11 +3,10 @@
 
 use crate::Error;
 use crate::system_under_test::SystemUnderTest;
-use agent::{Capture, StartCapture};
+use agent::{Agent, Capture, StartCapture};
 use load::Latency;
 use measure::metrics;
 use measure::{Histogram, Named, Nanos, Reason};
-use rack::host::DEVICE;
 use results::TrialRecord;
 use std::path::{Path, PathBuf};
 use trace::pair::Pairs;
@@ -42,7 +41,7 @@ impl SystemUnderTest<'_> {
             Some(_) => Err("the server is on no host of the rack".to_owned()),
             None => {
                 let what = StartCapture {
-                    device: DEVICE.into(),
+                    device: context.server.host.device.clone(),
                     filter: "udp port 53".into(),
                     cpus: context.monitor_cpus.to_vec(),
                     file: file.clone(),
@@ -65,10 +64,15 @@ impl SystemUnderTest<'_> {
 }
 
 impl Witness {
-    /// Ends the capture, and adds what it says of the queries of a window (wall clock) to the record: how many, from
+    /// Ends the capture, and adds what it says of the queries of a window (the generator's wall clock) to the record: how many, from
     /// each to its answer how long. A count other than the generator's is a warning. The capture is not kept.
-    pub fn testify(self, (from, to): (Nanos, Nanos), record: &mut TrialRecord) -> Result<(), Error> {
-        let captured = self.capture.finish()?;
+    pub fn testify(
+        self,
+        generator: &Agent,
+        (from, to): (Nanos, Nanos),
+        record: &mut TrialRecord,
+    ) -> Result<(), Error> {
+        let captured = self.capture.finish(generator)?;
         let seen = read(&self.file, from, to)?;
         std::fs::remove_file(&self.file).map_err(Error::io(&self.file))?;
         let outcome = &mut record.outcome;

@@ -3,6 +3,7 @@
 pub mod batch;
 mod bpf;
 pub mod counters;
+pub mod interface;
 pub mod link;
 mod mmsg;
 pub mod ns;

@@ -97,7 +97,7 @@ unsafe fn copy(addr: *const libc::sockaddr) -> Option<IpAddr> {
 }
 
 /// The driver as ethtool names it: for virtual devices the kind of link.
-fn driver(name: &str) -> io::Result<String> {
+pub(crate) fn driver(name: &str) -> io::Result<String> {
     const GDRVINFO: u32 = 3;
     /// `struct ethtool_drvinfo`
     #[repr(C)]
@@ -181,14 +181,40 @@ fn set_feature(name: &str, command: u32, on: bool) -> io::Result<()> {
     ethtool(name, (&raw mut value).cast())
 }
 
-/// Asks `SIOCETHTOOL` about an interface; `data` must point at the structure that its command wants.
-fn ethtool(name: &str, data: *mut libc::c_char) -> io::Result<()> {
+/// Asks about an interface with a command whose structure is so many numbers, the command first.
+pub(crate) fn ethtool_numbers<const N: usize>(name: &str, mut numbers: [u32; N]) -> io::Result<[u32; N]> {
+    // The longest that any of these commands writes.
+    let mut whole = [0u32; 16];
+    whole[..N].copy_from_slice(&numbers);
+    ethtool(name, (&raw mut whole).cast())?;
+    numbers.copy_from_slice(&whole[..N]);
+    Ok(numbers)
+}
+
+/// The largest packet of an interface, in bytes, without the Ethernet header.
+pub(crate) fn mtu(name: &str) -> io::Result<u32> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    let mut request = request(name);
+    // SAFETY: the request outlives the call, which writes a number into it.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) })?;
+    // SAFETY: the kernel has written this field of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+}
+
+/// A request about an interface.
+fn request(name: &str) -> libc::ifreq {
     // SAFETY: ifreq is a plain C structure for which all zeroes is valid.
     let mut request: libc::ifreq = unsafe { std::mem::MaybeUninit::zeroed().assume_init() };
     for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
+    request
+}
+
+/// Asks `SIOCETHTOOL` about an interface; `data` must point at the structure that its command wants.
+fn ethtool(name: &str, data: *mut libc::c_char) -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    let mut request = request(name);
     request.ifr_ifru.ifru_data = data;
     // SAFETY: the request outlives the call; the callers, all in this file, pass whole structures that do so too.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) }).map(drop)

@@ -42,6 +42,19 @@ const PASSED_ON: [Signal; 6] =
 /// Errors: no privilege to make namespaces, or several threads. What fails later than that, in init, is
 /// written to standard error and ends the program with status 1.
 pub fn confine() -> Result<Confinement, Error> {
+    confine_with(Some(Namespaces::NET))
+}
+
+/// As [`confine`], but in the network that we are in: for what is done on a host of its own.
+///
+/// # Errors
+/// As there.
+pub fn confine_processes() -> Result<Confinement, Error> {
+    confine_with(None)
+}
+
+/// `network`: [`Namespaces::NET`], where the network is apart, too.
+fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
     // From a namespace of our own the machine-wide ones cannot be read.
     crate::environment::remember_sysctls();
     crate::resource_counters::remember_processes();
@@ -63,7 +76,7 @@ pub fn confine() -> Result<Confinement, Error> {
         }
         Ok(None) => {
             drop(alive);
-            if let Err(error) = become_init(&watch) {
+            if let Err(error) = become_init(&watch, network) {
                 say(format_args!("dnsrack: {error}"));
                 exit(1);
             }
@@ -139,7 +152,7 @@ fn outer(init: u32, signals: &[i32], alive: OwnedFd) -> ! {
     }
 }
 
-fn become_init(watch: &OwnedFd) -> Result<(), Error> {
+fn become_init(watch: &OwnedFd, network: Option<Namespaces>) -> Result<(), Error> {
     let failed = |doing| move |source| Error::Confine { doing, source };
     ns::die_with_parent().map_err(failed("ask to be killed with the parent"))?;
     // Outer may have died before that line; in here its process id cannot be seen, but its pipe can.
@@ -150,10 +163,14 @@ fn become_init(watch: &OwnedFd) -> Result<(), Error> {
             rustix::io::Errno::SRCH.raw_os_error(),
         )));
     }
-    ns::unshare(Namespaces::MOUNT | Namespaces::NET | Namespaces::IPC)
+    let apart = Namespaces::MOUNT | Namespaces::IPC;
+    ns::unshare(network.map_or(apart, |network| apart | network))
         .map_err(failed("unshare the mount, network and IPC namespaces"))?;
     ns::make_mounts_private().map_err(failed("make the mounts private"))?;
     ns::mount_proc().map_err(failed("mount /proc (in a container: it hides parts of /proc)"))?;
+    if network.is_none() {
+        return Ok(());
+    }
     ns::loopback_up().map_err(failed("set the loopback device up"))
 }
 

@@ -44,7 +44,7 @@ pub mod wake_up;
 
 pub use capture::{Capture, Captured};
 pub use command::{Cmd, Input, Output};
-pub use confine::{Confinement, confine};
+pub use confine::{Confinement, confine, confine_processes};
 pub use core_watch::CoreWatch;
 pub use disk::Disk;
 pub use environment::{Environment, environment};

@@ -30,6 +30,14 @@ pub trait Link: Debug + Send {
     /// Ends its input, which asks it to stop.
     fn close(&mut self);
 
+    /// By how many nanoseconds the wall clock of its machine is ahead of ours.
+    ///
+    /// # Errors
+    /// Why that cannot be measured.
+    fn ahead(&mut self) -> Result<i64, String> {
+        Ok(0)
+    }
+
     /// How it ended, with what it wrote to its log. Waits a little for its end.
     fn last_words(&mut self) -> String;
 }
@@ -182,12 +190,13 @@ impl Role {
         }
     }
 
-    /// Names the absolute instant (wall clock) at which every role starts.
+    /// Names the absolute instant (our wall clock) at which every role starts. It is told to each in its own machine's wall clock.
     ///
     /// # Errors
     /// [`Error::Role`] where it is gone.
     pub fn start_at(&mut self, wall: Nanos) -> Result<(), Error> {
-        self.say(&format!("{{\"start_at\":{wall}}}"))
+        let ahead = self.link.ahead().map_err(|why| self.failed(why))?;
+        self.say(&format!("{{\"start_at\":{}}}", wall.saturating_add_signed(ahead)))
     }
 
     /// The next event within `patience`; none where it stayed silent for that long.

@@ -58,6 +58,7 @@ impl Rack {
                 v6,
                 extra_addrs: wanted.extra_addrs.clone(),
                 cpus: wanted.cpus.clone(),
+                device: DEVICE.into(),
                 netns: Some(Arc::new(netns)),
             };
             crate::process::check_cpus("the receive path", &host, &host.cpus)?;
@@ -216,6 +217,7 @@ fn route(
         v6: Ipv6Addr::UNSPECIFIED,
         extra_addrs: Vec::new(),
         cpus: given.cpus,
+        device: SWITCH.into(),
         netns: Some(switch.clone()),
     };
     crate::process::check_cpus("the path emulator", &router, &router.cpus)?;

@@ -292,6 +292,7 @@ fn machine(environment: &Value) -> Vec<(String, String)> {
     for (key, value) in environment.as_object().into_iter().flatten() {
         match (key.as_str(), value) {
             ("command" | "seed" | "servers", _) => {}
+            ("machines", Value::Array(all)) => rows.extend(all.iter().map(one_of_several)),
             (_, Value::Object(inner)) => {
                 let lead = if key == "machine" { String::new() } else { format!("{key}: ") };
                 rows.extend(inner.iter().map(|(k, v)| match (k.strip_suffix("_bytes"), v.as_f64()) {
@@ -308,6 +309,23 @@ fn machine(environment: &Value) -> Vec<(String, String)> {
         }
     }
     rows
+}
+
+/// One of several machines: its hosts, and what it is.
+fn one_of_several(machine: &Value) -> (String, String) {
+    let text = |path: &str| machine.pointer(path).map(plain).unwrap_or_default();
+    let ms = |path: &str| machine.pointer(path).and_then(Value::as_f64).unwrap_or_default() / 1e6;
+    let what = format!(
+        "{}: {}, CPUs {}, Linux {}, interfaces {}; its clock was {:+.3} ms from the coordinator's, known within {:.3} ms",
+        text("/name"),
+        text("/described/environment/cpu_model"),
+        text("/described/cpus"),
+        text("/described/kernel"),
+        text("/described/interfaces"),
+        ms("/clock/ahead"),
+        ms("/clock/bound")
+    );
+    (format!("machine of {}", text("/hosts")), what)
 }
 
 /// Label, version and the rest of each server in `environment.json`.

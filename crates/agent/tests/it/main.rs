@@ -8,7 +8,7 @@ use rack::Host;
 use server::{Kind, ServerSpec, ZoneRef};
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread::JoinHandle;
@@ -25,12 +25,22 @@ fn here(stop: &Arc<AtomicBool>) -> Agent {
     Agent::new(&Arc::new(Here::default()), Host::loopback(), stop)
 }
 
-/// An agent that is reached over a connection, and the thread that it is at work on.
-fn over(stop: &Arc<AtomicBool>) -> (Agent, JoinHandle<Result<(), agent::Error>>) {
+/// An agent that is reached over a connection and keeps files in a folder of `folder`, and the thread that it is at work on.
+fn over(stop: &Arc<AtomicBool>, folder: &Path) -> (Agent, JoinHandle<Result<(), agent::Error>>) {
     let (orders, order) = std::io::pipe().unwrap();
     let (words, word) = std::io::pipe().unwrap();
-    let serving = std::thread::spawn(|| agent::serve(&[Host::loopback()], BufReader::new(orders), word));
-    (Agent::over(order, words, None, Host::loopback(), stop).unwrap(), serving)
+    let there = folder.join(THERE);
+    let serving = std::thread::spawn(move || agent::serve(&there, BufReader::new(orders), word));
+    (Agent::connect(order, words, folder, Host::loopback(), stop).unwrap(), serving)
+}
+
+/// The folder of an agent over a connection.
+const THERE: &str = "there";
+
+/// Files below a folder, without folders.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// Does a test with both kinds of agents, in a folder each.
@@ -43,10 +53,12 @@ fn both(test: fn(&Agent, &Arc<AtomicBool>, &Path)) {
     let folder = tempfile::tempdir().unwrap();
     test(&here(&stop), &stop, folder.path());
     let (stop, folder) = (Arc::new(AtomicBool::new(false)), tempfile::tempdir().unwrap());
-    let (agent, serving) = over(&stop);
+    let (agent, serving) = over(&stop, folder.path());
     test(&agent, &stop, folder.path());
     drop(agent);
     serving.join().unwrap().unwrap();
+    let left = files(&folder.path().join(THERE));
+    assert!(left.iter().all(|file| file.parent().unwrap().ends_with("files")), "{left:?}");
 }
 
 /// A server of a small zone on a free port.
@@ -136,16 +148,15 @@ fn a_wait_is_given_up_when_that_is_asked_for() {
 fn errors_say_the_same_from_elsewhere() {
     let stop = Arc::new(AtomicBool::new(false));
     let folder = tempfile::tempdir().unwrap();
-    let (there, _serving) = over(&stop);
-    let mut spec = spec(folder.path());
-    spec.zone.file = folder.path().join("no.zone");
+    let (there, _serving) = over(&stop, folder.path());
+    let spec = ServerSpec { udp_size: 100, ..spec(folder.path()) };
     let said = [&here(&stop), &there].map(|agent| {
         let error = Server::start(agent, &spec, &folder.path().join("nsd")).err().unwrap();
         assert!(!error.is_zone_refused());
         error.to_string()
     });
     assert_eq!(said[0], said[1]);
-    assert!(said[0].contains("no.zone"), "{said:?}");
+    assert!(said[0].contains("100"), "{said:?}");
 }
 
 #[test]
@@ -156,7 +167,7 @@ fn what_was_started_ends_with_the_orders() {
     }
     let stop = Arc::new(AtomicBool::new(false));
     let folder = tempfile::tempdir().unwrap();
-    let (agent, serving) = over(&stop);
+    let (agent, serving) = over(&stop, folder.path());
     let spec = spec(folder.path());
     let mut server = Server::start(&agent, &spec, &folder.path().join("nsd")).unwrap();
     server.ready(&zone::probe(&spec.zone.file).unwrap(), TIMEOUT).unwrap();
@@ -166,4 +177,48 @@ fn what_was_started_ends_with_the_orders() {
     agent.hang_up();
     serving.join().unwrap().unwrap();
     targets.iter().for_each(|at| drop(UdpSocket::bind(at).unwrap()));
+}
+
+#[test]
+fn files_go_there_once_and_come_back() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let folder = tempfile::tempdir().unwrap();
+    let (agent, serving) = over(&stop, folder.path());
+    let trial = folder.path().join("servers/7");
+    std::fs::create_dir_all(&trial).unwrap();
+    let zone = trial.join("zone");
+    // More than one piece of it.
+    let text: Vec<u8> = (0u32..700_000).flat_map(u32::to_le_bytes).collect();
+    std::fs::write(&zone, &text).unwrap();
+    let there = agent.put(&zone).unwrap();
+    assert_ne!(there, zone);
+    assert_eq!(std::fs::read(&there).unwrap(), text);
+    // Another name of what is there: nothing is sent, so a fault that the store has shows.
+    let kept = files(&folder.path().join(THERE).join("files"));
+    assert_eq!(kept.len(), 1);
+    let (again, outside) = (trial.join("again"), tempfile::tempdir().unwrap());
+    std::fs::copy(&zone, &again).unwrap();
+    std::fs::write(outside.path().join("queries"), "a.example A\n").unwrap();
+    assert_eq!(std::fs::read(agent.put(&again).unwrap()).unwrap(), text);
+    let queries = agent.put(&outside.path().join("queries")).unwrap();
+    assert_eq!(std::fs::read_to_string(queries).unwrap(), "a.example A\n");
+    assert_eq!(files(&folder.path().join(THERE).join("files")).len(), 2);
+    // What changed is sent again.
+    std::fs::write(&again, "changed").unwrap();
+    let at = agent.put(&again).unwrap();
+    assert_eq!(std::fs::read_to_string(&at).unwrap(), "changed");
+    // What is written there comes back, and nothing is left of it.
+    let log = trial.join("nsd/nsd.log");
+    std::fs::write(agent.place(&log).unwrap(), "started\n").unwrap();
+    std::fs::write(agent.place(&trial.join("large")).unwrap(), vec![0; 17 << 20]).unwrap();
+    agent.collect(&trial).unwrap();
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "started\n");
+    assert!(!trial.join("large").exists() && !there.exists());
+    assert_eq!(std::fs::read(&zone).unwrap(), text, "what is here stays as it is");
+    assert_eq!(std::fs::read(agent.put(&zone).unwrap()).unwrap(), text);
+    let offset = agent.clock().unwrap();
+    assert!(offset.ahead.unsigned_abs() <= offset.bound + 1_000_000, "it is one clock: {offset:?}");
+    drop(agent);
+    serving.join().unwrap().unwrap();
+    assert_eq!(files(&folder.path().join(THERE)).len(), 3, "what was sent is kept, and nothing else");
 }

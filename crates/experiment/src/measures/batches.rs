@@ -9,7 +9,7 @@ use super::{Measurement, Part, Run, ZoneChanges};
 use crate::config::{Batches, Timers};
 use crate::replication::fleet::{Fleet, Others};
 use crate::replication::{paths, running_updates};
-use crate::run_context::{PORT, START_DELAY};
+use crate::run_context::PORT;
 use crate::system_under_test::{SystemUnderTest, take};
 use crate::{Error, RunEvent, sampling};
 use agent::Server;
@@ -104,7 +104,7 @@ impl SystemUnderTest<'_> {
         let asking: Vec<_> =
             queries.iter().map(|role| (&*context.generators[0].host.name, role.pid())).collect();
         let mut sampling = sampling::Sampling::start(context, server, &asking)?;
-        let at = measure::clock::wall() + START_DELAY;
+        let at = measure::clock::wall() + context.start_delay();
         for role in queries.iter_mut().chain([&mut role]) {
             role.start_at(at)?;
         }
@@ -139,7 +139,7 @@ impl SystemUnderTest<'_> {
             asked(running_updates::finish(queries)?, record);
         }
         paths::come_to_rest(context, fleet.plan())?;
-        let captured = capture.finish()?;
+        let captured = capture.finish(&context.generators[0])?;
         record.outcome.metrics.extend(sampling.drops()?);
         record.outcome.metrics.extend(server.memory()?);
         let found = transfers::collect(std::slice::from_ref(&file), &[PORT], 1, &mut |_| {})?;
@@ -189,11 +189,13 @@ impl SystemUnderTest<'_> {
         let mut watch = WatchSpec::new(servers, &self.zone.origin);
         watch.interval = e.updates.interval.0;
         watch.duration = update::send::LONGEST;
+        watch.allow_external = self.context.generators[0].is_elsewhere();
         let pace = Pace::Closed { window: e.updates.window };
         let send = SendSpec {
             key: Some(fleet.key.clone()),
             marker: Some(MarkerSpec { name: None, every: SECOND, first: 1, scattered: None }),
             deadline: DEADLINE,
+            allowed: self.context.allowed(),
             ..SendSpec::new((fleet.primary().host.v4, PORT).into(), &stream.file, pace)
         };
         let patience = given.patience.0;

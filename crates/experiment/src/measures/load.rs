@@ -4,7 +4,7 @@
 //! seconds that it touches.
 
 use super::{Measurement, Part, Run, ZoneChanges, changed_zone};
-use crate::run_context::{self, RunContext, START_DELAY};
+use crate::run_context::{self, RunContext};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use agent::Server;
@@ -66,8 +66,9 @@ impl SystemUnderTest<'_> {
         let log = self.dir.join("generator.log");
         let mut role = context.generators[0].role("load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
-        let began = clock::now() + START_DELAY;
-        role.start_at(clock::wall() + START_DELAY)?;
+        let delay = context.start_delay();
+        let began = clock::now() + delay;
+        role.start_at(clock::wall() + delay)?;
         let (finish, over) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
         // Without its generator the wait would show nothing, so all of it ends with the generator.
         let server = context.server.heeding(&over);

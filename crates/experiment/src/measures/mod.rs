@@ -16,7 +16,8 @@ mod transfer;
 mod update;
 
 use crate::config::{Precision, Queried};
-use crate::replication::fleet::{Fleet, Others, note_urged};
+use crate::hosts::SERVER;
+use crate::replication::fleet::{self, Fleet, Others, note_urged};
 use crate::replication::outage::Outage;
 use crate::resources::Reckoned;
 use crate::run_context;
@@ -168,13 +169,22 @@ pub fn asks_all(e: &Experiment, measure: Measure, variant: Option<&str>) -> bool
 
 /// The labels of a trial's servers: of the one measured alone, or of the primary and then its secondaries.
 pub fn labels(e: &Experiment, trial: &Trial) -> Vec<String> {
+    servers(e, trial).into_iter().map(|(_, label)| label).collect()
+}
+
+/// The same, each with the name of its host before it.
+pub fn servers(e: &Experiment, trial: &Trial) -> Vec<(String, String)> {
     let variant = trial.variant.as_deref();
     if !is_distributed(e, trial.measure, variant) {
-        return vec![trial.server.clone()];
+        return vec![(SERVER.into(), trial.server.clone())];
     }
     let d = e.distribution_of(variant);
     let primary = d.primary.as_ref().unwrap_or(&trial.server).clone();
-    std::iter::once(primary).chain(d.labels(&trial.server)).collect()
+    let labels = std::iter::once(primary).chain(d.labels(&trial.server));
+    // The primary's is the first of both.
+    let mut hosts = fleet::hosts(d);
+    hosts.insert(usize::from(d.primary.is_some()), SERVER.into());
+    hosts.into_iter().zip(labels).collect()
 }
 
 /// Whether zones change in any trial of the experiment.

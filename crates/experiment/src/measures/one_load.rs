@@ -35,8 +35,9 @@ impl SystemUnderTest<'_> {
         take(&mut record.outcome, result.outcome());
         machine.note(&mut record.outcome.validity);
         if let Some(witness) = witness {
-            let from = began + load.warmup;
-            witness.testify((from, from + load.duration.unwrap_or(load::LONGEST)), record)?;
+            let generator = &self.context.generators[0];
+            let from = self.context.at_generator(began)? + load.warmup;
+            witness.testify(generator, (from, from + load.duration.unwrap_or(load::LONGEST)), record)?;
         }
         let spent = server.memory()?;
         let per_query = [

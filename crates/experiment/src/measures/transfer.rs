@@ -62,7 +62,7 @@ impl SystemUnderTest<'_> {
         };
         let served = began.elapsed();
         paths::come_to_rest(context, fleet.plan())?;
-        let captured = capture.finish()?;
+        let captured = capture.finish(&context.generators[0])?;
         let found = transfers::collect(std::slice::from_ref(&file), &[run_context::PORT], 1, &mut |_| {})?;
         let broken = found.transfers.iter().filter(|t| !t.complete).count();
         record.outcome.metrics.push(metrics::TRANSFERS_BEGUN.of(found.transfers.len() as f64));

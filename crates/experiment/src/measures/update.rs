@@ -4,7 +4,6 @@ use super::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
 use crate::replication::running_updates::{progress, read, sent};
 use crate::resources::Reckoned;
-use crate::run_context::START_DELAY;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, RunEvent, Trial};
 use agent::Server;
@@ -57,7 +56,7 @@ impl SystemUnderTest<'_> {
         let mut role = self.role("update", &spec)?;
         let sending = (&*self.context.generators[0].host.name, role.pid());
         let mut sampling = crate::sampling::Sampling::start(self.context, server, &[sending])?;
-        role.start_at(measure::clock::wall() + START_DELAY)?;
+        role.start_at(measure::clock::wall() + self.context.start_delay())?;
         let result: SendResult = loop {
             match role.next(Duration::from_millis(100))? {
                 Some(Event::Progress { second, values }) => {

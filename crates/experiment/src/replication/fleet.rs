@@ -1,6 +1,7 @@
 //! The servers of a distribution: a primary and its secondaries, of which one is measured.
 
 use crate::config::{Distribution, Signing};
+use crate::hosts::PRIMARY;
 use crate::run_context::{self, RunContext};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, Trial};
@@ -17,7 +18,7 @@ use update::generate;
 /// Names of the hosts of a distribution beside that of the server measured, in the order of their part: the primary's first.
 pub fn hosts(plan: &Distribution) -> Vec<String> {
     let first = if plan.primary.is_some() { 2 } else { 1 };
-    let primary = plan.primary.iter().map(|_| "primary".to_owned());
+    let primary = plan.primary.iter().map(|_| PRIMARY.to_owned());
     primary.chain((first..=plan.secondaries).map(|n| format!("secondary-{n}"))).collect()
 }
 
@@ -97,7 +98,7 @@ impl<'a> Fleet<'a> {
 
     /// The hosts of the secondaries that are not measured.
     fn other_secondaries(&self) -> impl Iterator<Item = &'a Agent> {
-        self.context.peers.iter().filter(|peer| peer.host.name != "primary")
+        self.context.peers.iter().filter(|peer| peer.host.name != PRIMARY)
     }
 
     /// The hosts of the secondaries beside the one that is measured.
@@ -115,9 +116,7 @@ impl<'a> Fleet<'a> {
     /// Where the primary is.
     pub fn primary(&self) -> &'a Agent {
         match self.plan.primary {
-            Some(_) => {
-                self.context.peers.iter().find(|p| p.host.name == "primary").expect("the rack has one")
-            }
+            Some(_) => self.context.peers.iter().find(|p| p.host.name == PRIMARY).expect("the rack has one"),
             None => self.context.server,
         }
     }

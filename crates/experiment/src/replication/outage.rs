@@ -38,10 +38,10 @@ impl SystemUnderTest<'_> {
         let before = length.saturating_sub(away) / 2;
         context.pause(before)?;
         server.end()?;
-        let from = wall();
+        let from = context.at_generator(wall())?;
         context.pause(away)?;
         server.start_again()?;
-        let until = wall();
+        let until = context.at_generator(wall())?;
         let address = server.targets()[0];
         let host = context.peers.iter().find(|peer| peer.host.v4 == address.ip());
         let name = host.map_or_else(String::new, |peer| peer.host.name.clone());

@@ -5,12 +5,12 @@
 //! where nothing is said of it, the router does nothing to the packets.
 
 use crate::config::Distribution;
+use crate::hosts::{PRIMARY, SERVER};
 use crate::run_context::RunContext;
 use crate::{Error, Experiment, Trial};
 use agent::{Agent, Capture, StartCapture};
 use measure::metrics;
 use measure::{Metric, Outcome, Parameter, Reason, Seed, params};
-use rack::host::DEVICE;
 use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
 use rack::{HostSpec, Local, Paths, RackSpec};
 use results::TrialRecord;
@@ -37,10 +37,6 @@ pub fn links(plan: &Distribution, peers: &[String]) -> Vec<(String, String)> {
     let from = |n: usize| if n < direct { primary.to_owned() } else { all[0].clone() };
     all.iter().enumerate().map(|(n, own)| (from(n), own.clone())).collect()
 }
-
-/// The host of the server measured, and that of a primary which is not.
-const SERVER: &str = "server";
-const PRIMARY: &str = "primary";
 
 /// The pairs of hosts that are joined through the router in this run.
 fn joined(e: &Experiment, peers: &[String]) -> Vec<(String, String)> {
@@ -155,7 +151,7 @@ pub fn capture(
     });
     let (agent, device) = match router {
         Some(router) => (of.on(router), of.host.name.clone()),
-        None => (of.clone(), DEVICE.to_owned()),
+        None => (of.clone(), of.host.device.clone()),
     };
     let (filter, cpus) = (filter.to_owned(), context.monitor_cpus.to_vec());
     Ok(Capture::start(&agent, StartCapture { device, filter, cpus, file: file.into(), said: said.into() })?)

@@ -5,13 +5,13 @@ use super::outage::Outage;
 use super::paths;
 use super::steps::Steps;
 use super::versions::Versions;
-use crate::run_context::{PORT, RunContext, START_DELAY};
+use crate::run_context::{PORT, RunContext};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use agent::Capture;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition, Scope};
-use measure::{Arrivals, Event, Histogram, Latency, Named, Outcome, Pace, Reason, Seed};
+use measure::{Arrivals, Event, Files, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason, Seed};
 use rack::{Captured, Role};
 use results::TrialRecord;
 use serde::de::DeserializeOwned;
@@ -29,6 +29,9 @@ use update::{Lags, lags};
 
 /// How long a role may take to be ready: a stream of updates is read first.
 const READY: Duration = Duration::from_secs(60);
+
+/// The steps of a lag are seen by two clocks, which may be wrong by so many nanoseconds beside each other.
+const CLOCKS: Nanos = 1_000_000;
 
 /// How long a role may take to tell its results once it was asked to.
 const RESULTS: Duration = Duration::from_secs(30);
@@ -76,7 +79,7 @@ impl SystemUnderTest<'_> {
     }
 
     /// A role on the first generator, ready to begin.
-    pub fn role(&self, name: &str, spec: &impl serde::Serialize) -> Result<Role, Error> {
+    pub fn role(&self, name: &str, spec: &(impl serde::Serialize + Files + Clone)) -> Result<Role, Error> {
         let (context, log) = (self.context, self.dir.join(format!("{name}.log")));
         let generator = &context.generators[0];
         let mut role = generator.role(name, spec, &generator.host.cpus, &log)?;
@@ -91,7 +94,7 @@ impl SystemUnderTest<'_> {
             self.stream(fleet.signed_by_sender(), count)?,
             pace,
         );
-        Ok(SendSpec { key: Some(fleet.key.clone()), ..spec })
+        Ok(SendSpec { key: Some(fleet.key.clone()), allowed: self.context.allowed(), ..spec })
     }
 
     /// Begins to capture at the primary what passes between servers.
@@ -146,13 +149,15 @@ impl SystemUnderTest<'_> {
         let secondaries = servers.iter().map(|s| s.address).collect();
         let mut watch = WatchSpec::new(servers, &self.zone.origin);
         watch.interval = e.updates.interval.0;
+        // They are hosts of the rack.
+        watch.allow_external = self.context.generators[0].is_elsewhere();
         let mut roles = vec![self.role("watch", &watch)?];
         if let Some(spec) = spec {
             roles.push(self.role("update", spec)?);
         }
-        let at = measure::clock::wall() + START_DELAY;
+        let at = measure::clock::wall() + self.context.start_delay();
         if let Some(versions) = &mut versions {
-            versions.began = at;
+            versions.began = self.context.at_generator(at)?;
         }
         for role in &mut roles {
             role.start_at(at)?;
@@ -176,7 +181,7 @@ impl RunningUpdates {
     ) -> Result<(), Error> {
         let mut result: Option<SendResult> = self.sender.map(finish).transpose()?;
         if let (Some(versions), Some(result)) = (&self.versions, &mut result) {
-            result.markers = versions.markers()?;
+            result.markers = versions.markers(context)?;
         }
         let markers = result.iter().flat_map(|r| &r.markers);
         let last = markers.filter(|m| m.acknowledged.is_some()).map(|m| m.number).max();
@@ -199,7 +204,8 @@ impl RunningUpdates {
             }
         }
         let watched: WatchResult = finish(self.watcher)?;
-        let captured = self.capture.finish()?;
+        let clock_error = context.generators[0].clock_error(self.capture.agent())?;
+        let captured = self.capture.finish(&context.generators[0])?;
         let found = trace::transfers::collect(std::slice::from_ref(&self.file), &[PORT], 1, &mut |_| {})?;
         let updates = result.as_ref().map_or(0, |r| r.accepted);
         if let Some(result) = &result {
@@ -212,8 +218,17 @@ impl RunningUpdates {
                 all.retain(|lags| lags.name != absence.name);
             }
             lagged(&all, &mut record.outcome);
-            let steps = Steps::of(&markers, &watched, &self.secondaries, &found);
-            record.outcome.metrics.extend(steps.metrics());
+            if clock_error <= CLOCKS {
+                let steps = Steps::of(&markers, &watched, &self.secondaries, &found);
+                record.outcome.metrics.extend(steps.metrics());
+            } else {
+                let text = format!(
+                    "the clocks of the primary's and the generator's machine are known beside each other within {:.1} ms only: the steps \
+                     of the lag are left out",
+                    clock_error as f64 / 1e6
+                );
+                record.outcome.validity.warn(Reason::new("clocks_apart", text));
+            }
             if let Some(versions) = &self.versions {
                 versions.tell(context, &markers, &watched, &found, &mut record.outcome)?;
             }

@@ -9,6 +9,7 @@ use crate::Error;
 use crate::config::Signing;
 use crate::run_context::{PORT, RunContext};
 use crate::system_under_test::SystemUnderTest;
+use agent::Axfr;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Arrivals, Histogram, Nanos, Outcome, Pace, Reason};
@@ -28,7 +29,7 @@ const TRANSFER: Nanos = 60 * SECOND;
 
 /// Versions on their way.
 pub struct Versions {
-    /// When the first was due: wall clock.
+    /// When the first was due: the wall clock of the generator's machine.
     pub began: Nanos,
     /// The zone files, the one that is served first among them.
     files: Vec<PathBuf>,
@@ -71,6 +72,7 @@ impl SystemUnderTest<'_> {
             deadline: (10 * SECOND).min(every.max(4 * SECOND)),
             pacing_limit: measure::limits::LAG_LIMIT,
             latencies: Some(fates.clone()),
+            allowed: self.context.allowed(),
             ..SendSpec::new(primary, file, pace(&made.steps, every))
         };
         let labels = fleet.labels(&self.spec.label);
@@ -102,7 +104,8 @@ fn pace(steps: &[Step], every: Nanos) -> Pace {
 
 impl Versions {
     /// A marker for each version, as its last message was sent and answered.
-    pub fn markers(&self) -> Result<Vec<Marker>, Error> {
+    pub fn markers(&self, context: &RunContext<'_>) -> Result<Vec<Marker>, Error> {
+        context.generators[0].fetch(&self.fates)?;
         let text = std::fs::read_to_string(&self.fates).map_err(Error::io(&self.fates))?;
         let mut fates = BTreeMap::new();
         for line in text.lines().skip(1) {
@@ -200,10 +203,7 @@ impl Versions {
             allow_external: true,
             ..TransferSpec::new(self.primary, &self.origin)
         };
-        let result = context.generators[0]
-            .host
-            .run_in(|| update::transfer(&spec, None, context.stop, &mut |_| {}))??;
-        Ok(result.complete.then_some(result.tcp_bytes))
+        Ok(context.generators[0].ask(Axfr { spec })?)
     }
 
     /// Lags by kind of server.

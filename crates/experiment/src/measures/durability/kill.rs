@@ -94,7 +94,7 @@ impl SystemUnderTest<'_> {
         let (sent, lives, asked, transferred) = (sent?, lives?, asked?, transferred?);
         std::fs::remove_file(&file).map_err(Error::io(&file))?;
         let caught_up = if lives.why.is_empty() { self.caught_up(&secondary, &primary)? } else { None };
-        let captured = capture.finish()?;
+        let captured = capture.finish(&context.generators[0])?;
         let found = trace::transfers::collect(std::slice::from_ref(&captured_in), &[PORT], 1, &mut |_| {})?;
         std::fs::remove_file(&captured_in).map_err(Error::io(&captured_in))?;
         record.outcome.metrics.push(metrics::ACCEPTED.within(Scope::Updates).of(sent.accepted as f64));

@@ -1,0 +1,431 @@
+//! The machines of a rack: how each is reached, and an agent for each host.
+//!
+//! A rack file says where the hosts of an experiment are:
+//!
+//! ```toml
+//! [[hosts]]
+//! name = "server"                          # as the experiment calls it: server, generator, primary, secondary-2 …
+//! ssh = "lab@ns1.example"                  # a destination of ssh; or `command`: words before which a shell's are put, such as
+//!                                          # ["srun", "--overlap", "-N1", "-n1", "-w", "node1"]
+//! addresses = ["192.0.2.1", "2001:db8::1"] # the first of each family is the host's own, the others are further ones
+//! cpus = [0, 1]                            # of its programs; without: all of the machine's
+//! folder = "/var/tmp/dnsrack"              # for programs and files; without: ~/.cache/dnsrack
+//! program = "/usr/bin/dnsrack"             # without: this one is copied there
+//! ```
+//!
+//! Hosts with the same `ssh` or `command`, `folder` and `program` are on one machine.
+
+use crate::connection::{Connection, Ends, PROGRAM};
+use crate::describe::{Describe, Described, Installed};
+use crate::files::hash_of;
+use crate::{Agent, Error, Offset, slurm};
+use measure::clock::SECOND;
+use measure::line_column;
+use rack::{Cmd, Host, Input, Launcher, Local, Output};
+use serde::{Deserialize, Serialize};
+use server::Kind;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Where the hosts of an experiment are.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RackFile {
+    /// Its hosts.
+    pub hosts: Vec<HostEntry>,
+}
+
+/// Where a host is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostEntry {
+    /// As the experiment calls it.
+    pub name: String,
+    /// How `ssh` reaches it.
+    #[serde(default)]
+    pub ssh: Option<String>,
+    /// A command that runs the words after it there.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The CPUs of its programs; empty: all of its machine's.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+    /// For files of ours; none: in the user's cache there.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// The program there; none: ours is copied.
+    #[serde(default)]
+    pub program: Option<PathBuf>,
+}
+
+/// What says where the hosts of an experiment are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RackSource {
+    /// A file.
+    File(RackFile),
+    /// The Slurm job that we are in: a node for each host.
+    Slurm,
+}
+
+impl RackSource {
+    /// `slurm`, or a rack file.
+    ///
+    /// # Errors
+    /// As [`RackFile::load`].
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        match path == Path::new("slurm") {
+            true => Ok(Self::Slurm),
+            false => RackFile::load(path).map(Self::File),
+        }
+    }
+
+    fn file(&self, needed: &[NeededHost]) -> Result<RackFile, Error> {
+        match self {
+            Self::File(file) => Ok(file.clone()),
+            Self::Slurm => slurm::rack_file(needed),
+        }
+    }
+}
+
+impl RackFile {
+    /// Reads and checks a rack file.
+    ///
+    /// # Errors
+    /// [`Error::Machines`] with the file, the line and column or the host.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|e| Error::Machines(format!("{name}: {e}")))?;
+        Self::parse(&text, &name.to_string())
+    }
+
+    /// The same of its text; `name` is for errors.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
+        let file: Self = toml::from_str(text).map_err(|e| {
+            let (line, column) = line_column(text, e.span().map_or(0, |span| span.start));
+            Error::Machines(format!("{name}:{line}:{column}: {}", e.message()))
+        })?;
+        match file.fault() {
+            Some(fault) => Err(Error::Machines(format!("{name}: {fault}"))),
+            None => Ok(file),
+        }
+    }
+
+    fn fault(&self) -> Option<String> {
+        let mut taken = BTreeMap::new();
+        for (n, host) in self.hosts.iter().enumerate() {
+            let name = &host.name;
+            let fault = match (&host.ssh, host.command.as_slice()) {
+                (None, []) => Some("say how it is reached: with ssh or command"),
+                (Some(_), [_, ..]) => Some("ssh and command: give one of them"),
+                (Some(to), []) if to.is_empty() || to.starts_with('-') => {
+                    Some("ssh: give a destination such as user@host")
+                }
+                _ if host.addresses.is_empty() => Some("addresses: give one at least"),
+                _ if self.hosts[..n].iter().any(|h| h.name == *name) => {
+                    Some("there is another host of this name")
+                }
+                _ if host.cpus.is_empty()
+                    && self.hosts.iter().any(|h| h.name != *name && h.is_beside(host)) =>
+                {
+                    Some("several hosts are on its machine: give each its cpus")
+                }
+                _ => None,
+            };
+            if let Some(fault) = fault {
+                return Some(format!("host {name}: {fault}"));
+            }
+            for address in &host.addresses {
+                if let Some(other) = taken.insert(address, name) {
+                    return Some(format!("host {name}: {address} is an address of {other}, too"));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl HostEntry {
+    fn is_beside(&self, other: &Self) -> bool {
+        let way = |h: &Self| (h.ssh.clone(), h.command.clone(), h.folder.clone(), h.program.clone());
+        way(self) == way(other)
+    }
+
+    /// How a user calls its machine.
+    fn machine(&self) -> String {
+        self.ssh.clone().unwrap_or_else(|| self.command.join(" "))
+    }
+
+    fn host(&self, device: String, cpus: Vec<usize>) -> Host {
+        let mut host = Host::loopback();
+        let first = |v4: bool| self.addresses.iter().position(|a| a.is_ipv4() == v4);
+        let (v4, v6) = (first(true), first(false));
+        let address = |at: Option<usize>| at.map(|at| self.addresses[at]);
+        host.v4 = match address(v4) {
+            Some(IpAddr::V4(ip)) => ip,
+            _ => Ipv4Addr::UNSPECIFIED,
+        };
+        host.v6 = match address(v6) {
+            Some(IpAddr::V6(ip)) => ip,
+            _ => Ipv6Addr::UNSPECIFIED,
+        };
+        let further = self.addresses.iter().enumerate().filter(|(n, _)| ![v4, v6].contains(&Some(*n)));
+        host.extra_addrs = further.map(|(_, ip)| *ip).collect();
+        (host.name, host.device, host.cpus) = (self.name.clone(), device, cpus);
+        host
+    }
+}
+
+/// A host that an experiment has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NeededHost {
+    /// As the experiment calls it.
+    pub name: String,
+    /// The servers that it may have to run: their kinds, and the program of each where it is not the usual one.
+    pub servers: Vec<(Kind, Option<PathBuf>)>,
+}
+
+/// A machine with hosts of the rack.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// How a user calls it.
+    pub name: String,
+    /// The names of its hosts.
+    pub hosts: Vec<String>,
+    /// What it is.
+    pub described: Described,
+    /// Its wall clock.
+    pub clock: Offset,
+}
+
+/// The machines of a rack, each with its agent at work.
+pub struct Machines {
+    agents: BTreeMap<String, Agent>,
+    /// What they are, in the order of the file.
+    pub all: Vec<Machine>,
+}
+
+impl Machines {
+    /// Reaches the machines of these hosts, all at once, and sees what they are. Files of ours below `root` have counterparts there.
+    ///
+    /// # Errors
+    /// [`Error::Machines`]: every host that is missing, cannot be reached, or has not what it needs.
+    pub fn open(
+        source: &RackSource,
+        needed: &[NeededHost],
+        root: &Path,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
+        let file = source.file(needed)?;
+        let mut groups: Vec<Vec<&HostEntry>> = Vec::new();
+        let mut faults = Vec::new();
+        for NeededHost { name, .. } in needed {
+            let Some(entry) = file.hosts.iter().find(|h| h.name == *name) else {
+                faults.push(format!(
+                    "host {name}: the experiment needs it, and the rack file has no such host"
+                ));
+                continue;
+            };
+            match groups.iter_mut().find(|group| group[0].is_beside(entry)) {
+                Some(group) => group.push(entry),
+                None => groups.push(vec![entry]),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(Error::Machines(faults.join("\n")));
+        }
+        let reach = |group: &[&HostEntry]| reach(group, needed, root, stop);
+        let reached: Vec<Result<_, Vec<String>>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = groups.iter().map(|group| scope.spawn(|| reach(group))).collect();
+            threads.into_iter().map(|t| t.join().expect("it returns its errors")).collect()
+        });
+        let mut machines = Self { agents: BTreeMap::new(), all: Vec::new() };
+        for one in reached {
+            match one {
+                Ok((machine, agents)) => {
+                    machines.agents.extend(agents.into_iter().map(|a| (a.host.name.clone(), a)));
+                    machines.all.push(machine);
+                }
+                Err(more) => faults.extend(more),
+            }
+        }
+        if faults.is_empty() { Ok(machines) } else { Err(Error::Machines(faults.join("\n"))) }
+    }
+
+    /// The agent of a host.
+    pub fn agent(&self, name: &str) -> Option<&Agent> {
+        self.agents.get(name)
+    }
+
+    /// The machine of a host.
+    pub fn of(&self, host: &str) -> Option<&Machine> {
+        self.all.iter().find(|machine| machine.hosts.iter().any(|name| name == host))
+    }
+
+    /// The addresses that the rack's hosts hold.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.agents.values().flat_map(|agent| agent.host.addresses()).collect()
+    }
+}
+
+/// Clocks of machines may differ by so many nanoseconds: what is measured does not depend on it, what is signed does.
+const CLOCK: u64 = 60 * SECOND;
+
+/// Reaches the machine of some hosts.
+fn reach(
+    group: &[&HostEntry],
+    needed: &[NeededHost],
+    root: &Path,
+    stop: &Arc<AtomicBool>,
+) -> Result<(Machine, Vec<Agent>), Vec<String>> {
+    let first = group[0];
+    let (name, hosts) = (first.machine(), group.iter().map(|h| h.name.clone()).collect::<Vec<_>>());
+    let who = format!("host {}", hosts.join(", "));
+    let failed = |e: Error| vec![format!("{who}: {e}")];
+    let connection = started(first).and_then(|ends| Connection::open(&name, root, ends)).map_err(failed)?;
+    let connection = Arc::new(connection);
+    let any = Agent::over(&connection, Host::loopback(), stop).map_err(failed)?;
+    let servers: Vec<_> =
+        needed.iter().filter(|n| hosts.contains(&n.name)).flat_map(|n| n.servers.clone()).collect();
+    let addresses: Vec<IpAddr> = group.iter().flat_map(|host| host.addresses.clone()).collect();
+    let described = any.ask(Describe { addresses: addresses.clone() }).map_err(failed)?;
+    let versions = any.ask(Installed { servers: servers.clone() }).map_err(failed)?;
+    let clock = any.clock().map_err(failed)?;
+    let mut faults = Vec::new();
+    if clock.ahead.unsigned_abs() > CLOCK {
+        faults.push(format!(
+            "{who}: the clock of {name} is {:+.0} s from ours, and signatures and TSIG depend on it: set it right",
+            clock.ahead as f64 / SECOND as f64
+        ));
+    }
+    for (address, device) in addresses.iter().zip(&described.devices) {
+        if device.is_none() {
+            faults.push(format!("{who}: no interface of {name} has the address {address}"));
+        }
+    }
+    for ((kind, program), version) in servers.iter().zip(&versions) {
+        if version.is_none() && *kind != Kind::EXTERNAL {
+            let what =
+                program.as_ref().map_or_else(|| kind.to_string(), |p| format!("{kind} at {}", p.display()));
+            faults.push(format!("{who}: {name} has no {what}: apt-get install {}", server::package(*kind)));
+        }
+    }
+    let mut agents = Vec::new();
+    for entry in group {
+        if let Some(cpu) = entry.cpus.iter().find(|cpu| !described.cpus.contains(cpu)) {
+            let of = &entry.name;
+            faults.push(format!(
+                "host {of}: programs on {name} may not use CPU {cpu}, only {:?}",
+                described.cpus
+            ));
+        }
+        let at = addresses.iter().position(|a| *a == entry.addresses[0]);
+        let device = at.and_then(|at| described.devices[at].clone()).unwrap_or_default();
+        let cpus = if entry.cpus.is_empty() { described.cpus.clone() } else { entry.cpus.clone() };
+        agents.push(Agent::over(&connection, entry.host(device, cpus), stop).map_err(failed)?);
+    }
+    faults.sort();
+    faults.dedup();
+    if faults.is_empty() { Ok((Machine { name, hosts, described, clock }, agents)) } else { Err(faults) }
+}
+
+/// Takes its words and starts the program; where it is not there, asks for it first. Its arguments: the folder (empty: the usual
+/// one), the program (empty: a copy of ours), and the length and SHA-256 of ours.
+const SCRIPT: &str = r#"set -eu
+folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/dnsrack}
+mkdir -p "$folder"
+program=$2
+if [ -z "$program" ]; then
+    program=$folder/dnsrack-$4
+    if [ -x "$program" ]; then
+        echo '{"program":{"there":true}}'
+    else
+        echo '{"program":{"there":false}}'
+        umask 077
+        head -c "$3" >"$program.$$"
+        [ "$(wc -c <"$program.$$")" -eq "$3" ]
+        chmod 700 "$program.$$"
+        mv "$program.$$" "$program"
+    fi
+fi
+exec "$program" role host --folder "$folder""#;
+
+/// Starts an agent on the machine of a host.
+fn started(entry: &HostEntry) -> Result<Ends, Error> {
+    let path = Path::new(PROGRAM);
+    let length = std::fs::metadata(path).map_err(|source| Error::File { path: path.into(), source })?.len();
+    let folder = entry.folder.clone().unwrap_or_default();
+    let program = entry.program.as_ref().map_or_else(String::new, |p| p.display().to_string());
+    let words =
+        ["sh", "-c", SCRIPT, "sh", &folder, &program, &length.to_string(), &hash_of(path)?].map(String::from);
+    let argv: Vec<String> = match &entry.ssh {
+        Some(to) => {
+            // The user's shell there reads them.
+            let line = shlex::try_join(words.iter().map(String::as_str));
+            let line = line.map_err(|_| {
+                Error::Machines(format!("host {}: a NUL in its folder or program", entry.name))
+            })?;
+            let options =
+                ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "--", to, &line];
+            options.map(String::from).to_vec()
+        }
+        None => entry.command.iter().cloned().chain(words).collect(),
+    };
+    let (program, args) = argv.split_first().expect("there is a program");
+    let cmd = Cmd::new(program).args(args).stdin(Input::Pipe).stdout(Output::Pipe).stderr(Output::Pipe);
+    let mut process = Local.spawn(&Host::loopback(), &cmd)?;
+    let pipe = "it was asked for";
+    let (orders, words) = (process.take_stdin().expect(pipe), process.take_stdout().expect(pipe));
+    let error = process.take_stderr().expect(pipe);
+    Ok(Ends { orders: Box::new(orders), words: Box::new(words), process: Some((process, Box::new(error))) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fault(text: &str) -> String {
+        RackFile::parse(text, "rack.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn faults_name_the_host() {
+        let host = |name: &str, rest: &str| format!("[[hosts]]\nname = \"{name}\"\n{rest}\n");
+        let at = |ip: &str| format!("ssh = \"a@b\"\naddresses = [\"{ip}\"]");
+        let ok = RackFile::parse(&host("server", &at("192.0.2.1")), "rack.toml").unwrap();
+        assert_eq!(
+            ok.hosts[0].host("eth1".into(), vec![3]).addresses(),
+            ["192.0.2.1".parse::<IpAddr>().unwrap()]
+        );
+        assert_eq!(
+            fault(&host("server", "addresses = [\"192.0.2.1\"]")),
+            "rack.toml: host server: say how it is reached: with ssh or command"
+        );
+        assert!(
+            fault(&host("server", "ssh = \"-oProxyCommand=x\"\naddresses = [\"::1\"]")).contains("user@host")
+        );
+        assert!(fault(&host("server", "shh = \"a@b\"")).starts_with("rack.toml:3:1: unknown field `shh`"));
+        let two = host("server", &at("192.0.2.1")) + &host("generator", &at("192.0.2.2"));
+        assert!(fault(&two).ends_with("host server: several hosts are on its machine: give each its cpus"));
+        let two = host("server", &at("192.0.2.1")) + &host("server", &at("192.0.2.2").replace("a@b", "a@c"));
+        assert!(fault(&two).ends_with("host server: there is another host of this name"));
+        let two =
+            host("server", &at("192.0.2.1")) + &host("generator", &at("192.0.2.1").replace("a@b", "a@c"));
+        assert!(fault(&two).ends_with("host generator: 192.0.2.1 is an address of server, too"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+            let _ = RackFile::parse(&text, "rack.toml");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The nodes of a Slurm job as the machines of a rack.
+
+use crate::Error;
+use crate::machines::{HostEntry, NeededHost, RackFile};
+use std::net::{IpAddr, ToSocketAddrs};
+use std::process::Command;
+
+/// The hosts of an experiment on the nodes of the job that we are in, one each, in order. Their agents are steps of the job.
+///
+/// # Errors
+/// [`Error::Machines`] where we are in no job, it has too few nodes, or a node has no address.
+pub(crate) fn rack_file(hosts: &[NeededHost]) -> Result<RackFile, Error> {
+    let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
+        Error::Machines(
+            "--rack slurm: this is in no job: use sbatch or salloc, or 'dnsrack experiment submit'".into(),
+        )
+    })?;
+    let nodes = said(&["show", "hostnames", &list])?;
+    let nodes: Vec<&str> = nodes.lines().map(str::trim).filter(|node| !node.is_empty()).collect();
+    if nodes.len() < hosts.len() {
+        let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+        return Err(Error::Machines(format!(
+            "the job has {} nodes, and the experiment has {} hosts ({}): ask for as many nodes",
+            nodes.len(),
+            hosts.len(),
+            names.join(", ")
+        )));
+    }
+    let entry = |(host, node): (&NeededHost, &&str)| -> Result<HostEntry, Error> {
+        Ok(HostEntry {
+            name: host.name.clone(),
+            ssh: None,
+            command: step(node),
+            addresses: addresses(node, &said(&["-o", "show", "node", node])?)?,
+            cpus: Vec::new(),
+            folder: None,
+            program: None,
+        })
+    };
+    Ok(RackFile { hosts: hosts.iter().zip(&nodes).map(entry).collect::<Result<_, _>>()? })
+}
+
+/// What runs the words after it on a node of the job, beside its other steps, on all cores of the job there.
+fn step(node: &str) -> Vec<String> {
+    let node = format!("--nodelist={node}");
+    ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--quiet", &node]
+        .map(String::from)
+        .to_vec()
+}
+
+/// The addresses of a node, of which `scontrol` says this.
+fn addresses(node: &str, shown: &str) -> Result<Vec<IpAddr>, Error> {
+    let given = shown.split_whitespace().find_map(|word| word.strip_prefix("NodeAddr=")).unwrap_or(node);
+    let found = match given.parse() {
+        Ok(ip) => vec![ip],
+        // Debian has a machine's own name at 127.0.1.1.
+        Err(_) => (given, 0).to_socket_addrs().into_iter().flatten().map(|at| at.ip()).collect(),
+    };
+    let mut all: Vec<IpAddr> = found.into_iter().filter(|ip: &IpAddr| !ip.is_loopback()).collect();
+    all.sort_unstable();
+    all.dedup();
+    if all.is_empty() {
+        return Err(Error::Machines(format!(
+            "node {node}: its address {given} is not known here, or is of loopback"
+        )));
+    }
+    Ok(all)
+}
+
+/// What `scontrol` says.
+fn said(args: &[&str]) -> Result<String, Error> {
+    let failed = |why: String| Error::Machines(format!("scontrol {}: {why}", args.join(" ")));
+    let output = Command::new("scontrol").args(args).output().map_err(|e| failed(e.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().into()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_the_address_that_slurm_knows() {
+        let shown = "NodeName=n1 Arch=x86_64 NodeAddr=10.53.0.7 NodeHostName=n1 CPUTot=2";
+        assert_eq!(addresses("n1", shown).unwrap(), ["10.53.0.7".parse::<IpAddr>().unwrap()]);
+        let error = addresses("n1", "NodeName=n1 NodeAddr=localhost").unwrap_err().to_string();
+        assert!(error.contains("node n1: its address localhost"), "{error}");
+    }
+}

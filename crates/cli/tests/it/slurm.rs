@@ -1,0 +1,174 @@
+//! `dnsrack experiment submit`: a cluster with Slurm's own daemons, each node a host of a rack that stands.
+
+use crate::rack::User;
+use crate::{TINY, has, stderr, write};
+use results::RunDir;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const NODES: [&str; 2] = ["n1", "n2"];
+
+/// The daemons of a cluster; ended when it is dropped.
+struct Cluster {
+    user: User,
+    folder: PathBuf,
+    daemons: Vec<Child>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for daemon in &mut self.daemons {
+            // Their steps end with them.
+            let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        for daemon in &mut self.daemons {
+            while daemon.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let _ = daemon.kill().and_then(|()| daemon.wait());
+        }
+    }
+}
+
+impl Cluster {
+    fn up() -> Self {
+        let user = User::all("l").remove(0);
+        let hosts = NODES.iter().chain(&["control"]).map(|name| format!("[[hosts]]\nname = \"{name}\"\n"));
+        user.up_with(&hosts.collect::<String>());
+        let folder = user.folder.path().join("slurm");
+        std::fs::create_dir_all(folder.join("state")).unwrap();
+        let at = folder.display();
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let nodes: String = (1..)
+            .zip(NODES)
+            .map(|(n, node)| {
+                format!("NodeName={node} NodeAddr=10.53.0.{n} NodeHostname={node} CPUs=1 State=UNKNOWN\n")
+            })
+            .collect();
+        let config = format!(
+            "ClusterName=test\nSlurmctldHost={}(10.53.0.3)\nAuthType=auth/munge\nAuthInfo=socket={at}/munge.socket\n\
+             MpiDefault=none\nProctrackType=proctrack/linuxproc\nReturnToService=2\nSlurmctldPidFile={at}/ctld.pid\n\
+             SlurmdPidFile={at}/%n.pid\nSlurmdSpoolDir={at}/spool-%n\nStateSaveLocation={at}/state\nSlurmUser=root\n\
+             TaskPlugin=task/none\nSelectType=select/linear\nSlurmctldLogFile={at}/ctld.log\nSlurmdLogFile={at}/%n.log\n\
+             KillWait=5\n{nodes}PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n",
+            name.trim().split('.').next().unwrap_or_default()
+        );
+        std::fs::write(folder.join("slurm.conf"), config).unwrap();
+        std::fs::write(folder.join("cgroup.conf"), "CgroupPlugin=cgroup/v1\n").unwrap();
+        let key = folder.join("munge.key");
+        std::fs::write(&key, [b'k'; 64]).unwrap();
+        let mut private = std::fs::metadata(&key).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut private, 0o600);
+        std::fs::set_permissions(&key, private).unwrap();
+        let mut cluster = Self { user, folder, daemons: Vec::new() };
+        cluster.munged();
+        cluster.daemon("control", &["slurmctld", "-D"]);
+        for node in NODES {
+            std::fs::create_dir(cluster.folder.join(format!("spool-{node}"))).unwrap();
+            cluster.daemon(node, &["slurmd", "-D", "-N", node]);
+        }
+        cluster
+    }
+
+    fn munged(&mut self) {
+        let file = |option: &str, name: &str| format!("--{option}={}", self.folder.join(name).display());
+        let mut munged = Command::new("munged");
+        munged.args(["--foreground", "--force"]).args([
+            file("socket", "munge.socket"),
+            file("key-file", "munge.key"),
+            file("pid-file", "munge.pid"),
+            file("log-file", "munge.log"),
+            file("seed-file", "munge.seed"),
+        ]);
+        self.start(munged);
+    }
+
+    fn daemon(&mut self, host: &str, words: &[&str]) {
+        let args = [&["exec", "--rack", self.user.name.as_str(), host], words].concat();
+        let mut command = self.user.command(&args);
+        command.arg("-f").arg(self.folder.join("slurm.conf"));
+        self.start(command);
+    }
+
+    fn start(&mut self, mut command: Command) {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.daemons.push(child.expect("a daemon starts"));
+    }
+
+    /// A command on the host that has the controller.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command =
+            self.user.command(&[&["exec", "--rack", &self.user.name, "control"], words].concat());
+        command.env("SLURM_CONF", self.folder.join("slurm.conf")).env("HOME", self.user.folder.path());
+        command
+    }
+
+    fn wait_until_idle(&self) {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let output = self.command(&["sinfo", "-h", "-o", "%D %t"]).output().unwrap();
+            if String::from_utf8_lossy(&output.stdout).trim() == format!("{} idle", NODES.len()) {
+                return;
+            }
+            let logs = || std::fs::read_to_string(self.folder.join("ctld.log")).unwrap_or_default();
+            assert!(Instant::now() < until, "{output:?}\n{}", logs());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn submit(&self, dir: &Path, text: &str, sets: &[&str]) -> Command {
+        let experiment = write(&self.user.folder, "experiment.toml", text);
+        let (program, dir) = (self.user.program_path(), dir.display().to_string());
+        let mut words = vec![program.as_str(), "experiment", "submit", &experiment, "-o", &dir];
+        words.extend(sets.iter().flat_map(|set| ["--set", set]));
+        self.command(&words)
+    }
+}
+
+#[test]
+fn a_job_does_the_experiment_and_the_next_one_what_is_left() {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED: Slurm's daemons need root");
+    }
+    if !root || !["slurmctld", "slurmd", "srun", "munged", "nsd"].iter().all(|p| has(p)) {
+        return;
+    }
+    let cluster = Cluster::up();
+    cluster.wait_until_idle();
+    let dir = cluster.user.folder.path().join("run");
+    let mut running = cluster.submit(&dir, TINY, &["repeats=4", "attempts=1"]);
+    let mut running = running.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // What Slurm does before the time limit: the job is told to end while trials are left.
+    let until = Instant::now() + Duration::from_secs(90);
+    while !RunDir::open(&dir).is_ok_and(|run| !run.trials().is_empty()) {
+        let ended = running.try_wait().unwrap();
+        let log =
+            || std::fs::read_to_string(cluster.user.folder.path().join("run.job.log")).unwrap_or_default();
+        assert!(ended.is_none() && Instant::now() < until, "{ended:?}: {}", log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let told =
+        cluster.command(&["scancel", "--batch", "--signal=TERM", "--name=dnsrack-tiny"]).status().unwrap();
+    assert!(told.success());
+    let got = running.wait_with_output().unwrap();
+    let said = stderr(&got);
+    assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
+    assert_eq!(said.matches(": submitted").count(), 2, "{said}");
+    assert!(said.contains("some are left"), "{said}");
+    let run = RunDir::open(&dir).expect("the run directory is whole");
+    assert_eq!((run.trials().len(), run.undone()), (4, 0), "{said}");
+    for trial in run.trials() {
+        assert_eq!(trial.error, None, "{said}");
+        assert_eq!(trial.outcome.metric_named("offered"), Some(500.0));
+    }
+    let machines = run.environment()["machines"].as_array().map(Vec::len);
+    assert_eq!(machines, Some(2), "a node for each host");
+    // An experiment with more hosts than nodes is refused before a job is submitted.
+    let none = cluster.user.folder.path().join("none");
+    let got = cluster.submit(&none, TINY, &[]).args(["--hosts", "1"]).output().unwrap();
+    assert_eq!(got.status.code(), Some(2));
+    assert!(stderr(&got).contains("the experiment has 2 hosts: server, generator"), "{}", stderr(&got));
+}

@@ -1,0 +1,259 @@
+//! The hosts of a run: namespaces of this machine, machines of a rack file, or this machine beside a server that answers elsewhere.
+
+use crate::config::{Cpus, MANY};
+use crate::placement::{Parts, Placement};
+use crate::replication::{fleet, paths};
+use crate::resources::Memory;
+use crate::{Error, Experiment, Measure, measures};
+use agent::{Agent, Here, Machines, NeededHost, RackSource};
+use rack::{Host, HostSpec, Rack, RackSpec, RouterSpec};
+use server::Kind;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The name of the host of the server measured.
+pub const SERVER: &str = "server";
+
+/// The name of the host of a primary that is not measured.
+pub const PRIMARY: &str = "primary";
+
+/// The hosts of a run, each with its agent.
+pub struct Hosts {
+    /// The host of the server measured.
+    pub server: Agent,
+    /// The hosts that ask.
+    pub generators: Vec<Agent>,
+    /// The other servers of a distribution: the primary first, where it is not the server measured.
+    pub peers: Vec<Agent>,
+    /// The CPUs of each.
+    pub cpus: Placement,
+    /// Where the hosts are on this machine; none also where the server answers elsewhere.
+    pub rack: Option<Rack>,
+    /// Where they are machines.
+    pub machines: Option<Machines>,
+}
+
+impl Hosts {
+    /// Makes the hosts of an experiment, or reaches them. Files of the run below `dir` have counterparts on other machines.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where a core that is given may not be used, or something asked for cannot be measured there; those of the
+    /// rack and of the agents.
+    pub fn up(
+        e: &Experiment,
+        file: Option<&RackSource>,
+        dir: &Path,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
+        match file {
+            Some(file) => Self::reach(e, file, dir, stop),
+            None => Self::here(e, stop),
+        }
+    }
+
+    fn here(e: &Experiment, stop: &Arc<AtomicBool>) -> Result<Self, Error> {
+        let cpus = allowed(e)?;
+        let rack = if e.is_external()? { None } else { Some(Rack::up(&rack_of(e, &cpus))?) };
+        let here = Arc::new(Here::default());
+        // An external server is outside any rack of ours: it is measured from the machine's own network.
+        let agent = |name: &String| {
+            let host = match &rack {
+                Some(rack) => rack.host(name).expect("it was just made").clone(),
+                None => {
+                    let mut host = Host::loopback();
+                    host.name = name.clone();
+                    host.cpus = cpus.generators.concat();
+                    host
+                }
+            };
+            Agent::new(&here, host, stop)
+        };
+        let server = agent(&SERVER.to_owned());
+        let generators = generator_names(e).iter().map(agent).collect();
+        let peers = fleet::peer_names(e).iter().map(agent).collect();
+        Ok(Self { server, generators, peers, cpus, rack, machines: None })
+    }
+
+    fn reach(e: &Experiment, file: &RackSource, dir: &Path, stop: &Arc<AtomicBool>) -> Result<Self, Error> {
+        refuse_what_needs_this_machine(e)?;
+        let needed = needed(e)?;
+        let machines = Machines::open(file, &needed, dir, stop)?;
+        let agent = |name: &String| machines.agent(name).expect("it was just reached").clone();
+        let server = agent(&SERVER.to_owned());
+        let generators: Vec<Agent> = generator_names(e).iter().map(agent).collect();
+        let peers: Vec<Agent> = fleet::peer_names(e).iter().map(agent).collect();
+        let of = |all: &[Agent]| all.iter().map(|a| a.host.cpus.clone()).collect();
+        let cpus = Placement {
+            server: server.host.cpus.clone(),
+            others: of(&peers),
+            generators: of(&generators),
+            router: Vec::new(),
+            monitor: Vec::new(),
+        };
+        if let Some(many) =
+            e.traffics().iter().map(|t| t.addresses as usize).find(|n| *n > server.host.addresses().len())
+        {
+            return Err(
+                e.refuse(format!("traffic.addresses: the rack file gives host server fewer than {many}"))
+            );
+        }
+        Ok(Self { server, generators, peers, cpus, rack: None, machines: Some(machines) })
+    }
+
+    /// The addresses of the rack's hosts on other machines: they may be loaded, as their agents hold them.
+    pub fn far_addresses(&self) -> Vec<IpAddr> {
+        self.machines.as_ref().map(Machines::addresses).unwrap_or_default()
+    }
+
+    /// What should be known of the machines before a run.
+    pub fn remarks(&self) -> Vec<String> {
+        let all = self.machines.as_ref().map_or(&[][..], |machines| &machines.all);
+        let mut remarks = Vec::new();
+        for machine in all {
+            let (hosts, name, clock) = (machine.hosts.join(", "), &machine.name, machine.clock);
+            remarks.push(format!(
+                "{hosts}: on {name}, Linux {}, its clock {:+.3} ms from ours, known within {:.0} µs",
+                machine.described.kernel,
+                clock.ahead as f64 / 1e6,
+                clock.bound as f64 / 1e3
+            ));
+        }
+        if all.windows(2).any(|pair| pair[0].described.kernel != pair[1].described.kernel) {
+            remarks.push("warning: the machines have different kernels".into());
+        }
+        remarks
+    }
+
+    /// The memory of each machine.
+    pub fn memory(&self) -> Vec<Memory> {
+        let of = |machine: &agent::Machine| Memory {
+            name: Some(machine.name.clone()),
+            hosts: Some(machine.hosts.clone()),
+            available: machine.described.memory_available,
+        };
+        self.machines.as_ref().map_or_else(|| vec![Memory::here()], |all| all.all.iter().map(of).collect())
+    }
+
+    /// The machine on which an agent can write the fewest bytes, and how many.
+    pub fn least_disk(&self) -> Option<(&str, u64)> {
+        let all = self.machines.as_ref()?.all.iter().map(|m| (m.name.as_str(), m.described.disk_available));
+        all.min_by_key(|(_, free)| *free)
+    }
+
+    /// The parts that share CPUs with others, each pair in words.
+    pub fn shared(&self) -> Vec<String> {
+        // CPUs of different machines have the same numbers.
+        if self.machines.is_some() { Vec::new() } else { self.cpus.shared() }
+    }
+}
+
+/// The hosts that ask: as many as any traffic has.
+fn generator_names(e: &Experiment) -> Vec<String> {
+    match e.traffics().iter().map(|t| t.generators).max() {
+        None | Some(0 | 1) => vec!["generator".into()],
+        Some(many) => (1..=many).map(|n| format!("generator-{n}")).collect(),
+    }
+}
+
+/// The names of the hosts of an experiment: the server's first.
+///
+/// # Errors
+/// [`Error::Plan`] where a label is no server.
+pub fn host_names(e: &Experiment) -> Result<Vec<String>, Error> {
+    Ok(needed(e)?.into_iter().map(|host| host.name).collect())
+}
+
+/// The hosts of an experiment, each with the servers that it may have to run.
+///
+/// # Errors
+/// [`Error::Plan`] where a label is no server.
+fn needed(e: &Experiment) -> Result<Vec<NeededHost>, Error> {
+    let program = |label: &String| Ok::<_, Error>((e.kind(label)?, e.server(label)?.program));
+    let measured = e.servers.iter().map(program).collect::<Result<Vec<_>, _>>()?;
+    let all = e.labels().into_iter().map(program).collect::<Result<Vec<_>, _>>()?;
+    let mut hosts = vec![NeededHost { name: SERVER.into(), servers: measured }];
+    hosts.extend(generator_names(e).into_iter().map(|name| NeededHost { name, servers: Vec::new() }));
+    hosts.extend(fleet::peer_names(e).into_iter().map(|name| NeededHost { name, servers: all.clone() }));
+    Ok(hosts)
+}
+
+/// What is emulated, or traced in a server's folder, is made on this machine alone.
+fn refuse_what_needs_this_machine(e: &Experiment) -> Result<(), Error> {
+    let alone = [Measure::Syncs, Measure::PowerCut, Measure::Kill];
+    if let Some(measure) = e.measure.iter().find(|m| alone.contains(m)) {
+        return Err(e.refuse(format!(
+            "measure {}: it is made on the hosts of one machine alone: leave out --rack, or leave it out with --set measure=…",
+            measure.word()
+        )));
+    }
+    if e.distributions().iter().any(|d| !d.path.is_empty()) {
+        return Err(e.refuse(
+            "distribution.path: paths are emulated between the hosts of one machine alone: leave out --rack, or the paths with \
+             --set distribution.path=[]",
+        ));
+    }
+    if e.cpus != Cpus::default() {
+        return Err(e.refuse("cpus: with --rack they are given in the rack file, host by host"));
+    }
+    if e.is_external()? {
+        return Err(e.refuse("its servers answer elsewhere already: leave out --rack"));
+    }
+    if e.measure.iter().any(|&m| measures::of(m).takes_updates()) && e.servers.iter().any(|l| preloads(e, l))
+    {
+        return Err(e.refuse("syncs = preload: it is done on this machine alone: leave out --rack"));
+    }
+    Ok(())
+}
+
+fn preloads(e: &Experiment, label: &str) -> bool {
+    let variants = e.variant.iter().map(|v| Some(v.name.as_str())).chain([None]);
+    let kind = e.kind(label).unwrap_or(Kind::EXTERNAL);
+    variants.into_iter().any(|variant| e.syncs_of(label, variant).preloads(kind))
+}
+
+/// The server's host, with as many addresses as any traffic has, and those that ask.
+fn rack_of(e: &Experiment, cpus: &Placement) -> RackSpec {
+    let mut hosts = vec![HostSpec::new(SERVER, &cpus.server)];
+    let named = |(name, cpus): (&String, &Vec<usize>)| HostSpec::new(name, cpus);
+    hosts.extend(generator_names(e).iter().zip(&cpus.generators).map(named));
+    let peers = fleet::peer_names(e);
+    hosts.extend(peers.iter().zip(&cpus.others).map(named));
+    let mut spec = RackSpec::new(hosts);
+    // Octets between servers are counted with the headers that a cable would carry.
+    spec.whole_frames = e.distributions().iter().any(|d| d.secondaries > 0);
+    spec.paths = paths::of_rack(e, &peers);
+    let router = || RouterSpec { cpus: cpus.router.clone(), ..RouterSpec::default() };
+    spec.router = (!spec.paths.is_empty()).then(router);
+    let addresses = e.traffics().iter().map(|t| t.addresses).max().unwrap_or(1);
+    // Above those of the hosts.
+    spec.hosts[0].extra_addrs =
+        (1..addresses).filter_map(|n| spec.subnet.host(u128::from(MANY + 1 + n))).collect();
+    spec
+}
+
+/// The cores of each part of an experiment, checked.
+fn allowed(e: &Experiment) -> Result<Placement, Error> {
+    let placed = placement(e);
+    let allowed = rack::allowed_cpus();
+    let missing = placed.all().find(|cpu| !allowed.contains(cpu));
+    match missing {
+        Some(missing) => {
+            Err(e.refuse(format!("cpus: this process may not use core {missing}, only {allowed:?}")))
+        }
+        None => Ok(placed),
+    }
+}
+
+/// The cores that each part of an experiment gets on this machine.
+pub fn placement(e: &Experiment) -> Placement {
+    let peers = fleet::peer_names(e);
+    let parts = Parts {
+        others: peers.len(),
+        generators: generator_names(e).len(),
+        router: !paths::of_rack(e, &peers).is_empty(),
+        monitor: !peers.is_empty() || e.measure.contains(&Measure::Latency) && e.latency.witness,
+    };
+    Placement::of(&rack::topology::cores(), parts, &e.cpus)
+}
