@@ -20,6 +20,9 @@ const HELLO: Duration = Duration::from_secs(60);
 /// How often a wait for an answer checks whether the run is to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How many seconds pass between two orders that only say that the coordinator is there.
+const ALIVE: u64 = 5;
+
 /// How long an agent may take to end its servers and captures after the connection is closed.
 const END: Duration = Duration::from_secs(60);
 
@@ -27,7 +30,7 @@ const END: Duration = Duration::from_secs(60);
 pub(crate) struct Connection {
     /// The machine, for errors.
     name: String,
-    orders: Mutex<Option<Box<dyn Write + Send>>>,
+    orders: Arc<Mutex<Option<Orders>>>,
     heard: Arc<Heard>,
     last: AtomicU64,
     process: Mutex<Option<rack::Process>>,
@@ -40,9 +43,12 @@ pub(crate) struct Connection {
     pub carried: Mutex<Carried>,
 }
 
+/// Where orders go.
+type Orders = Box<dyn Write + Send>;
+
 /// The pipes to an agent that was started.
 pub(crate) struct Ends {
-    pub orders: Box<dyn Write + Send>,
+    pub orders: Orders,
     pub words: Box<dyn Read + Send>,
     /// The program by which it is reached, and its standard error; it is waited for in the end.
     pub process: Option<(rack::Process, Box<dyn Read + Send>)>,
@@ -79,7 +85,7 @@ impl Connection {
         });
         let mut connection = Self {
             name: name.into(),
-            orders: Mutex::new(Some(orders)),
+            orders: Arc::new(Mutex::new(Some(orders))),
             heard,
             last: AtomicU64::new(0),
             process: Mutex::new(process),
@@ -99,6 +105,8 @@ impl Connection {
                         )));
                     }
                     connection.folder = folder;
+                    let orders = Arc::clone(&connection.orders);
+                    std::thread::spawn(move || keep_alive(&orders));
                     return Ok(connection);
                 }
                 Ok(Word::Program { there: false }) => connection.send_program()?,
@@ -198,6 +206,21 @@ impl Connection {
             ended.map_or_else(|| "it said nothing more".into(), |status| format!("it ended with {status}"));
         let said = lock(&self.said);
         if said.trim().is_empty() { how } else { format!("{how}: {}", said.trim()) }
+    }
+}
+
+/// Tells an agent again and again that the coordinator is still there, until the orders end.
+fn keep_alive(orders: &Mutex<Option<Orders>>) {
+    let line = serde_json::to_string(&Order::Alive).expect("an order is plain data");
+    // It looks more often than it speaks, so that it ends soon after the orders.
+    for look in 0u64.. {
+        let mut orders = lock(orders);
+        let Some(to) = orders.as_mut() else { return };
+        if look.is_multiple_of(ALIVE) && writeln!(to, "{line}").and_then(|()| to.flush()).is_err() {
+            return;
+        }
+        drop(orders);
+        std::thread::sleep(Duration::from_secs(1));
     }
 }
 

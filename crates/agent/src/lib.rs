@@ -41,7 +41,7 @@ pub use request::{At, Request};
 pub use running_server::{Mapped, Server, Started};
 pub use serve::serve;
 pub use settle::Settle;
-pub use tool::{Axfr, Tool};
+pub use tool::{Axfr, Counters, Tool};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -27,6 +27,8 @@ pub(crate) enum Order {
         /// The request.
         request: Value,
     },
+    /// The coordinator is still there.
+    Alive,
     /// Set a flag: what heeds it is given up.
     Stop {
         /// Its number.

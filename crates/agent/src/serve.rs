@@ -13,14 +13,23 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Acts on the orders that come, each on a thread of its own, for hosts of this machine, with the coordinator's files in `folder`.
-/// When the orders end, everything that was started is ended, and what was written is removed.
+/// When the orders end, everything that was started is ended, and what was written is removed. `lost` is called where there was no
+/// order for `silence`: then the network is gone, and the end of the orders may never be told.
 ///
 /// # Errors
 /// A folder that cannot be made; orders that cannot be read.
-pub fn serve(folder: &Path, orders: impl BufRead, words: impl Write + Send + 'static) -> Result<(), Error> {
+pub fn serve(
+    folder: &Path,
+    orders: impl BufRead,
+    words: impl Write + Send + 'static,
+    silence: Duration,
+    lost: impl FnOnce() + Send,
+) -> Result<(), Error> {
     let words = Arc::new(Mutex::new(words));
     let say = move |word: &Word| {
         let line = serde_json::to_string(word).expect("a word is plain data");
@@ -37,11 +46,19 @@ pub fn serve(folder: &Path, orders: impl BufRead, words: impl Write + Send + 'st
     here.tell_lines(Arc::new(move |role, line| says(&Word::Role { role, line })));
     say(&Word::Hello { version: env!("CARGO_PKG_VERSION").into(), program, folder: run });
     let mut flags: BTreeMap<u64, Arc<AtomicBool>> = BTreeMap::new();
+    let (heard, silent) = channel();
     std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if watch(&silent, silence) {
+                lost();
+            }
+        });
         let mut served = Ok(());
         for line in orders.lines().map_while(Result::ok) {
+            let _ = heard.send(());
             match serde_json::from_str(&line) {
                 Ok(Order::Host { host }) => here.add_host(&host),
+                Ok(Order::Alive) => {}
                 Ok(Order::Stop { stop }) => flags.entry(stop).or_default().store(true, Ordering::Relaxed),
                 Ok(Order::Act { number, stop, host, name, request }) => {
                     let stop = Arc::clone(flags.entry(stop).or_default());
@@ -66,10 +83,22 @@ pub fn serve(folder: &Path, orders: impl BufRead, words: impl Write + Send + 'st
                 }
             }
         }
+        drop(heard);
         // What still waits is given up.
         flags.values().for_each(|flag| flag.store(true, Ordering::Relaxed));
         served
     })
+}
+
+/// Whether nothing was heard for `silence`, before the orders ended.
+fn watch(heard: &Receiver<()>, silence: Duration) -> bool {
+    loop {
+        match heard.recv_timeout(silence) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
 }
 
 /// Acts on the request of this name.
@@ -131,6 +160,7 @@ act! {
     running_server::Stop,
     settle::Settle,
     tool::Axfr,
+    tool::Counters,
     tool::Tool,
 }
 

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
-use update::TransferSpec;
+use update::pairs::{self, Pair};
+use update::{PairsSpec, TransferSpec};
 
 /// Runs a program, and gives what it says on both outputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,5 +55,22 @@ impl Request for Axfr {
     fn act(self, at: &At<'_>) -> Result<Option<u64>, Error> {
         let result = at.host.run_in(|| update::transfer(&self.spec, None, at.stop, &mut |_| {}))??;
         Ok(result.complete.then_some(result.tcp_bytes))
+    }
+}
+
+/// Transfers a zone to the host, and gives the counters at its two names (see [`update::pairs`]) and how many records it has; none where
+/// it did not come whole.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Counters {
+    /// The server and the names.
+    pub spec: PairsSpec,
+}
+
+impl Request for Counters {
+    const NAME: &'static str = "Counters";
+    type Answer = Option<(Pair, u64)>;
+
+    fn act(self, at: &At<'_>) -> Result<Self::Answer, Error> {
+        Ok(at.host.run_in(|| pairs::counters(&self.spec))??)
     }
 }

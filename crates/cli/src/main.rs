@@ -74,7 +74,7 @@ enum Noun {
     /// Run a role on a host (started by the coordinator)
     #[command(hide = true)]
     Role {
-        /// host, load, update, watch, batches, path, disk
+        /// host, load, update, watch, batches, pairs, path, disk
         name: String,
         /// Of 'host': keep programs and files here
         #[arg(long)]

@@ -11,12 +11,20 @@ use serde::{Deserialize, Serialize};
 use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Start {
     start_at: Nanos,
+}
+
+/// A further line of the role 'pairs': the server was started so often again.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Life {
+    life: u32,
 }
 
 /// Within what time from now a start may be named.
@@ -49,10 +57,11 @@ pub fn run(name: &str, folder: Option<&Path>) -> output::Result {
         "update" => play(&|spec, start, stop, events| ::update::send::run(spec, start, stop, events)),
         "watch" => play(&|spec, start, stop, events| ::update::watch(spec, start, stop, events)),
         "batches" => play(&|spec, start, stop, events| ::update::batches(spec, start, stop, events)),
+        "pairs" => pairs(),
         "path" => path(),
         "disk" => play(&|spec, start, stop, events| rack::disk::serve(spec, start, stop, events)),
         other => Err(Failure::usage(format!(
-            "no role '{other}': there are 'host', 'load', 'update', 'watch', 'batches', 'path' and 'disk'"
+            "no role '{other}': there are 'host', 'load', 'update', 'watch', 'batches', 'pairs', 'path' and 'disk'"
         ))),
     };
     if let Err(failure) = &result {
@@ -61,12 +70,19 @@ pub fn run(name: &str, folder: Option<&Path>) -> output::Result {
     result
 }
 
+/// An agent without an order for so long has lost its coordinator, and ends. ssh takes 45 s to find that out at the other end.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// The agent of a host: it acts on orders until its input ends, and leaves nothing behind.
 fn host(folder: Option<&Path>) -> output::Result {
     let folder = folder.ok_or_else(|| Failure::usage("role host: give --folder"))?;
     // Before any thread exists: nothing that it starts outlives it.
     ::rack::confine_processes()?;
-    agent::serve(folder, std::io::stdin().lock(), std::io::stdout())?;
+    // All that it started ends with it, as it is the first process of a PID namespace of its own but one.
+    fn lost() {
+        std::process::exit(1);
+    }
+    agent::serve(folder, std::io::stdin().lock(), std::io::stdout(), SILENCE, lost)?;
     Ok(Status::Done)
 }
 
@@ -88,13 +104,21 @@ fn specification<S: DeserializeOwned>() -> Result<Option<S>, Failure> {
         .map_err(|e| Failure::usage(format!("the role's specification: {e}")))
 }
 
-/// From here on anything on the input, its end above all, means stop.
-fn stop_with_input(stop: &Arc<AtomicBool>) {
-    let watched = stop.clone();
+/// Takes a further line of the input. False: it means stop, as the input's end does.
+type Told = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// From here on anything on the input that is not `told`, its end above all, means stop.
+fn stop_with_input(stop: &Arc<AtomicBool>, told: &Told) {
+    let (watched, told) = (stop.clone(), Arc::clone(told));
     std::thread::spawn(move || {
-        let _ = line();
+        while line().ok().flatten().is_some_and(|text| told(&text)) {}
         watched.store(true, Ordering::Relaxed);
     });
+}
+
+/// For roles that take no further lines.
+fn nothing() -> Told {
+    Arc::new(|_| false)
 }
 
 /// The work of a role: from its specification, the wait for the instant at which it starts (monotonic), the flag that stops it,
@@ -107,6 +131,14 @@ fn play<S: DeserializeOwned, R: Serialize, E>(doing: &Doing<'_, S, R, E>) -> out
 where
     Failure: From<E>,
 {
+    play_told(doing, nothing())
+}
+
+/// The same of a role that takes further lines.
+fn play_told<S: DeserializeOwned, R: Serialize, E>(doing: &Doing<'_, S, R, E>, told: Told) -> output::Result
+where
+    Failure: From<E>,
+{
     let Some(spec) = specification::<S>()? else { return Ok(Status::Done) };
     let stop = Arc::new(AtomicBool::new(false));
     let mut failure = None;
@@ -114,7 +146,7 @@ where
     let mut start = || {
         let _ = say(&Event::Ready);
         let start = line().ok().flatten().and_then(|text| serde_json::from_str::<Start>(&text).ok());
-        stop_with_input(&stop);
+        stop_with_input(&stop, &told);
         match start.map(|start| start.instant(before)) {
             Some(Ok(at)) => return at,
             Some(Err(far)) => failure = Some(far),
@@ -133,13 +165,25 @@ where
     Ok(Status::Done)
 }
 
+/// The watcher of a secondary is told of each new life of it, and says that it knows.
+fn pairs() -> output::Result {
+    let life = Arc::new(AtomicU32::new(0));
+    let told = Arc::clone(&life);
+    let watch = move |text: &str| {
+        let Ok(Life { life }) = serde_json::from_str(text) else { return false };
+        told.store(life, Ordering::SeqCst);
+        say(&Event::Progress { second: life.into(), values: serde_json::Value::Null }).is_ok()
+    };
+    play_told(&|spec, start, stop, events| ::update::pairs(spec, start, &life, stop, events), Arc::new(watch))
+}
+
 /// The path emulator begins when it is ready: nothing can start before it.
 fn path() -> output::Result {
     let Some(plan) = specification::<::rack::path::Plan>()? else { return Ok(Status::Done) };
     let stop = Arc::new(AtomicBool::new(false));
     let ready = || {
         let _ = say(&Event::Ready);
-        stop_with_input(&stop);
+        stop_with_input(&stop, &nothing());
     };
     let result = ::rack::path::run(&plan, ready, &stop, &mut |second, report| {
         if let Ok(values) = serde_json::to_value(report) {

@@ -181,7 +181,7 @@ fn needed(e: &Experiment) -> Result<Vec<NeededHost>, Error> {
 
 /// What is emulated, or traced in a server's folder, is made on this machine alone.
 fn refuse_what_needs_this_machine(e: &Experiment) -> Result<(), Error> {
-    let alone = [Measure::Syncs, Measure::PowerCut, Measure::Kill];
+    let alone = [Measure::Syncs, Measure::PowerCut];
     if let Some(measure) = e.measure.iter().find(|m| alone.contains(m)) {
         return Err(e.refuse(format!(
             "measure {}: it is made on the hosts of one machine alone: leave out --rack, or leave it out with --set measure=…",

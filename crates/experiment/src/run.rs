@@ -9,7 +9,7 @@ use crate::resources::{Memory, Sums};
 use crate::run_context::RunContext;
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, trial};
-use agent::{Installed, RackSource, Settle};
+use agent::{Agent, Installed, RackSource, Settle};
 use measure::Reason;
 use rack::Rack;
 use results::{RunDir, TrialRecord};
@@ -189,11 +189,7 @@ fn attempts(
             std::fs::remove_dir_all(dir).map_err(Error::io(dir))?;
         }
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
-        let mut unsettled = Vec::new();
-        for agent in std::iter::once(context.server).chain(context.generators) {
-            let cores = agent.host.cpus.clone();
-            unsettled.extend(agent.ask(Settle { cores, patience: e.settle.0 })?);
-        }
+        let unsettled = settle(e, context)?;
         let mut record = trial::run(context, trial, zone, dir, tell);
         unsettled.into_iter().for_each(|reason| record.outcome.validity.warn(reason));
         for agent in context.agents() {
@@ -215,6 +211,23 @@ fn attempts(
         std::fs::rename(dir, &aside).map_err(Error::io(dir))?;
     }
     unreachable!("the last attempt returns")
+}
+
+/// Waits on all machines at once until the cores of the server and the generators are quiet: why some are not.
+fn settle(e: &Experiment, context: &RunContext) -> Result<Vec<Reason>, Error> {
+    let waiting = |agent: &Agent| {
+        let measured = std::iter::once(context.server).chain(context.generators);
+        let cores =
+            measured.filter(|one| one.is_beside(agent)).flat_map(|one| one.host.cpus.clone()).collect();
+        agent.ask(Settle { cores, patience: e.settle.0 })
+    };
+    let waiting = &waiting;
+    let reasons: Result<Vec<_>, _> = std::thread::scope(|scope| {
+        let wait = |agent| scope.spawn(move || waiting(agent));
+        let threads: Vec<_> = context.agents().into_iter().map(wait).collect();
+        threads.into_iter().map(|thread| thread.join().expect("it returns its errors")).collect()
+    });
+    Ok(reasons?.into_iter().flatten().collect())
 }
 
 /// Everything that can be known to be wrong before anything is started or written. Gives what is in the captures that are

@@ -225,6 +225,14 @@ impl Role {
         self.link.pid()
     }
 
+    /// Says a further line to it, where it takes any.
+    ///
+    /// # Errors
+    /// [`Error::Role`] where it is gone.
+    pub fn tell(&mut self, line: &str) -> Result<(), Error> {
+        self.say(line)
+    }
+
     fn say(&mut self, line: &str) -> Result<(), Error> {
         if self.link.say(line) { Ok(()) } else { Err(self.gone()) }
     }

@@ -4,20 +4,23 @@
 //! see one name at a time: the first is asked before and after the second, and where it was the same both times, so must the
 //! second be.
 
-use super::stream::{self, Lines, PAIR};
-use crate::Error;
-use measure::Nanos;
+use crate::{Error, TransferSpec, TsigKey, transfer};
 use measure::clock::SECOND;
-use rack::Host;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use measure::files::Named;
+use measure::{Event, Files, Nanos};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use update::{TransferSpec, TsigKey, transfer};
 use wire::header::Header;
 use wire::name::Name;
 use wire::record::Records;
 use wire::transfer::{is_newer, soa_serial};
 use wire::{query, rtype};
+
+/// The names that one counter is at, chosen again in every update: the one in canonical order before most, the other after them.
+pub const PAIR: [&str; 2] = ["0-dnsrack-pair", "zz-dnsrack-pair"];
 
 /// How long an answer is waited for.
 const WAIT: Duration = Duration::from_millis(50);
@@ -29,23 +32,70 @@ const TRANSFER_PERIOD: Duration = Duration::from_millis(100);
 /// How long a transfer may take, in nanoseconds: of a server that is killed it never comes to its end.
 const TRANSFER: Nanos = 10 * SECOND;
 
-/// The secondary and names to watch, and for how long.
-pub struct Watched<'a> {
-    /// The host that asks.
-    pub host: &'a Host,
+/// The server and the names to watch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PairsSpec {
+    /// The server.
     pub target: SocketAddr,
-    pub origin: &'a str,
-    pub key: &'a TsigKey,
-    /// How often the server was started: a serial that goes back within one life is another fault than over two.
-    pub life: &'a AtomicU32,
-    pub stop: &'a AtomicBool,
+    /// The zone.
+    pub origin: String,
+    /// The key that signs transfers.
+    pub key: TsigKey,
+    /// How many records the zone has without the names, if that is known: not of a signed one.
+    pub records: Option<u64>,
+    /// The server may be on another machine.
+    #[serde(default)]
+    pub allow_external: bool,
+}
+
+impl Files for PairsSpec {
+    fn files<E>(&mut self, _: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PairsResult {
+    /// By queries.
+    pub asked: Asked,
+    /// By transfers.
+    pub transferred: Transferred,
+}
+
+/// Watches a server from the start on until `stop` is set. `life`: how often the server was started. A serial that goes back within
+/// one life is another fault than over two.
+///
+/// # Errors
+/// Where no socket can be had; the errors of [`transfer()`].
+pub fn pairs(
+    spec: &PairsSpec,
+    start: impl FnOnce() -> Nanos,
+    life: &AtomicU32,
+    stop: &AtomicBool,
+    _events: &mut dyn FnMut(Event),
+) -> Result<PairsResult, Error> {
+    net::target::check(&[spec.target], &[], spec.allow_external)?;
+    let asker = Asker::open(spec)?;
+    measure::clock::sleep_until(start());
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask(spec, asker, life, stop));
+        let transferred = transfers(spec, stop);
+        // One without the other says nothing.
+        stop.store(true, Ordering::Relaxed);
+        let asked = asking.join().expect("it returns its errors");
+        Ok(PairsResult { asked: asked?, transferred: transferred? })
+    })
 }
 
 /// A serial after which an older one was served: from which to which.
 pub type Back = (u32, u32);
 
 /// The result of the queries.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Asked {
     /// Times that both names were seen in one state.
     pub compared: u64,
@@ -63,7 +113,8 @@ pub struct Asked {
 }
 
 /// The result of the transfers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Transferred {
     /// Complete ones.
     pub compared: u64,
@@ -84,10 +135,15 @@ struct Asker {
 }
 
 impl Asker {
-    fn open(watched: &Watched<'_>) -> Result<Self, Error> {
-        let socket = watched.host.udp_socket((Ipv4Addr::UNSPECIFIED, 0).into())?;
-        let ready = socket.connect(watched.target).and_then(|()| socket.set_read_timeout(Some(WAIT)));
-        ready.map_err(|e| Error::Machine(format!("a socket to {}: {e}", watched.target)))?;
+    fn open(spec: &PairsSpec) -> Result<Self, Error> {
+        let any = if spec.target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let ready = UdpSocket::bind(any).and_then(|socket| {
+            socket.connect(spec.target)?;
+            socket.set_read_timeout(Some(WAIT))?;
+            Ok(socket)
+        });
+        let socket =
+            ready.map_err(|error| Error::System { what: "open a socket to the secondary", error })?;
         Ok(Self { socket, id: 0, query: Vec::new(), buffer: vec![0; 4096] })
     }
 
@@ -131,26 +187,27 @@ impl Asker {
 }
 
 fn name(text: &str) -> Result<Name, Error> {
-    text.parse().map_err(|e| Error::Machine(format!("{text}: {e}")))
+    text.parse().map_err(|e| Error::Spec(format!("{text}: {e}")))
+}
+
+/// A name below a zone's.
+pub fn below(label: &str, origin: &str) -> String {
+    if origin == "." { format!("{label}.") } else { format!("{label}.{origin}") }
 }
 
 /// Asks until it is told to stop.
-///
-/// # Errors
-/// [`Error::Rack`], [`Error::Machine`] where no socket can be had.
-pub fn ask(watched: &Watched<'_>) -> Result<Asked, Error> {
-    let mut asker = Asker::open(watched)?;
-    let origin = name(watched.origin)?;
-    let [first, second] = PAIR.map(|label| name(&stream::below(label, watched.origin)));
+fn ask(spec: &PairsSpec, mut asker: Asker, life: &AtomicU32, stop: &AtomicBool) -> Result<Asked, Error> {
+    let origin = name(&spec.origin)?;
+    let [first, second] = PAIR.map(|label| name(&below(label, &spec.origin)));
     let (first, second) = (first?, second?);
     let mut seen = Asked::default();
     let mut last: Option<(u32, u32)> = None;
-    while !watched.stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PERIOD);
-        let life = watched.life.load(Ordering::SeqCst);
+        let now = life.load(Ordering::SeqCst);
         let pair = [asker.counters(&first), asker.counters(&second), asker.counters(&first)];
         let serial = asker.serial(&origin);
-        if watched.life.load(Ordering::SeqCst) != life {
+        if life.load(Ordering::SeqCst) != now {
             continue; // it was killed meanwhile
         }
         if let [Some(before), Some(between), Some(after)] = &pair
@@ -166,12 +223,12 @@ pub fn ask(watched: &Watched<'_>) -> Result<Asked, Error> {
         match last {
             Some((_, before)) if before == serial => {}
             Some((of, before)) if is_newer(before, serial) => {
-                let kind = if of == life { &mut seen.back_running } else { &mut seen.back_restarted };
+                let kind = if of == now { &mut seen.back_running } else { &mut seen.back_restarted };
                 kind.push((before, serial));
             }
             _ => seen.serials += 1,
         }
-        last = Some((life, serial));
+        last = Some((now, serial));
     }
     Ok(seen)
 }
@@ -182,38 +239,35 @@ pub type Pair = [Vec<Option<u64>>; 2];
 /// The counters at the two names in one transfer, and its number of records; none where it broke off.
 ///
 /// # Errors
-/// The errors of [`transfer`].
-pub fn counters(watched: &Watched<'_>) -> Result<Option<(Pair, u64)>, Error> {
+/// The errors of [`transfer()`].
+pub fn counters(spec: &PairsSpec) -> Result<Option<(Pair, u64)>, Error> {
     let mut pair = Pair::default();
     let mut lines = Lines::new(|line| {
-        if let Some((which, value)) = stream::counter(line) {
+        if let Some((which, value)) = counter(line) {
             pair[which].push(value);
         }
     });
-    let spec = TransferSpec {
-        key: Some(watched.key.clone()),
+    let whole = TransferSpec {
+        key: Some(spec.key.clone()),
         timeout: TRANSFER,
-        ..TransferSpec::new(watched.target, watched.origin)
+        allow_external: spec.allow_external,
+        ..TransferSpec::new(spec.target, &spec.origin)
     };
     let never = AtomicBool::new(false);
-    let result = watched.host.run_in(|| transfer(&spec, Some(&mut lines), &never, &mut |_| {}))??;
+    let result = transfer(&whole, Some(&mut lines), &never, &mut |_| {})?;
     Ok(result.failed.is_none().then_some((pair, result.records)))
 }
 
-/// Transfers the zone until it is told to stop. Without the names it has so many `records`, with both two more; none: that is
-/// not known, as it is signed.
-///
-/// # Errors
-/// The errors of [`transfer`].
-pub fn transfers(watched: &Watched<'_>, records: Option<u64>) -> Result<Transferred, Error> {
+/// Transfers the zone until it is told to stop.
+fn transfers(spec: &PairsSpec, stop: &AtomicBool) -> Result<Transferred, Error> {
     let mut seen = Transferred::default();
-    while !watched.stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(TRANSFER_PERIOD);
-        match counters(watched)? {
+        match counters(spec)? {
             None => seen.broken += 1,
             Some((pair, got)) => {
                 seen.compared += 1;
-                if let Some(why) = fault(&pair, got, records) {
+                if let Some(why) = fault(&pair, got, spec.records) {
                     seen.half += 1;
                     seen.first_half.get_or_insert(why);
                 }
@@ -231,6 +285,43 @@ fn fault(pair: &Pair, got: u64, records: Option<u64>) -> Option<String> {
     }
     let expected = records? + 2 * first.len() as u64;
     (got != expected).then(|| format!("{got} records instead of {expected}"))
+}
+
+/// The counter in a line of a zone at the first or second name of [`PAIR`]; none: the line is of neither.
+pub fn counter(line: &[u8]) -> Option<(usize, Option<u64>)> {
+    let which = PAIR.iter().position(|label| {
+        line.strip_prefix(label.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'.'))
+    })?;
+    let text = std::str::from_utf8(line).ok()?.trim_end();
+    let value = text.rsplit_once('\t')?.1.trim_matches('"').parse().ok();
+    Some((which, value))
+}
+
+/// Gives each line of a zone that comes in pieces.
+pub struct Lines<F: FnMut(&[u8])> {
+    rest: Vec<u8>,
+    each: F,
+}
+
+impl<F: FnMut(&[u8])> Lines<F> {
+    /// Calls `each` with each line, its end included.
+    pub fn new(each: F) -> Self {
+        Self { rest: Vec::new(), each }
+    }
+}
+
+impl<F: FnMut(&[u8])> Write for Lines<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.rest.extend_from_slice(bytes);
+        let whole = self.rest.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        self.rest[..whole].split_inclusive(|&b| b == b'\n').for_each(&mut self.each);
+        self.rest.drain(..whole);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -30,8 +30,14 @@ fn over(stop: &Arc<AtomicBool>, folder: &Path) -> (Agent, JoinHandle<Result<(), 
     let (orders, order) = std::io::pipe().unwrap();
     let (words, word) = std::io::pipe().unwrap();
     let there = folder.join(THERE);
-    let serving = std::thread::spawn(move || agent::serve(&there, BufReader::new(orders), word));
+    let serving =
+        std::thread::spawn(move || agent::serve(&there, BufReader::new(orders), word, TIMEOUT, lost));
     (Agent::connect(order, words, folder, Host::loopback(), stop).unwrap(), serving)
+}
+
+/// Panics: the coordinators of these tests are there.
+fn lost() {
+    panic!("the coordinator is there");
 }
 
 /// The folder of an agent over a connection.
@@ -221,4 +227,22 @@ fn files_go_there_once_and_come_back() {
     drop(agent);
     serving.join().unwrap().unwrap();
     assert_eq!(files(&folder.path().join(THERE)).len(), 3, "what was sent is kept, and nothing else");
+}
+
+#[test]
+fn a_coordinator_that_is_silent_is_taken_for_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (orders, order) = std::io::pipe().unwrap();
+    let (mut words, word) = std::io::pipe().unwrap();
+    let there = folder.path().join(THERE);
+    let (tell, told) = std::sync::mpsc::channel();
+    let serving = std::thread::spawn(move || {
+        let lost = move || tell.send(()).unwrap();
+        agent::serve(&there, BufReader::new(orders), word, Duration::from_millis(50), lost)
+    });
+    // It says that it is there, and hears nothing.
+    std::io::Read::read_exact(&mut words, &mut [0; 8]).unwrap();
+    told.recv_timeout(TIMEOUT).unwrap();
+    drop(order);
+    serving.join().unwrap().unwrap();
 }

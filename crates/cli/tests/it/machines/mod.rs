@@ -1,93 +1,40 @@
-//! Experiments whose hosts are other machines, each with an agent: hosts of a rack that stands, reached by a command and by ssh.
+//! Experiments whose hosts are other machines, each with an agent.
 
-use crate::rack::User;
+mod kills;
+mod lab;
+
 use crate::{TINY, has, stderr, write};
+use lab::{Lab, Way};
 use measure::params;
 use results::RunDir;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-const THREE: &str = "[[hosts]]\nname = \"server\"\ncpus = [0]\n[[hosts]]\nname = \"generator\"\ncpus = [1]\n\
-                     [[hosts]]\nname = \"primary\"\ncpus = [0]\n[[hosts]]\nname = \"control\"\n";
-
-/// Runs an experiment on the machines of a rack file, from the rack's host `control`.
-fn run(user: &User, dir: &Path, text: &str, sets: &[&str], rack: &str, path: Option<&str>) -> Output {
-    let experiment = write(&user.folder, "experiment.toml", text);
-    let program = user.program_path();
-    let dir = dir.display().to_string();
-    let mut args = vec!["rack", "exec", "--rack", &user.name, "control"];
-    let search = path.map(|path| format!("PATH={path}:{}", std::env::var("PATH").unwrap_or_default()));
-    args.extend(search.iter().flat_map(|search| ["env", search.as_str()]));
-    args.extend([program.as_str(), "experiment", "run", &experiment, "--rack", rack, "-o", &dir]);
-    args.extend(sets.iter().flat_map(|set| ["--set", set]));
-    user.program(&args).output().expect("it runs")
-}
-
-/// The rack file: each host by a command that enters it.
-fn by_command(user: &User, folder: &Path) -> String {
-    let (program, name) = (user.program_path(), &user.name);
-    let host = |host: &str, n: u32, cpu: u32| {
-        format!(
-            "[[hosts]]\nname = \"{host}\"\ncommand = [\"{program}\", \"rack\", \"exec\", \"--rack\", \"{name}\", \"{host}\"]\n\
-             addresses = [\"10.53.0.{n}\", \"fd53::{n}\"]\ncpus = [{cpu}]\nfolder = \"{}\"\n",
-            folder.join(host).display()
-        )
-    };
-    let text = host("server", 1, 0) + &host("generator", 2, 1) + &host("primary", 3, 0);
-    write(&user.folder, "machines.toml", &text)
-}
-
-/// A folder that the user of a test may write to.
-fn open_folder() -> tempfile::TempDir {
-    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o777)).tempdir_in("/tmp").unwrap()
-}
-
-fn root() -> bool {
+/// Whether machines can be made here; says loudly why not.
+fn possible(programs: &[&str]) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
         eprintln!("SKIPPED: it needs root");
     }
-    root
-}
-
-fn two_cores() -> bool {
-    let enough = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
-    if !enough {
+    let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
+    if !cores {
         eprintln!("SKIPPED: it needs two cores");
     }
-    enough
-}
-
-/// The files of agents: nothing of a run is left, only what was copied.
-fn assert_tidy(folder: &Path) {
-    for host in ["server", "generator"] {
-        let names = std::fs::read_dir(folder.join(host)).expect("its folder").map(|e| e.unwrap().file_name());
-        let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        assert!(names.iter().all(|n| n == "files" || n.starts_with("dnsrack-")), "{names:?}");
-        assert!(names.len() == 2, "{names:?}");
-    }
+    root && cores && programs.iter().all(|program| has(program))
 }
 
 #[test]
 fn hosts_by_a_command_measure_the_same() {
-    if !root() || !has("nsd") || !two_cores() {
+    if !possible(&["nsd"]) {
         return;
     }
-    // As another user we could not enter the rack's hosts from inside one of them.
-    let user = User::all("c").remove(0);
-    user.up_with(THREE);
-    let (runs, files) = (open_folder(), open_folder());
-    let rack = by_command(&user, files.path());
-    let dir = runs.path().join("run");
+    let lab = Lab::up("c", &[("server", 0), ("generator", 1)], Way::Command);
+    let dir = lab.runs.path().join("run");
     let sets = [
         "measure=memory,load,latency",
         "latency.witness=true",
         "zone.sign=ECDSAP256SHA256",
         "zone.families=S-6-DS100",
     ];
-    let got = run(&user, &dir, TINY, &sets, &rack, None);
+    let got = lab.run(&dir, TINY, &sets);
     let said = stderr(&got);
     assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
     assert!(said.contains("its clock"), "{said}");
@@ -118,86 +65,32 @@ fn hosts_by_a_command_measure_the_same() {
     }
     let environment = kept.environment();
     assert_eq!(environment["co_located"], false);
-    assert_eq!(environment["machines"].as_array().map(Vec::len), Some(2), "{environment}");
-    assert_tidy(files.path());
+    let machines = environment["machines"].as_array().expect("machines");
+    assert_eq!(machines.len(), 2, "{environment}");
+    // The interface is that of the host, and not one of the machine that the test is on.
+    let interface = &machines[0]["described"]["interfaces"][0];
+    assert_eq!((&interface["driver"], &interface["mtu"]), (&"veth".into(), &1500.into()), "{interface}");
+    lab.assert_tidy();
     // What is not there is said before anything starts.
-    let text = std::fs::read_to_string(&rack).unwrap().replace("10.53.0.1\"", "10.53.0.77\"");
-    let wrong = write(&user.folder, "wrong.toml", &text.replace("fd53::2", "fd53::78"));
-    let got = run(&user, &runs.path().join("none"), TINY, &[], &wrong, None);
+    let text = std::fs::read_to_string(&lab.rack).unwrap().replace("10.53.0.1\"", "10.53.0.77\"");
+    let wrong = write(&lab.user.folder, "wrong.toml", &text.replace("fd53::2", "fd53::78"));
+    let none = lab.runs.path().join("none");
+    let program = lab.user.program_path();
+    let words = [program.as_str(), "experiment", "run", "demo", "--rack", &wrong, "-o"];
+    let got = lab.on("control", &words).arg(&none).output().expect("it runs");
     let said = stderr(&got);
     assert_eq!(got.status.code(), Some(1), "{said}");
     assert!(said.contains("host server: no interface of") && said.contains("10.53.0.77"), "{said}");
     assert!(said.contains("host generator: no interface of") && said.contains("fd53::78"), "{said}");
-    assert!(!runs.path().join("none").exists());
-}
-
-/// An sshd on a host of the rack; ended when it is dropped.
-struct Sshd(Child);
-
-impl Drop for Sshd {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
-}
-
-/// Keys, and the options of ssh; each host's sshd.
-fn ssh(user: &User, hosts: &[(&str, u32)]) -> Option<(String, Vec<Sshd>)> {
-    let folder = user.folder.path();
-    let key = |name: &str| {
-        let file = folder.join(name);
-        let made =
-            Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&file).status();
-        assert!(made.expect("ssh-keygen").success());
-        file.display().to_string()
-    };
-    let (own, of_hosts) = (key("id"), key("host"));
-    std::fs::create_dir_all("/run/sshd").ok()?;
-    let started = hosts.iter().map(|(host, n)| {
-        let mut args =
-            vec!["exec", "--rack", user.name.as_str(), host, "/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null"];
-        let keys = format!("AuthorizedKeysFile={own}.pub");
-        let at = format!("ListenAddress=10.53.0.{n}");
-        args.extend(["-h", &of_hosts, "-o", &keys, "-o", &at, "-o", "StrictModes=no", "-o", "PidFile=none"]);
-        Sshd(user.command(&args).stderr(Stdio::null()).spawn().expect("sshd"))
-    });
-    let started = started.collect();
-    // As a user has it in ~/.ssh/config.
-    let config = format!(
-        "Host *\nIdentityFile {own}\nStrictHostKeyChecking no\nUserKnownHostsFile {}\nUser root\n",
-        folder.join("known").display()
-    );
-    let config = write(&user.folder, "ssh_config", &config);
-    let bin = folder.join("bin");
-    std::fs::create_dir(&bin).unwrap();
-    let wrapper = bin.join("ssh");
-    std::fs::write(&wrapper, format!("#!/bin/sh\nexec /usr/bin/ssh -F {config} \"$@\"\n")).unwrap();
-    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Some((bin.display().to_string(), started))
+    assert!(!none.exists());
 }
 
 #[test]
 fn hosts_by_ssh_carry_updates_to_a_secondary() {
-    if !root() || !["sshd", "nsd", "named"].iter().all(|p| has(p)) || !two_cores() {
+    if !possible(&["sshd", "nsd", "named"]) {
         return;
     }
-    let user = User::all("s").remove(0);
-    user.up_with(THREE);
-    let hosts = [("server", 1), ("generator", 2), ("primary", 3)];
-    let Some((bin, _sshds)) = ssh(&user, &hosts) else {
-        eprintln!("SKIPPED: /run/sshd cannot be made");
-        return;
-    };
-    let (runs, files) = (open_folder(), open_folder());
-    let cpus = [0, 1, 0];
-    let host = |((name, n), cpu): (&(&str, u32), u32)| {
-        format!(
-            "[[hosts]]\nname = \"{name}\"\nssh = \"root@10.53.0.{n}\"\naddresses = [\"10.53.0.{n}\", \"fd53::{n}\"]\n\
-             cpus = [{cpu}]\nfolder = \"{}\"\n",
-            files.path().join(name).display()
-        )
-    };
-    let text: String = hosts.iter().zip(cpus).map(host).collect();
-    let rack = write(&user.folder, "machines.toml", &text);
+    let lab = Lab::up("s", &[("server", 0), ("generator", 1), ("primary", 0)], Way::Ssh);
     let sets = [
         "measure=transfer,lag",
         "distribution.primary=bind",
@@ -205,15 +98,8 @@ fn hosts_by_ssh_carry_updates_to_a_secondary() {
         "updates.rates=4",
         "updates.duration=3s",
     ];
-    let until = Instant::now() + Duration::from_secs(20);
-    let dir = runs.path().join("run");
-    let got = loop {
-        let got = run(&user, &dir, TINY, &sets, &rack, Some(&bin));
-        // The daemons may need a moment.
-        if !stderr(&got).contains("refused") || Instant::now() > until {
-            break got;
-        }
-    };
+    let dir = lab.runs.path().join("run");
+    let got = lab.run(&dir, TINY, &sets);
     let said = stderr(&got);
     assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
     let kept = RunDir::open(&dir).expect("the run directory is whole");
@@ -228,10 +114,74 @@ fn hosts_by_ssh_carry_updates_to_a_secondary() {
             assert!(metric("transfer_records").is_some_and(|n| n > 300.0), "{:?}", trial.outcome);
         }
     }
-    assert_tidy(files.path());
+    lab.assert_tidy();
     // A key that is not taken is said, and nothing waits for a password.
-    std::fs::remove_file(user.folder.path().join("id.pub")).unwrap();
-    let got = run(&user, &runs.path().join("none"), TINY, &sets, &rack, Some(&bin));
+    std::fs::remove_file(lab.user.folder.path().join("id.pub")).unwrap();
+    let got = lab.run(&lab.runs.path().join("none"), TINY, &sets);
     assert_eq!(got.status.code(), Some(1));
     assert!(stderr(&got).contains("Permission denied"), "{}", stderr(&got));
+}
+
+/// The experiments that are tried, what is left out of each, and the counts that have to be alike.
+const ALIKE: [(&str, &[&str]); 6] = [
+    ("rzaia-latency", &["servers=nsd,knot"]),
+    ("rzaia-memory", &["servers=nsd,knot"]),
+    ("isc-peak", &["servers=nsd,knot"]),
+    ("isc-updates", &["servers=bind,knot"]),
+    ("isc-distribution", &["servers=nsd,knot"]),
+    ("secondary-kill", &["servers=nsd,knot"]),
+];
+
+/// Counts that a trial gives whatever machine it is on.
+const COUNTS: [&str; 4] = ["offered", "answers_validated", "update_offered", "transfer_records"];
+
+/// Figures that are shown beside each other.
+const SHOWN: [&str; 5] = ["latency_p50", "capacity_qps", "server_pss", "accepted_ups", "lag_p50"];
+
+/// Prints a table in Markdown: each figure here, and by ssh in the rack's namespaces.
+#[test]
+#[ignore = "it takes long: scripts/machines.sh"]
+fn experiments_count_the_same_here_and_by_ssh() {
+    if !possible(&["sshd", "nsd", "named", "knotd"]) {
+        return;
+    }
+    let hosts = [
+        ("server", 0),
+        ("generator", 1),
+        ("primary", 0),
+        ("secondary-1", 0),
+        ("secondary-2", 0),
+        ("secondary-3", 0),
+    ];
+    let lab = Lab::up("a", &hosts, Way::Ssh);
+    println!("| experiment | trial | figure | here | by ssh |\n|---|---|---|---|---|");
+    for (name, sets) in ALIKE {
+        let sets = [sets, &["size=quick", "repeats=1"][..]].concat();
+        let (here, there) = (lab.runs.path().join(format!("{name}-here")), lab.runs.path().join(name));
+        let mut local = lab.user.program(&["experiment", "run", name, "-o"]);
+        local.arg(&here).args(sets.iter().flat_map(|set| ["--set", set]));
+        for mut command in [local, lab.experiment(&there, name, &sets)] {
+            let got = command.output().expect("it runs");
+            assert!(matches!(got.status.code(), Some(0 | 3)), "{name}: {}", stderr(&got));
+        }
+        let [here, there] = [here, there].map(|dir| RunDir::open(&dir).expect("the run directory is whole"));
+        assert_eq!(here.trials().len(), there.trials().len(), "{name}");
+        for (one, other) in here.trials().iter().zip(there.trials()) {
+            let cell = |t: &results::TrialRecord| {
+                [params::MEASURE, params::SERVER, params::FAMILY, params::ZONE_SIZE]
+                    .map(|p| t.param(p).unwrap_or("").to_owned())
+            };
+            assert_eq!((cell(one), &one.error), (cell(other), &other.error), "{name}");
+            let metric = |t: &results::TrialRecord, metric: &str| t.outcome.metric_named(metric);
+            for count in COUNTS {
+                assert_eq!(metric(one, count), metric(other, count), "{name} {:?}: {count}", cell(one));
+            }
+            for figure in SHOWN {
+                if let (Some(a), Some(b)) = (metric(one, figure), metric(other, figure)) {
+                    println!("| {name} | {} | {figure} | {a:.0} | {b:.0} |", cell(one).join(" "));
+                }
+            }
+        }
+    }
+    lab.assert_tidy();
 }

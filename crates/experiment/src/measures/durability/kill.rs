@@ -3,23 +3,28 @@
 //! A killed secondary may start with what it had written last. Reported is what was served: serials that went back, while
 //! it ran and over its restarts, and zones in which half a change was.
 
-use super::pairs::{self, Asked, Back, Transferred, Watched};
-use super::{send, stream};
+use super::stream;
 use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::{Fleet, Others};
-use crate::replication::running_updates::carried;
+use crate::replication::running_updates::{self, carried};
 use crate::run_context::{self, PORT};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
-use agent::Server;
+use agent::{Counters, Server};
 use measure::metrics::{self, Definition, Scope};
-use measure::{Arrivals, Pace, Reason, Seed, params};
+use measure::{Arrivals, Event, Pace, Reason, Seed, clock, params};
+use rack::Role;
 use results::TrialRecord;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
+use update::pairs::{Asked, Back, Pair, Transferred};
+use update::{PairsResult, PairsSpec, SendResult};
 
 /// Seconds of updates that there are for each kill beside the time that it lives: for its restart.
 const RESTART: f64 = 10.0;
+
+/// How long the watcher of the secondary may take to know of a new life.
+const KNOWN: Duration = Duration::from_secs(5);
 
 /// Lives of a secondary.
 #[derive(Debug, Default)]
@@ -63,35 +68,32 @@ impl SystemUnderTest<'_> {
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         others.secondaries = fleet.start_secondaries(&self.spec.label)?;
 
-        let (host, stop, life) = (&context.generators[0].host, AtomicBool::new(false), AtomicU32::new(0));
-        let at = |target: std::net::Ipv4Addr| Watched {
-            host,
+        let watched = |target: Ipv4Addr, records: Option<u64>| PairsSpec {
             target: (target, PORT).into(),
-            origin: &self.zone.origin,
-            key: &fleet.key,
-            life: &life,
-            stop: &stop,
+            origin: self.zone.origin.clone(),
+            key: fleet.key.clone(),
+            records,
+            // They are hosts of the rack.
+            allow_external: context.generators[0].is_elsewhere(),
         };
-        let (secondary, primary) = (at(context.server.host.v4), at(fleet.primary().host.v4));
-        let before = pairs::counters(&primary)?.ok_or_else(|| {
+        let primary = watched(fleet.primary().host.v4, None);
+        let before = self.counters(&primary)?.ok_or_else(|| {
             Error::Machine("the primary's zone cannot be transferred before the first update".into())
         })?;
-        let records = self.zone.signed.is_none().then_some(before.1);
+        let secondary = watched(context.server.host.v4, self.zone.signed.is_none().then_some(before.1));
         let file = self.dir.join("updates.txt");
         let life_s = d.life.as_seconds();
         let count = (d.rate * f64::from(d.kills) * (life_s + RESTART)).ceil() as u64;
         stream::write_pairs(&file, &self.zone.origin, count)?;
         let spec = self.updates(fleet, file.clone(), Pace::Open(Arrivals::Fixed { rate: d.rate }));
-        let (lives, sent, asked, transferred) = std::thread::scope(|scope| {
-            let load = scope.spawn(|| send(host, &spec, |_| {}, &stop));
-            let asking = scope.spawn(|| pairs::ask(&secondary));
-            let transferring = scope.spawn(|| pairs::transfers(&secondary, records));
-            let lives = self.kill_often(&mut server, &life, record.id, tell);
-            stop.store(true, Ordering::Relaxed);
-            let ended = "a watcher does not panic";
-            (lives, load.join().expect(ended), asking.join().expect(ended), transferring.join().expect(ended))
-        });
-        let (sent, lives, asked, transferred) = (sent?, lives?, asked?, transferred?);
+        let (mut sender, mut watcher) = (self.role("update", &spec)?, self.role("pairs", &secondary)?);
+        let at = clock::wall() + context.start_delay();
+        sender.start_at(at)?;
+        watcher.start_at(at)?;
+        let lives = self.kill_often(&mut server, &mut watcher, record.id, tell);
+        let sent: SendResult = running_updates::finish(sender)?;
+        let PairsResult { asked, transferred } = running_updates::finish(watcher)?;
+        let lives = lives?;
         std::fs::remove_file(&file).map_err(Error::io(&file))?;
         let caught_up = if lives.why.is_empty() { self.caught_up(&secondary, &primary)? } else { None };
         let captured = capture.finish(&context.generators[0])?;
@@ -113,7 +115,7 @@ impl SystemUnderTest<'_> {
     fn kill_often(
         &self,
         server: &mut Server,
-        life: &AtomicU32,
+        watcher: &mut Role,
         trial: u32,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<Lives, Error> {
@@ -125,7 +127,7 @@ impl SystemUnderTest<'_> {
             server.alive()?;
             server.kill()?;
             lives.kills += 1;
-            life.fetch_add(1, Ordering::SeqCst);
+            another_life(watcher, lives.kills)?;
             server.start_again()?;
             match server.back(patience) {
                 Ok((took, serial)) => {
@@ -147,17 +149,22 @@ impl SystemUnderTest<'_> {
         Ok(lives)
     }
 
+    /// What a transfer to the generator has at the two names; none where it breaks off.
+    fn counters(&self, spec: &PairsSpec) -> Result<Option<(Pair, u64)>, Error> {
+        Ok(self.context.generators[0].ask(Counters { spec: spec.clone() })?)
+    }
+
     /// Whether the secondary has what the primary has, in the end; none: the primary could not be asked. With default timers a
     /// change may take a while.
-    fn caught_up(&self, secondary: &Watched<'_>, primary: &Watched<'_>) -> Result<Option<bool>, Error> {
+    fn caught_up(&self, secondary: &PairsSpec, primary: &PairsSpec) -> Result<Option<bool>, Error> {
         let e = self.context.experiment;
         let until = Instant::now() + Duration::from(e.updates.patience);
         loop {
-            let wanted = pairs::counters(primary)?;
+            let wanted = self.counters(primary)?;
             if wanted.is_none() {
                 return Ok(None);
             }
-            if pairs::counters(secondary)? == wanted {
+            if self.counters(secondary)? == wanted {
                 return Ok(Some(true));
             }
             if Instant::now() >= until {
@@ -166,6 +173,19 @@ impl SystemUnderTest<'_> {
             self.context.pause(Duration::from_millis(200))?;
         }
     }
+}
+
+/// Tells the watcher that the server lives for another time, and waits until it knows.
+fn another_life(watcher: &mut Role, life: u32) -> Result<(), Error> {
+    watcher.tell(&format!("{{\"life\":{life}}}"))?;
+    let until = Instant::now() + KNOWN;
+    while Instant::now() < until {
+        match watcher.next(KNOWN)? {
+            Some(Event::Progress { second, .. }) if second == u64::from(life) => return Ok(()),
+            _ => {}
+        }
+    }
+    Err(Error::Machine("the watcher of the secondary does not answer".into()))
 }
 
 /// How many serials it went back at most.

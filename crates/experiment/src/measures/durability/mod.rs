@@ -6,7 +6,6 @@
 
 mod acks;
 pub mod kill;
-mod pairs;
 pub mod power_cut;
 mod stream;
 pub mod syncs;
@@ -33,7 +32,7 @@ impl SystemUnderTest<'_> {
     /// The updates for the primary: a file that we made, signed with the run's key.
     fn updates(&self, fleet: &Fleet<'_>, file: PathBuf, pace: Pace) -> SendSpec {
         let spec = SendSpec::new((fleet.primary().host.v4, PORT).into(), file, pace);
-        SendSpec { key: Some(fleet.key.clone()), ..spec }
+        SendSpec { key: Some(fleet.key.clone()), allowed: self.context.allowed(), ..spec }
     }
 
     /// A time under load, drawn.

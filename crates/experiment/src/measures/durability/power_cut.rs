@@ -1,7 +1,7 @@
 //! The power is cut under full load, again and again, and whatever was acknowledged before is looked for.
 
 use super::acks::{self, Ack};
-use super::stream::{self, Lines};
+use super::stream;
 use super::{BEGIN, DELAY, send};
 use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use update::pairs::Lines;
 use update::send::SendSpec;
 use update::{TransferSpec, transfer};
 

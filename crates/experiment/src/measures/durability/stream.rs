@@ -3,19 +3,12 @@
 use crate::Error;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
+use update::pairs::{PAIR, below};
 
 /// The prefix of all labels that we add to a zone.
 const LABEL: &str = "dnsrack-";
-
-/// The names that one counter is at, chosen again in every update: the one in canonical order before most, the other after them.
-pub const PAIR: [&str; 2] = ["0-dnsrack-pair", "zz-dnsrack-pair"];
-
-/// A name below a zone's.
-pub fn below(label: &str, origin: &str) -> String {
-    if origin == "." { format!("{label}.") } else { format!("{label}.{origin}") }
-}
 
 /// The first labels of update `number`.
 fn labels(number: u64) -> [String; 2] {
@@ -72,45 +65,10 @@ pub fn half(line: &[u8]) -> Option<(u64, u8)> {
     }
 }
 
-/// The counter in a line of a zone at the first or second name of [`PAIR`]; none: the line is of neither.
-pub fn counter(line: &[u8]) -> Option<(usize, Option<u64>)> {
-    let which = PAIR.iter().position(|label| {
-        line.strip_prefix(label.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'.'))
-    })?;
-    let text = std::str::from_utf8(line).ok()?.trim_end();
-    let value = text.rsplit_once('\t')?.1.trim_matches('"').parse().ok();
-    Some((which, value))
-}
-
-/// Gives each line of a zone that comes in pieces.
-pub struct Lines<F: FnMut(&[u8])> {
-    rest: Vec<u8>,
-    each: F,
-}
-
-impl<F: FnMut(&[u8])> Lines<F> {
-    pub fn new(each: F) -> Self {
-        Self { rest: Vec::new(), each }
-    }
-}
-
-impl<F: FnMut(&[u8])> Write for Lines<F> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.rest.extend_from_slice(bytes);
-        let whole = self.rest.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-        self.rest[..whole].split_inclusive(|&b| b == b'\n').for_each(&mut self.each);
-        self.rest.drain(..whole);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use update::pairs::{Lines, counter};
 
     #[test]
     fn halves_and_counters_are_found_in_zones_that_come_in_pieces() {
