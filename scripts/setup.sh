@@ -99,7 +99,7 @@ apt_get() {
     return "$status"
 }
 
-# Name servers start themselves when Debian installs them; a test rack wants the programs alone.
+# Servers start themselves when Debian installs them; a test rack wants the programs alone.
 install_missing() {
     [ ${#missing[@]} -gt 0 ] || return 0
     say "installing from Debian: ${missing[*]}"
@@ -114,7 +114,8 @@ install_missing() {
         local package service
         for package in "${missing[@]}"; do
             case $package in
-                bind9) service=named ;; nsd) service=nsd ;; knot) service=knot ;; pdns-server) service=pdns ;; yadifa) service=yadifa ;; *) continue ;;
+                bind9) service=named ;; nsd) service=nsd ;; knot) service=knot ;; pdns-server) service=pdns ;; yadifa) service=yadifa ;;
+                openssh-server) service=ssh ;; slurmctld | slurmd | munge) service=$package ;; *) continue ;;
             esac
             say "$service.service was installed for its program: disabled, so that it does not start at boot"
             as_root systemctl disable -q "$service" || true
