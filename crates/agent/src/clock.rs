@@ -5,7 +5,7 @@ use crate::{Agent, Error};
 use measure::{Nanos, clock};
 use serde::{Deserialize, Serialize};
 
-/// How often a clock is read: the answer that came soonest says most.
+/// How often a clock is read; the quickest reading counts, as it is the most exact.
 const READINGS: usize = 8;
 
 /// The wall clock of a machine, beside ours.
@@ -23,7 +23,7 @@ impl Offset {
         wall.saturating_add_signed(self.ahead)
     }
 
-    /// What one reading says: the clock was at `there` at some time between `before` and `after` of ours.
+    /// The offset by one reading: the other clock showed `there` at some time between `before` and `after` of ours.
     fn of(before: Nanos, there: Nanos, after: Nanos) -> Self {
         let half = after.saturating_sub(before) / 2;
         Self { ahead: there.wrapping_sub(before + half) as i64, bound: half }

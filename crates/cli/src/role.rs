@@ -78,7 +78,7 @@ fn host(folder: Option<&Path>) -> output::Result {
     let folder = folder.ok_or_else(|| Failure::usage("role host: give --folder"))?;
     // Before any thread exists: nothing that it starts outlives it.
     ::rack::confine_processes()?;
-    // All that it started ends with it, as it is the first process of a PID namespace of its own but one.
+    // When this process ends, its PID namespace ends, and with it everything that it started.
     fn lost() {
         std::process::exit(1);
     }
