@@ -99,12 +99,16 @@ impl Agent {
         }
     }
 
-    /// For another host of this machine.
-    pub fn on(&self, host: &Host) -> Self {
-        if let Machine::Here(here) = &self.machine {
-            here.add_host(host);
+    /// For another host of the same machine, or for the same host with other CPUs.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] where the agent is gone.
+    pub fn on(&self, host: &Host) -> Result<Self, Error> {
+        match &self.machine {
+            Machine::Here(here) => here.add_host(host),
+            Machine::There(there) => there.say(&Order::Host { host: host.clone() })?,
         }
-        Self { host: host.clone(), ..self.clone() }
+        Ok(Self { host: host.clone(), ..self.clone() })
     }
 
     /// Whether the other agent's host is on the same machine.

@@ -51,6 +51,11 @@ impl Here {
         lock(&self.hosts).insert(host.name.clone(), host.clone());
     }
 
+    /// The CPUs of all hosts.
+    pub(crate) fn cpus(&self) -> Vec<usize> {
+        lock(&self.hosts).values().flat_map(|host| host.cpus.clone()).collect()
+    }
+
     /// The host of this name.
     pub(crate) fn host(&self, name: &str) -> Result<Host, Error> {
         let known = lock(&self.hosts).get(name).cloned();

@@ -8,6 +8,7 @@
 //! - [`serve()`]: an agent in another process or on another machine, to which requests go as lines of JSON.
 
 mod agent;
+mod arrivals;
 mod capture;
 mod clock;
 mod connection;
@@ -29,13 +30,14 @@ mod slurm;
 mod tool;
 
 pub use agent::Agent;
+pub use arrivals::{Arrivals, QUERY, UPDATE};
 pub use capture::{Capture, StartCapture};
 pub use clock::Offset;
 pub use describe::{Describe, Described, Installed};
 pub use error::Error;
 pub use here::Here;
-pub use machines::{HostEntry, Machine, Machines, NeededHost, RackFile, RackSource};
-pub use meter::{Counted, LATER, Meter, Metered, ServerTime};
+pub use machines::{HostEntry, MOST_SETS, Machine, Machines, NeededHost, RackFile, RackSource};
+pub use meter::{Arrived, Counted, LATER, Meter, Metered, ServerTime};
 pub use readings::{Reading, Readings, Side, Watched};
 pub use request::{At, Request};
 pub use running_server::{Mapped, Server, Started};

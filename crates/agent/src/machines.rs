@@ -11,6 +11,7 @@
 //! cpus = [0, 1]                            # of its programs; without: all of the machine's
 //! folder = "/var/tmp/dnsrack"              # for programs and files; without: ~/.cache/dnsrack
 //! program = "/usr/bin/dnsrack"             # without: this one is copied there
+//! set = 1                                  # of several equal sets of hosts, which make trials at the same time
 //! ```
 //!
 //! Hosts with the same `ssh` or `command`, `folder` and `program` are on one machine.
@@ -61,6 +62,16 @@ pub struct HostEntry {
     /// The program there; none: ours is copied.
     #[serde(default)]
     pub program: Option<PathBuf>,
+    /// The set of hosts that it is of, from 1.
+    #[serde(default = "first_set")]
+    pub set: u32,
+}
+
+/// The most sets of hosts.
+pub const MOST_SETS: u32 = 64;
+
+fn first_set() -> u32 {
+    1
 }
 
 /// What says where the hosts of an experiment are.
@@ -84,15 +95,21 @@ impl RackSource {
         }
     }
 
-    fn file(&self, needed: &[NeededHost]) -> Result<RackFile, Error> {
+    /// The hosts of a set.
+    fn hosts(&self, needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, Error> {
         match self {
-            Self::File(file) => Ok(file.clone()),
-            Self::Slurm => slurm::rack_file(needed),
+            Self::File(file) => Ok(file.hosts.iter().filter(|host| host.set == set).cloned().collect()),
+            Self::Slurm => slurm::hosts(needed, set),
         }
     }
 }
 
 impl RackFile {
+    /// How many sets of hosts it has.
+    pub fn sets(&self) -> u32 {
+        self.hosts.iter().map(|host| host.set).max().unwrap_or(1)
+    }
+
     /// Reads and checks a rack file.
     ///
     /// # Errors
@@ -129,11 +146,12 @@ impl RackFile {
                     Some("ssh: give a destination such as user@host")
                 }
                 _ if host.addresses.is_empty() => Some("addresses: give one at least"),
-                _ if self.hosts[..n].iter().any(|h| h.name == *name) => {
+                _ if !(1..=MOST_SETS).contains(&host.set) => Some("set: from 1 to 64"),
+                _ if self.hosts[..n].iter().any(|h| (&h.name, h.set) == (name, host.set)) => {
                     Some("there is another host of this name")
                 }
                 _ if host.cpus.is_empty()
-                    && self.hosts.iter().any(|h| h.name != *name && h.is_beside(host)) =>
+                    && self.hosts.iter().enumerate().any(|(m, h)| m != n && h.is_beside(host)) =>
                 {
                     Some("several hosts are on its machine: give each its cpus")
                 }
@@ -197,6 +215,8 @@ pub struct NeededHost {
 pub struct Machine {
     /// How a user calls it.
     pub name: String,
+    /// The set of hosts that it is of, from 1.
+    pub set: u32,
     /// The names of its hosts.
     pub hosts: Vec<String>,
     /// What it is.
@@ -205,7 +225,7 @@ pub struct Machine {
     pub clock: Offset,
 }
 
-/// The machines of a rack, each with its agent at work.
+/// The machines of a set of hosts, each with its agent at work.
 pub struct Machines {
     agents: BTreeMap<String, Agent>,
     /// What they are, in the order of the file.
@@ -213,27 +233,32 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// Reaches the machines of these hosts, all at once, and sees what they are. Files of ours below `root` have counterparts there.
+    /// Reaches the machines of these hosts in so many sets, all at once, and sees what they are. Files of ours below `root` have
+    /// counterparts there.
     ///
     /// # Errors
     /// [`Error::Machines`]: every host that is missing, cannot be reached, or has not what it needs.
     pub fn open(
         source: &RackSource,
         needed: &[NeededHost],
+        sets: u32,
         root: &Path,
         stop: &Arc<AtomicBool>,
-    ) -> Result<Self, Error> {
-        let file = source.file(needed)?;
+    ) -> Result<Vec<Self>, Error> {
+        let hosts: Vec<Vec<HostEntry>> =
+            (1..=sets).map(|set| source.hosts(needed, set)).collect::<Result<_, _>>()?;
         let mut groups: Vec<Vec<&HostEntry>> = Vec::new();
         let mut faults = Vec::new();
-        for NeededHost { name, .. } in needed {
-            let Some(entry) = file.hosts.iter().find(|h| h.name == *name) else {
-                faults.push(format!(
-                    "host {name}: the experiment needs it, and the rack file has no such host"
-                ));
+        for ((set, hosts), NeededHost { name, .. }) in
+            (1..).zip(&hosts).flat_map(|of| needed.iter().map(move |host| (of, host)))
+        {
+            let Some(entry) = hosts.iter().find(|h| h.name == *name) else {
+                let of_set = if set > 1 { format!(" of set {set}") } else { String::new() };
+                faults.push(format!("host {name}{of_set}: it is needed, and the rack file has no such host"));
                 continue;
             };
-            match groups.iter_mut().find(|group| group[0].is_beside(entry)) {
+            let beside = |group: &&mut Vec<&HostEntry>| group[0].set == set && group[0].is_beside(entry);
+            match groups.iter_mut().find(beside) {
                 Some(group) => group.push(entry),
                 None => groups.push(vec![entry]),
             }
@@ -246,17 +271,19 @@ impl Machines {
             let threads: Vec<_> = groups.iter().map(|group| scope.spawn(|| reach(group))).collect();
             threads.into_iter().map(|t| t.join().expect("it returns its errors")).collect()
         });
-        let mut machines = Self { agents: BTreeMap::new(), all: Vec::new() };
+        let mut all: Vec<Self> =
+            hosts.iter().map(|_| Self { agents: BTreeMap::new(), all: Vec::new() }).collect();
         for one in reached {
             match one {
                 Ok((machine, agents)) => {
-                    machines.agents.extend(agents.into_iter().map(|a| (a.host.name.clone(), a)));
-                    machines.all.push(machine);
+                    let set = &mut all[machine.set as usize - 1];
+                    set.agents.extend(agents.into_iter().map(|a| (a.host.name.clone(), a)));
+                    set.all.push(machine);
                 }
                 Err(more) => faults.extend(more),
             }
         }
-        if faults.is_empty() { Ok(machines) } else { Err(Error::Machines(faults.join("\n"))) }
+        if faults.is_empty() { Ok(all) } else { Err(Error::Machines(faults.join("\n"))) }
     }
 
     /// The agent of a host.
@@ -267,11 +294,6 @@ impl Machines {
     /// The machine of a host.
     pub fn of(&self, host: &str) -> Option<&Machine> {
         self.all.iter().find(|machine| machine.hosts.iter().any(|name| name == host))
-    }
-
-    /// The addresses that the rack's hosts hold.
-    pub fn addresses(&self) -> Vec<IpAddr> {
-        self.agents.values().flat_map(|agent| agent.host.addresses()).collect()
     }
 }
 
@@ -287,7 +309,8 @@ fn reach(
 ) -> Result<(Machine, Vec<Agent>), Vec<String>> {
     let first = group[0];
     let (name, hosts) = (first.machine(), group.iter().map(|h| h.name.clone()).collect::<Vec<_>>());
-    let who = format!("host {}", hosts.join(", "));
+    let of_set = if first.set > 1 { format!(" of set {}", first.set) } else { String::new() };
+    let who = format!("host {}{of_set}", hosts.join(", "));
     let failed = |e: Error| vec![format!("{who}: {e}")];
     let connection = started(first).and_then(|ends| Connection::open(&name, root, ends)).map_err(failed)?;
     let connection = Arc::new(connection);
@@ -333,7 +356,11 @@ fn reach(
     }
     faults.sort();
     faults.dedup();
-    if faults.is_empty() { Ok((Machine { name, hosts, described, clock }, agents)) } else { Err(faults) }
+    if faults.is_empty() {
+        Ok((Machine { name, set: first.set, hosts, described, clock }, agents))
+    } else {
+        Err(faults)
+    }
 }
 
 /// Takes its words and starts the program; where it is not there, asks for it first. Its arguments: the folder (empty: the usual
@@ -420,6 +447,12 @@ mod tests {
         let two =
             host("server", &at("192.0.2.1")) + &host("generator", &at("192.0.2.1").replace("a@b", "a@c"));
         assert!(fault(&two).ends_with("host generator: 192.0.2.1 is an address of server, too"));
+        let far = at("192.0.2.2").replace("a@b", "a@c") + "\nset = 2";
+        let two = RackFile::parse(&(host("server", &at("192.0.2.1")) + &host("server", &far)), "rack.toml");
+        assert_eq!(two.unwrap().sets(), 2);
+        assert!(
+            fault(&host("server", &(at("::1") + "\nset = 0"))).ends_with("host server: set: from 1 to 64")
+        );
     }
 
     proptest! {

@@ -64,6 +64,17 @@ pub struct Metered {
     pub hardware: Option<hardware_counters::Counted>,
     /// The watch on the server's cores.
     pub watch: Seen,
+    /// The queries that arrived at the server's host in the measured part; none where they cannot be counted.
+    pub arrived: Option<Arrived>,
+}
+
+/// Queries that arrived at a host in some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrived {
+    /// How many.
+    pub queries: u64,
+    /// How much later than it should the count began, in nanoseconds.
+    pub late: Nanos,
 }
 
 /// What a server and its cores did in some time.
@@ -157,7 +168,9 @@ fn meter(sources: &Sources, base: Nanos, length: Nanos, stop: &AtomicBool) -> Me
     let every = EVERY.max(length / MOST);
     let mut metered = Metered { base, ..Metered::default() };
     let mut before = BTreeMap::new();
+    let mut arrived = None;
     if wait(base, stop) {
+        arrived = sources.queries().map(|count| (count, clock::now().saturating_sub(base)));
         let first = sources.server();
         before = sources.socket_drops();
         let pids = first.as_ref().map_or(&[][..], Snapshot::pids);
@@ -181,6 +194,8 @@ fn meter(sources: &Sources, base: Nanos, length: Nanos, stop: &AtomicBool) -> Me
     }
     wait(base + length + LATER, stop);
     metered.counted.push(count(sources, base));
+    metered.arrived =
+        arrived.zip(sources.queries()).map(|((before, late), now)| Arrived { queries: now - before, late });
     let grown = sources.socket_drops().into_iter().map(|(socket, drops)| {
         (socket.address, drops.saturating_sub(before.get(&socket).copied().unwrap_or_default()))
     });

@@ -3,14 +3,14 @@
 use crate::agent::Number;
 use crate::request::{At, Request};
 use crate::running_server::Server;
-use crate::{Agent, Error};
+use crate::{Agent, Error, arrivals, lock};
 use measure::{Nanos, clock};
 use rack::resource_counters::{self, Core, Counters, HostCounters, Processes, Usage};
 use rack::server_watch::Snapshot;
 use rack::sockets::{self, Socket};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What is watched on one machine.
@@ -18,6 +18,8 @@ use std::time::Duration;
 pub struct Watched {
     /// The server's number at the machine's agent, its host and its cores; none where the server is elsewhere.
     server: Option<(u64, String, Vec<usize>)>,
+    /// Whether the queries that arrive at the server's host are counted.
+    counts: bool,
     /// The generators' hosts and cores.
     generator_hosts: Vec<(String, Vec<usize>)>,
     /// The generators' processes.
@@ -25,8 +27,10 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// With a server. An external one has no processes and no host here.
-    pub fn server(&mut self, server: &Server) {
+    /// With a server, and a count of the queries that arrive at its host where `counts` says so. An external one has no processes and no
+    /// host here.
+    pub fn server(&mut self, server: &Server, counts: bool) {
+        self.counts = counts;
         if server.is_ours() {
             let host = &server.agent().host;
             self.server = Some((server.number(), host.name.clone(), host.cpus.clone()));
@@ -123,6 +127,8 @@ pub(crate) struct Sources {
     server_host: Option<HostCounters>,
     /// The server's cores.
     pub server_cpus: Vec<usize>,
+    /// The queries that arrive at the server's host, where they are counted.
+    queries: Option<Mutex<net::arrivals::Arrivals>>,
     generators: Vec<u32>,
     generator_hosts: Vec<HostCounters>,
     /// Generators may use the server's cores.
@@ -133,9 +139,13 @@ impl Sources {
     /// A host's file that cannot be read here gives zeros: the trial's figures do not depend on it.
     fn open(watched: Watched, at: &At<'_>) -> Result<Self, Error> {
         let open = |name: &str| Ok::<_, Error>(HostCounters::open(&at.here.host(name)?).ok());
+        let mut queries = None;
         let (server, server_host, server_cpus) = match watched.server {
             Some((number, host, cpus)) => {
                 let pids = at.here.with(number, |server: &mut server::Server| server.pids())?;
+                if watched.counts {
+                    queries = Some(Mutex::new(arrivals::open(&at.here.host(&host)?, arrivals::QUERY)?));
+                }
                 (pids, open(&host)?, cpus)
             }
             None => (Vec::new(), None, Vec::new()),
@@ -150,6 +160,7 @@ impl Sources {
             server_host,
             shared: server_cpus.iter().any(ask_on),
             server_cpus,
+            queries,
             generators: watched.generators,
             generator_hosts,
         })
@@ -179,6 +190,11 @@ impl Sources {
     /// Datagrams that each socket in the server's network stack dropped since it was opened.
     pub fn socket_drops(&self) -> BTreeMap<Socket, u64> {
         self.server.first().and_then(|&pid| sockets::dropped(pid).ok()).unwrap_or_default()
+    }
+
+    /// The queries that arrived at the server's host since these files were opened; none where they cannot be counted.
+    pub fn queries(&self) -> Option<u64> {
+        lock(self.queries.as_ref()?).count().ok()
     }
 
     /// The counters of the server's host, since it was made.

@@ -1,5 +1,6 @@
 //! An agent elsewhere: acts on a coordinator's orders until these end.
 
+use crate::arrivals;
 use crate::connection::PROGRAM;
 use crate::files::{self, Folder, hash_of};
 use crate::message::{Order, Word};
@@ -38,6 +39,7 @@ pub fn serve(
         let _ = writeln!(words, "{line}").and_then(|()| words.flush());
     };
     let say = Arc::new(say);
+    let allowed = rack::allowed_cpus();
     let program = hash_of(Path::new(PROGRAM))?;
     let folder = Folder::open(folder)?;
     let run = folder.run.clone();
@@ -57,7 +59,11 @@ pub fn serve(
         for line in orders.lines().map_while(Result::ok) {
             let _ = heard.send(());
             match serde_json::from_str(&line) {
-                Ok(Order::Host { host }) => here.add_host(&host),
+                Ok(Order::Host { host }) => {
+                    here.add_host(&host);
+                    // What is measured has its CPUs to itself, where there are others. Where that cannot be had, doctor tells who shares.
+                    let _ = rack::stay_off(&here.cpus(), &allowed);
+                }
                 Ok(Order::Alive) => {}
                 Ok(Order::Stop { stop }) => flags.entry(stop).or_default().store(true, Ordering::Relaxed),
                 Ok(Order::Act { number, stop, host, name, request }) => {
@@ -119,6 +125,8 @@ macro_rules! act {
 }
 
 act! {
+    arrivals::Arrived,
+    arrivals::CountArrivals,
     capture::FinishCapture,
     capture::StartCapture,
     clock::ReadClock,

@@ -1,15 +1,16 @@
 //! The nodes of a Slurm job as the machines of a rack.
 
 use crate::Error;
-use crate::machines::{HostEntry, NeededHost, RackFile};
+use crate::machines::{HostEntry, NeededHost};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::Command;
 
-/// The hosts of an experiment on the nodes of the job that we are in, one each, in order. Their agents are steps of the job.
+/// The hosts of an experiment on the nodes of the job that we are in, one each, in order: those of the first set first. Their agents
+/// are steps of the job.
 ///
 /// # Errors
 /// [`Error::Machines`] where we are in no job, it has too few nodes, or a node has no address.
-pub(crate) fn rack_file(hosts: &[NeededHost]) -> Result<RackFile, Error> {
+pub(crate) fn hosts(needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, Error> {
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
         Error::Machines(
             "--rack slurm: this is in no job: use sbatch or salloc, or 'dnsrack experiment submit'".into(),
@@ -17,12 +18,14 @@ pub(crate) fn rack_file(hosts: &[NeededHost]) -> Result<RackFile, Error> {
     })?;
     let nodes = said(&["show", "hostnames", &list])?;
     let nodes: Vec<&str> = nodes.lines().map(str::trim).filter(|node| !node.is_empty()).collect();
-    if nodes.len() < hosts.len() {
-        let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+    let last = needed.len() * set as usize;
+    if nodes.len() < last {
+        let names: Vec<&str> = needed.iter().map(|host| host.name.as_str()).collect();
+        let sets = if set > 1 { format!(", and there are {set} sets of them") } else { String::new() };
         return Err(Error::Machines(format!(
-            "the job has {} nodes, and the experiment has {} hosts ({}): ask for as many nodes",
+            "the job has {} nodes, and the experiment has {} hosts ({}){sets}: ask for {last} nodes",
             nodes.len(),
-            hosts.len(),
+            needed.len(),
             names.join(", ")
         )));
     }
@@ -35,9 +38,10 @@ pub(crate) fn rack_file(hosts: &[NeededHost]) -> Result<RackFile, Error> {
             cpus: Vec::new(),
             folder: None,
             program: None,
+            set,
         })
     };
-    Ok(RackFile { hosts: hosts.iter().zip(&nodes).map(entry).collect::<Result<_, _>>()? })
+    needed.iter().zip(&nodes[last - needed.len()..]).map(entry).collect()
 }
 
 /// What runs the words after it on a node of the job, beside its other steps, on all cores of the job there.

@@ -1,7 +1,7 @@
 //! `dnsrack doctor`: what this machine can and cannot do, a line each, with what to do about it.
 
 use crate::output::{self, Common, Status};
-use agent::{Agent, HostEntry, Installed, Machine, Machines, NeededHost, RackFile, RackSource};
+use agent::{Agent, Installed, Machine, Machines, NeededHost, RackFile, RackSource};
 use serde::Serialize;
 use server::Kind;
 use std::path::{Path, PathBuf};
@@ -79,12 +79,15 @@ fn print(findings: &[Finding]) -> Result<(), output::Failure> {
 
 /// Looks at the machines of a rack; exit status 3 where none of them has a server.
 fn machines(rack: &RackFile, common: &Common) -> output::Result {
-    let needed = |host: &HostEntry| NeededHost { name: host.name.clone(), servers: Vec::new() };
-    let hosts: Vec<_> = rack.hosts.iter().map(needed).collect();
-    let machines =
-        Machines::open(&RackSource::File(rack.clone()), &hosts, Path::new("."), &output::stop_flag()?)?;
+    let mut names: Vec<&String> = rack.hosts.iter().map(|host| &host.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let needed: Vec<_> =
+        names.into_iter().map(|name| NeededHost { name: name.clone(), servers: Vec::new() }).collect();
+    let source = RackSource::File(rack.clone());
+    let sets = Machines::open(&source, &needed, rack.sets(), Path::new("."), &output::stop_flag()?)?;
     let mut all = Vec::new();
-    for machine in &machines.all {
+    for (machines, machine) in sets.iter().flat_map(|set| set.all.iter().map(move |machine| (set, machine))) {
         let agent = machines.agent(&machine.hosts[0]).expect("it was just reached");
         all.push((machine, of_machine(machine, agent)?));
     }
@@ -95,7 +98,8 @@ fn machines(rack: &RackFile, common: &Common) -> output::Result {
         output::json("doctor.rack", &serde_json::json!({ "able": able, "machines": all }))?;
     } else {
         for (machine, findings) in &all {
-            output::print(&format!("{}: {}\n", machine.hosts.join(", "), machine.name))?;
+            let set = if sets.len() > 1 { format!(", set {}", machine.set) } else { String::new() };
+            output::print(&format!("{}: {}{set}\n", machine.hosts.join(", "), machine.name))?;
             print(findings)?;
         }
     }

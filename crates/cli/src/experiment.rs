@@ -61,6 +61,10 @@ pub struct Run {
     /// that this runs in
     #[arg(long, value_name = "FILE|slurm")]
     rack: Option<PathBuf>,
+    /// Sets of hosts that make trials at the same time, as the rack file has them, or K times as many nodes of the job
+    #[arg(long, value_name = "K", default_value_t = 1, requires = "rack",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(agent::MOST_SETS)))]
+    parallel: u32,
     /// Seed of zones and traffic [default: the experiment's]
     #[arg(long)]
     seed: Option<u64>,
@@ -81,6 +85,7 @@ impl Run {
             candidate: None,
             deciding,
             rack: None,
+            parallel: 1,
             seed: None,
             confined: false,
         }
@@ -228,7 +233,7 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     // Whoever repeats it has the program somewhere else.
     let command: Vec<String> = ["dnsrack".to_owned()].into_iter().chain(std::env::args().skip(1)).collect();
     let command = shlex::try_join(command.iter().map(String::as_str)).expect("arguments have no NUL");
-    let options = Options { dir: dir.clone(), resume: run.resume, rack, command };
+    let options = Options { dir: dir.clone(), resume: run.resume, rack, parallel: run.parallel, command };
     let events = common.events;
     let summary = ::experiment::run(&e, &options, &stop, &mut |run_event| {
         if events {
@@ -342,6 +347,13 @@ fn said_repeats(e: &Experiment, c: &::experiment::Comparison, run_dir: &results:
 /// One line on standard error for what happens.
 fn tell(run_event: &RunEvent) {
     match run_event {
+        RunEvent::OfSet { set, event } => {
+            // The lines of several sets are mixed.
+            if !matches!(**event, RunEvent::Second { .. }) {
+                eprint!("set {set}: ");
+                tell(event);
+            }
+        }
         RunEvent::Remark { text } => eprintln!("{text}"),
         RunEvent::Zone { label, doing } => eprintln!("zone {label}: {doing}"),
         RunEvent::Trial { trial, of, left } => {
@@ -377,6 +389,11 @@ fn time(seconds: f64) -> String {
 /// The same as a JSON line.
 fn event(run_event: &RunEvent) -> serde_json::Value {
     match run_event {
+        RunEvent::OfSet { set, event: of_set } => {
+            let mut of_set = event(of_set);
+            of_set["set"] = json!(set);
+            of_set
+        }
         RunEvent::Remark { text } => json!({ "event": "remark", "text": text }),
         RunEvent::Zone { label, doing } => json!({ "event": "zone", "zone": label, "doing": doing }),
         RunEvent::Trial { trial, of, left } => {

@@ -22,7 +22,11 @@ pub struct Submit {
     /// Write the run directory here, where the nodes see it, too [default: runs/NAME-TIME]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Nodes of the job [default: one for each host of the experiment]
+    /// Sets of hosts that make trials at the same time
+    #[arg(long, value_name = "K", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(agent::MOST_SETS)))]
+    parallel: u32,
+    /// Nodes of the job [default: one for each host of the experiment, in each set]
     #[arg(long, value_name = "N")]
     hosts: Option<usize>,
     /// Partition of the job
@@ -50,10 +54,14 @@ pub fn run(submit: Submit, common: &Common) -> output::Result {
     let (path, text) = ::experiment::named(&submit.name)?;
     let e = ::experiment::load(&path, &text, &submit.sets)?;
     let hosts = ::experiment::host_names(&e)?;
-    let nodes = submit.hosts.unwrap_or(hosts.len());
-    if nodes < hosts.len() {
+    let needed = hosts.len() * submit.parallel as usize;
+    let nodes = submit.hosts.unwrap_or(needed);
+    if nodes < needed {
         let (many, names) = (hosts.len(), hosts.join(", "));
-        return Err(Failure::usage(format!("--hosts {nodes}: the experiment has {many} hosts: {names}")));
+        let sets = if submit.parallel > 1 { format!(", in {} sets", submit.parallel) } else { String::new() };
+        return Err(Failure::usage(format!(
+            "--hosts {nodes}: the experiment has {many} hosts: {names}{sets}"
+        )));
     }
     let named = submit
         .output
@@ -117,7 +125,8 @@ fn job(submit: &Submit, dir: &Path) -> Result<String, Failure> {
     words.extend(
         submit.sets.iter().flat_map(|set| ["--set".to_owned(), format!("{}={}", set.key, set.value)]),
     );
-    words.extend(["--rack", "slurm", "--resume", "-o"].map(String::from));
+    let parallel = submit.parallel.to_string();
+    words.extend(["--rack", "slurm", "--parallel", &parallel, "--resume", "-o"].map(String::from));
     words.push(dir.display().to_string());
     let line = shlex::try_join(words.iter().map(String::as_str));
     let line = line.map_err(|_| Failure::usage("a NUL in an argument"))?;

@@ -4,11 +4,10 @@ use crate::config::{Cpus, MANY};
 use crate::placement::{Parts, Placement};
 use crate::replication::{fleet, paths};
 use crate::resources::Memory;
-use crate::{Error, Experiment, Measure, measures};
+use crate::{Error, Experiment, Measure, Trial, measures};
 use agent::{Agent, Here, Machines, NeededHost, RackSource};
 use rack::{Host, HostSpec, Rack, RackSpec, RouterSpec};
 use server::Kind;
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,21 +35,23 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Makes the hosts of an experiment, or reaches them. Files of the run below `dir` have counterparts on other machines.
+    /// Makes the hosts of an experiment, or reaches them, in so many sets. Files of the run below `dir` have counterparts on other
+    /// machines.
     ///
     /// # Errors
     /// [`Error::Plan`] where a core that is given may not be used, or something asked for cannot be measured there; those of the
-    /// rack and of the agents.
+    /// rack and of the agents, of all sets together.
     pub fn up(
         e: &Experiment,
         file: Option<&RackSource>,
+        sets: u32,
         dir: &Path,
         stop: &Arc<AtomicBool>,
-    ) -> Result<Self, Error> {
-        match file {
-            Some(file) => Self::reach(e, file, dir, stop),
-            None => Self::here(e, stop),
-        }
+    ) -> Result<Vec<Self>, Error> {
+        let Some(file) = file else { return Ok(vec![Self::here(e, stop)?]) };
+        refuse_what_needs_this_machine(e)?;
+        let all = Machines::open(file, &needed(e)?, sets, dir, stop)?;
+        all.into_iter().map(|machines| Self::on(e, machines)).collect()
     }
 
     fn here(e: &Experiment, stop: &Arc<AtomicBool>) -> Result<Self, Error> {
@@ -76,10 +77,8 @@ impl Hosts {
         Ok(Self { server, generators, peers, cpus, rack, machines: None })
     }
 
-    fn reach(e: &Experiment, file: &RackSource, dir: &Path, stop: &Arc<AtomicBool>) -> Result<Self, Error> {
-        refuse_what_needs_this_machine(e)?;
-        let needed = needed(e)?;
-        let machines = Machines::open(file, &needed, dir, stop)?;
+    /// The hosts of one set of machines.
+    fn on(e: &Experiment, machines: Machines) -> Result<Self, Error> {
         let agent = |name: &String| machines.agent(name).expect("it was just reached").clone();
         let server = agent(&SERVER.to_owned());
         let generators: Vec<Agent> = generator_names(e).iter().map(agent).collect();
@@ -100,11 +99,6 @@ impl Hosts {
             );
         }
         Ok(Self { server, generators, peers, cpus, rack: None, machines: Some(machines) })
-    }
-
-    /// The addresses of the rack's hosts on other machines: they may be loaded, as their agents hold them.
-    pub fn far_addresses(&self) -> Vec<IpAddr> {
-        self.machines.as_ref().map(Machines::addresses).unwrap_or_default()
     }
 
     /// What should be known of the machines before a run.
@@ -134,6 +128,14 @@ impl Hosts {
             available: machine.described.memory_available,
         };
         self.machines.as_ref().map_or_else(|| vec![Memory::here()], |all| all.all.iter().map(of).collect())
+    }
+
+    /// Why a trial cannot be made on these hosts: it gives the server more CPUs than there are.
+    pub fn refused(&self, trial: &Trial) -> Option<String> {
+        let (wanted, have) = (trial.workers? as usize, self.cpus.server.len());
+        (wanted > have).then(|| {
+            format!("needs {wanted} CPUs for the server, and its host has {have} (cpus.server, or cpus in the rack file)")
+        })
     }
 
     /// The machine on which an agent can write the fewest bytes, and how many.

@@ -25,7 +25,8 @@ pub mod resources;
 mod run;
 mod run_context;
 mod sampling;
-
+mod second_count;
+mod sets;
 mod system_under_test;
 mod trial;
 mod witness;
@@ -34,7 +35,7 @@ mod zones;
 pub use config::{Comparison, Experiment, Measure, Order, Server, Variant};
 pub use event::RunEvent;
 pub use hosts::host_names;
-pub use plan::{next_trial, plan};
+pub use plan::plan;
 pub use planned::{Trial, ZonePlan};
 pub use read::{CATALOGUE, Set, load, named};
 pub use run::{Options, Summary, run};

@@ -2,6 +2,7 @@
 
 use crate::measures::{self, ZoneChanges};
 use crate::planned::{Trial, ZonePlan, zones};
+use crate::sets::Sets;
 use crate::{Experiment, Measure, Order};
 use measure::Seed;
 use results::TrialRecord;
@@ -13,10 +14,15 @@ struct Task {
     rate: Option<f64>,
     updates: Option<f64>,
     variant: Option<String>,
+    workers: Option<u32>,
 }
 
 fn tasks(e: &Experiment) -> Vec<Task> {
     let mut all = Vec::new();
+    let workers: Vec<Option<u32>> = match e.workers.as_slice() {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
     for &measure in &e.measure {
         let variants: Vec<Option<String>> = match e.variant.as_slice() {
             some @ [_, ..] if measures::of(measure).has_variants => {
@@ -39,8 +45,9 @@ fn tasks(e: &Experiment) -> Vec<Task> {
                     false => vec![None],
                 };
             for rate in rates {
-                let task = |&updates: &Option<f64>| Task { measure, rate, updates, variant: variant.clone() };
-                all.extend(updates.iter().map(task));
+                for (&updates, &workers) in updates.iter().flat_map(|u| workers.iter().map(move |w| (u, w))) {
+                    all.push(Task { measure, rate, updates, variant: variant.clone(), workers });
+                }
             }
         }
     }
@@ -51,8 +58,9 @@ fn tasks(e: &Experiment) -> Vec<Task> {
 pub fn plan(e: &Experiment) -> Vec<Trial> {
     let (mut zones, tasks) = (zones(e), tasks(e));
     let trial = |zone: &ZonePlan, server: &String, task: &Task, repeat| {
-        let Task { measure, rate, updates, variant } = task.clone();
-        Trial { id: 0, zone: zone.clone(), server: server.clone(), measure, rate, updates, variant, repeat }
+        let Task { measure, rate, updates, variant, workers } = task.clone();
+        let (zone, server) = (zone.clone(), server.clone());
+        Trial { id: 0, zone, server, measure, rate, updates, workers, variant, repeat }
     };
     let mut trials = Vec::new();
     if e.order == Order::Interleaved {
@@ -97,9 +105,29 @@ fn shuffle<T>(all: &mut [T], seed: u64, what: &str, n: u64) {
     }
 }
 
-/// The first trial of the plan that is not done yet.
-pub fn next_trial<'a>(plan: &'a [Trial], done: &[TrialRecord]) -> Option<&'a Trial> {
-    plan.iter().find(|t| done.iter().all(|d| d.id != t.id))
+/// A set of hosts that waits, and the trial of the plan that it makes next: the first that is neither done nor being made. Where
+/// servers take turns, one set makes a whole turn.
+pub fn next_trial<'a>(
+    plan: &'a [Trial],
+    order: Order,
+    done: &[TrialRecord],
+    sets: &Sets<'_>,
+) -> Option<(usize, &'a Trial)> {
+    let at_work: Vec<(usize, &Trial)> = sets.trials().collect();
+    let is_open = |t: &&Trial| done.iter().all(|d| d.id != t.id) && at_work.iter().all(|(_, w)| w.id != t.id);
+    let open: Vec<&Trial> = plan.iter().filter(is_open).collect();
+    sets.idle().find_map(|(set, before)| {
+        let trial = match order {
+            Order::Blocked | Order::Random => open.first().copied(),
+            Order::Interleaved => {
+                let begun = |t: &&&Trial| before.is_some_and(|before| before.is_in_turn_of(t));
+                let elsewhere = |t: &Trial| at_work.iter().any(|(n, w)| *n != set && w.is_in_turn_of(t));
+                let own = open.iter().find(begun).or_else(|| open.iter().find(|t| !elsewhere(t)));
+                own.copied()
+            }
+        };
+        Some((set, trial?))
+    })
 }
 
 #[cfg(test)]

@@ -51,6 +51,8 @@ pub struct Trial {
     pub rate: Option<f64>,
     /// Updates per second; none where there are none, or where they are sent as fast as they are acknowledged.
     pub updates: Option<f64>,
+    /// The CPUs that the server has, and its workers; none: all of its host.
+    pub workers: Option<u32>,
     /// The traffic, where there are several.
     pub variant: Option<String>,
     /// From 1.
@@ -64,14 +66,25 @@ impl Trial {
         cell(self) == cell(other)
     }
 
+    /// Whether both are in one turn of the servers: they are the same but for the server.
+    pub fn is_in_turn_of(&self, other: &Self) -> bool {
+        let turn = |t: &Self| Self { id: 0, server: String::new(), ..t.clone() };
+        turn(self) == turn(other)
+    }
+
     /// In words: `nsd on U-4-DS0-10K, latency at 5000 queries/s, repeat 2`.
     pub fn words(&self) -> String {
         let mut rates: Vec<String> = self.rate.iter().map(|r| format!("{r} queries/s")).collect();
         rates.extend(self.updates.map(|u| format!("{u} updates/s")));
         let rate = if rates.is_empty() { String::new() } else { format!(" at {}", rates.join(" and ")) };
         let variant = self.variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
+        let workers = self.workers.map_or_else(String::new, |n| format!(" with {n} workers"));
         let Self { server, measure, repeat, .. } = self;
-        format!("{server} on {}{variant}, {}{rate}, repeat {repeat}", self.zone.label(), measure.word())
+        format!(
+            "{server}{workers} on {}{variant}, {}{rate}, repeat {repeat}",
+            self.zone.label(),
+            measure.word()
+        )
     }
 }
 

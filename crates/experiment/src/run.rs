@@ -7,8 +7,9 @@ use crate::plan;
 use crate::planned::{Trial, ZonePlan};
 use crate::resources::{Memory, Sums};
 use crate::run_context::RunContext;
+use crate::sets::{self, Place, Sets, Word};
 use crate::zones::{self, Prepared};
-use crate::{Error, Experiment, Measure, RunEvent, check, measures, repeats, trial};
+use crate::{Error, Experiment, Measure, RunEvent, check, repeats, trial};
 use agent::{Agent, Installed, RackSource, Settle};
 use measure::Reason;
 use rack::Rack;
@@ -16,8 +17,8 @@ use results::{RunDir, TrialRecord};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trace::{ReplaySpec, Survey};
 
@@ -30,6 +31,8 @@ pub struct Options {
     pub resume: bool,
     /// Where the hosts are, if they are other machines.
     pub rack: Option<RackSource>,
+    /// How many sets of such hosts make trials at the same time.
+    pub parallel: u32,
     /// The command that repeats the run, for `environment.json`.
     pub command: String,
 }
@@ -63,10 +66,11 @@ pub fn run(
     let mut plan = plan::plan(e);
     let captures = preflight(e, options.rack.is_some())?;
     let sums = Sums::of(e)?;
-    let hosts = Hosts::up(e, options.rack.as_ref(), &options.dir, stop)?;
-    hosts.remarks().into_iter().for_each(|text| tell(RunEvent::Remark { text }));
+    let hosts = Hosts::up(e, options.rack.as_ref(), options.parallel, &options.dir, stop)?;
+    hosts.iter().flat_map(Hosts::remarks).for_each(|text| tell(RunEvent::Remark { text }));
     // An external server takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
-    let memory = if e.is_external()? { Vec::new() } else { hosts.memory() };
+    let memory: Vec<Memory> =
+        if e.is_external()? { Vec::new() } else { hosts.iter().flat_map(Hosts::memory).collect() };
     disk(e, &sums, options, &plan, &memory, &hosts)?;
     let run_toml = e.to_toml()?;
     let mut run_dir = if options.resume && options.dir.join("run.toml").exists() {
@@ -77,72 +81,23 @@ pub fn run(
     } else {
         RunDir::create(&options.dir, &run_toml, &environment(e, options, &hosts)?)?
     };
-    let zones_dir = options.dir.join("zones");
-    let context = RunContext {
-        experiment: e,
-        server: &hosts.server,
-        generators: &hosts.generators,
-        peers: &hosts.peers,
-        rack: hosts.rack.as_ref(),
-        far_addresses: &hosts.far_addresses(),
-        captures: &captures,
-        monitor_cpus: if hosts.cpus.monitor.is_empty() { &hosts.cpus.server } else { &hosts.cpus.monitor },
-        stop,
-    };
-    let mut zone: Option<(ZonePlan, Prepared)> = None;
-    let began = Instant::now();
-    let budget = repeats::budget(e).0;
-    // Trials done here, and the time that they took: by these the rest is estimated.
-    let mut here = 0u32;
+    let contexts: Vec<RunContext> = hosts.iter().map(|hosts| context(e, hosts, &captures, stop)).collect();
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
-    run_dir.note_undone(plan.len().saturating_sub(run_dir.trials().len()))?;
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let in_time = began.elapsed() < Duration::from_nanos(budget);
-        let Some(trial) = plan::next_trial(&plan, run_dir.trials()).cloned() else {
-            if in_time && repeats::go_on(e, &mut plan, &run_dir) {
-                continue;
-            }
-            break;
+    let place = Place { dir: options.dir.clone(), zones: Mutex::new(()) };
+    let made = std::thread::scope(|scope| {
+        let sets = Sets::start(scope, &contexts, &place);
+        // Whatever ends it ends the sets, too.
+        let refused = |trial: &Trial| {
+            let too_few = hosts.iter().find_map(|hosts| hosts.refused(trial));
+            too_few.or_else(|| sums.refused(trial, &memory))
         };
-        let trial = &trial;
-        if let Some(reason) = sums.refused(trial, &memory) {
-            tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
-            run_dir.append(trial::skipped(e, trial, reason))?;
-            continue;
-        }
-        if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
-            let made = zones::prepare(e, &trial.zone, measures::zones_change(e), &zones_dir, stop, tell);
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let lost = |why| lost(format!("zone {} cannot be made", trial.zone.label()), &options.dir, why);
-            zone = Some((trial.zone.clone(), made.map_err(|e| lost(e.to_string()))?));
-        }
-        let (_, prepared) = zone.as_ref().expect("it was just prepared");
-        let todo = plan.len().saturating_sub(run_dir.trials().len());
-        let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
-        tell(RunEvent::Trial { trial: trial.clone(), of: plan.len(), left });
-        here += 1;
-        let what = format!("trial {} ({}) is lost", trial.id, trial.words());
-        let lost = |why| lost(what.clone(), &options.dir, why);
-        let record = attempts(e, &context, trial, prepared, &run_dir.servers_dir(trial.id), tell)
-            .map_err(|e| lost(e.to_string()))?;
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        if let Some(why) = record.error.as_ref().and_then(|_| unwritable(&options.dir)) {
-            let error = record.error.unwrap_or_default();
-            return Err(lost(format!("{why} ({error})")));
-        }
-        run_dir.append(record.clone()).map_err(|e| lost(e.to_string()))?;
-        tell(RunEvent::Done { record: Box::new(record) });
-    }
+        trials(e, sets, &mut plan, &mut run_dir, &refused, stop, tell)
+            .inspect_err(|_| stop.store(true, Ordering::Relaxed))
+    });
+    made?;
     let undone = plan.len().saturating_sub(run_dir.trials().len());
-    run_dir.note_undone(undone)?;
+    let zones_dir = place.zones_dir();
     if undone == 0 && !e.zone.keep && zones_dir.exists() {
         std::fs::remove_dir_all(&zones_dir).map_err(Error::io(&zones_dir))?;
     }
@@ -152,9 +107,94 @@ pub fn run(
     Ok(Summary { valid, failed, skipped, invalid: run_dir.trials().len() - valid - failed - skipped, undone })
 }
 
+/// Everything that the trials of one set of hosts share.
+fn context<'a>(
+    e: &'a Experiment,
+    hosts: &'a Hosts,
+    captures: &'a [(PathBuf, Survey)],
+    stop: &'a Arc<AtomicBool>,
+) -> RunContext<'a> {
+    RunContext {
+        experiment: e,
+        server: &hosts.server,
+        generators: &hosts.generators,
+        peers: &hosts.peers,
+        rack: hosts.rack.as_ref(),
+        captures,
+        monitor_cpus: if hosts.cpus.monitor.is_empty() { &hosts.cpus.server } else { &hosts.cpus.monitor },
+        stop,
+    }
+}
+
+/// Gives the trials of the plan to the sets of hosts, and keeps what they make, until all is done or the run is to stop. `refused` says
+/// why a trial is not tried.
+fn trials(
+    e: &Experiment,
+    mut sets: Sets<'_>,
+    plan: &mut Vec<Trial>,
+    run_dir: &mut RunDir,
+    refused: &dyn Fn(&Trial) -> Option<String>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(RunEvent),
+) -> Result<(), Error> {
+    let (began, several) = (Instant::now(), sets.idle().count() > 1);
+    let in_time = Duration::from_nanos(repeats::budget(e).0);
+    // Trials that were begun here: by the time that they took the rest is estimated.
+    let mut here = 0u32;
+    let dir = run_dir.dir().to_owned();
+    run_dir.note_undone(plan.len().saturating_sub(run_dir.trials().len()))?;
+    loop {
+        if !stop.load(Ordering::Relaxed) {
+            if let Some((set, trial)) = plan::next_trial(plan, e.order, run_dir.trials(), &sets) {
+                let trial = trial.clone();
+                if let Some(reason) = refused(&trial) {
+                    tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
+                    run_dir.append(trial::skipped(e, &trial, reason))?;
+                    continue;
+                }
+                let todo = plan.len().saturating_sub(run_dir.trials().len());
+                let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
+                tell(of_set(several, set, RunEvent::Trial { trial: trial.clone(), of: plan.len(), left }));
+                here += 1;
+                sets.give(set, trial);
+                continue;
+            }
+            if !sets.are_busy() && began.elapsed() < in_time && repeats::go_on(e, plan, run_dir) {
+                continue;
+            }
+        }
+        if !sets.are_busy() {
+            break;
+        }
+        match sets.next() {
+            (set, Word::Event(event)) => tell(of_set(several, set, event)),
+            (set, Word::Record(record)) => {
+                let what = || format!("trial {} is lost", record.id);
+                run_dir.append(*record.clone()).map_err(|e| sets::lost(what(), &dir, e.to_string()))?;
+                tell(of_set(several, set, RunEvent::Done { record }));
+            }
+            (_, Word::Dropped) => {}
+            (set, Word::Lost(error)) if sets.are_left() => {
+                let text = format!("warning: set {} is lost, the others make its trials: {error}", set + 1);
+                tell(RunEvent::Remark { text });
+            }
+            (_, Word::Lost(error)) => return Err(error),
+        }
+    }
+    Ok(run_dir.note_undone(plan.len().saturating_sub(run_dir.trials().len()))?)
+}
+
+/// An event of a set, which is named where there are several.
+fn of_set(several: bool, set: usize, event: RunEvent) -> RunEvent {
+    match several {
+        true => RunEvent::OfSet { set: set as u32 + 1, event: Box::new(event) },
+        false => event,
+    }
+}
+
 /// Why nothing can be written into the run directory now, where that is so: then a trial that failed says nothing about its
 /// server.
-fn unwritable(dir: &Path) -> Option<String> {
+pub fn unwritable(dir: &Path) -> Option<String> {
     let write = || {
         let mut file = tempfile::NamedTempFile::new_in(dir)?;
         file.write_all(&[0; 1 << 20])?;
@@ -163,25 +203,17 @@ fn unwritable(dir: &Path) -> Option<String> {
     write().err().map(|e| format!("{}: {e}", dir.display()))
 }
 
-/// The error that ends a run: a trial that cannot be kept, or a zone that cannot be made.
-fn lost(what: String, dir: &Path, why: String) -> Error {
-    Error::Machine(format!(
-        "{what}: {why}; the trials before it are kept: mend that, and go on with --resume -o {}",
-        dir.display()
-    ))
-}
-
 /// Does a trial, again where the generator was disturbed: validity is about us, so a further attempt says nothing else
 /// about the server. What was wrong with the attempts before stays with the record as a warning, and their logs beside
 /// the trial's.
-fn attempts(
-    e: &Experiment,
+pub fn attempts(
     context: &RunContext,
     trial: &Trial,
     zone: &Prepared,
     dir: &Path,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<TrialRecord, Error> {
+    let e = context.experiment;
     let mut before: Vec<Reason> = Vec::new();
     for attempt in 1.. {
         // Files of an attempt that was cut off are not part of the next attempt.
@@ -294,7 +326,7 @@ fn disk(
     options: &Options,
     plan: &[Trial],
     memory: &[Memory],
-    hosts: &Hosts,
+    sets: &[Hosts],
 ) -> Result<(), Error> {
     let tried = plan.iter().filter(|t| sums.refused(t, memory).is_none());
     let mut zones: Vec<&ZonePlan> = tried.map(|t| &t.zone).collect();
@@ -316,7 +348,8 @@ fn disk(
             free as f64 / 1e9
         )));
     }
-    if let Some((machine, free)) = hosts.least_disk().filter(|(_, free)| need > *free) {
+    let least = sets.iter().filter_map(Hosts::least_disk).min_by_key(|(_, free)| *free);
+    if let Some((machine, free)) = least.filter(|(_, free)| need > *free) {
         return Err(e.refuse(format!(
             "its zones take about {:.1} GB and {machine} has {:.1} GB free for its agent: give it another folder in the rack file, or \
              fewer delegations",
@@ -340,7 +373,9 @@ fn wake_ups(e: &Experiment, cpus: &Placement, on_rack: bool) -> Option<Vec<rack:
 }
 
 /// `environment.json`: the machine, the software, who shares what.
-fn environment(e: &Experiment, options: &Options, hosts: &Hosts) -> Result<serde_json::Value, Error> {
+fn environment(e: &Experiment, options: &Options, sets: &[Hosts]) -> Result<serde_json::Value, Error> {
+    // Sets are equal.
+    let hosts = &sets[0];
     let Hosts { cpus, rack, machines, .. } = hosts;
     let rack = rack.as_ref();
     let servers: Vec<serde_json::Value> = e
@@ -377,8 +412,10 @@ fn environment(e: &Experiment, options: &Options, hosts: &Hosts) -> Result<serde
         "wake_ups": wake_ups(e, cpus, rack.is_some()),
         "servers": servers,
     });
-    if let Some(machines) = machines {
-        environment["machines"] = serde_json::json!(machines.all);
+    let all: Vec<_> =
+        sets.iter().flat_map(|hosts| &hosts.machines).flat_map(|machines| &machines.all).collect();
+    if !all.is_empty() {
+        environment["machines"] = serde_json::json!(all);
     }
     Ok(environment)
 }

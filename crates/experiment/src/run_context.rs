@@ -7,7 +7,6 @@ use measure::{Metric, Nanos};
 use net::target::Prefix;
 use rack::{Host, Rack};
 use server::{ServerSpec, ZoneRef};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +29,6 @@ pub struct RunContext<'a> {
     pub peers: &'a [Agent],
     /// None where the server answers elsewhere.
     pub rack: Option<&'a Rack>,
-    /// The addresses of hosts on other machines that are the rack's own.
-    pub far_addresses: &'a [IpAddr],
     /// The captures that are replayed, each with what a first reading of it said.
     pub captures: &'a [(PathBuf, Survey)],
     /// The cores on which captures run during a load.
@@ -56,6 +53,20 @@ impl<'a> RunContext<'a> {
         }
     }
 
+    /// The agent of the server's host with the first `cpus` of its CPUs alone. What the host receives is handled there, too, where it is
+    /// one of this machine's; the interface of another machine is as its user set it.
+    ///
+    /// # Errors
+    /// Where its agent is gone, or the host's receive path cannot be set.
+    pub fn server_on(&self, cpus: u32) -> Result<Agent, Error> {
+        let mut host = self.server.host.clone();
+        host.cpus.truncate(cpus as usize);
+        if let Some(rack) = self.rack {
+            rack.steer(&host)?;
+        }
+        Ok(self.server.on(&host)?)
+    }
+
     /// How long from now roles start.
     pub fn start_delay(&self) -> Nanos {
         let agents = self.generators.iter().chain([self.server]);
@@ -70,15 +81,21 @@ impl<'a> RunContext<'a> {
         Ok(self.generators[0].clock()?.there(wall))
     }
 
-    /// Networks that may be loaded because agents of the rack hold their addresses.
+    /// The agents of all hosts, the server's first.
+    fn hosts(&self) -> impl Iterator<Item = &'a Agent> {
+        std::iter::once(self.server).chain(self.generators).chain(self.peers)
+    }
+
+    /// Networks that may be loaded because agents of other machines hold their addresses.
     pub fn allowed(&self) -> Vec<Prefix> {
-        self.far_addresses.iter().map(|&ip| Prefix::from(ip)).collect()
+        let elsewhere = self.hosts().filter(|agent| agent.is_elsewhere());
+        elsewhere.flat_map(|agent| agent.host.addresses()).map(Prefix::from).collect()
     }
 
     /// An agent of each machine.
     pub fn agents(&self) -> Vec<&'a Agent> {
         let mut all: Vec<&Agent> = Vec::new();
-        for agent in std::iter::once(self.server).chain(self.generators).chain(self.peers) {
+        for agent in self.hosts() {
             if !all.iter().any(|one| one.is_beside(agent)) {
                 all.push(agent);
             }

@@ -73,7 +73,7 @@ impl Sampling {
         let mut all: Vec<(&Agent, Watched)> = Vec::new();
         if server.is_ours() {
             let mut watched = Watched::default();
-            watched.server(server);
+            watched.server(server, context.experiment.second_count);
             all.push((server.agent(), watched));
         }
         for agent in context.generators {

@@ -4,6 +4,7 @@ use crate::config::Traffic;
 use crate::meter::{Machine, explain};
 use crate::run_context::RunContext;
 use crate::sampling::Sampling;
+use crate::second_count::SecondCount;
 use crate::zones::Prepared;
 use crate::{Error, anchor};
 use agent::Server;
@@ -11,14 +12,18 @@ use load::hosts::{Generators, Member, Part, divide, repeat};
 use load::{LoadResult, LoadSpec, Source};
 use measure::metrics;
 use measure::{Metric, Named, Nanos, Outcome, Pace, Reason, Seed};
-use rack::Host;
+use rack::{Cmd, Host, Launcher, Local, Output};
 use results::{SeriesRow, TrialRecord};
 use server::ServerSpec;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use trace::ReplaySpec;
 use traffic::{EdnsSpec, NameList, ProfileSpec, QueriesSpec, SourceSpec};
+
+/// How long the command that puts an external server back may take.
+const RESET: Duration = Duration::from_secs(300);
 
 /// One server on one zone, ready to be measured.
 pub struct SystemUnderTest<'a> {
@@ -45,6 +50,8 @@ pub struct Driven {
     pub drops: Vec<Metric>,
     /// The machine during the load.
     pub machine: Machine,
+    /// The queries as the server's host counted them; none where it could not.
+    pub second: Option<SecondCount>,
 }
 
 impl SystemUnderTest<'_> {
@@ -82,6 +89,39 @@ impl SystemUnderTest<'_> {
         ));
         }
         Ok(())
+    }
+
+    /// Whether the server is on another machine that its user named, and that is not one of the rack's.
+    pub fn is_outside(&self) -> bool {
+        self.spec.external.is_some_and(|at| !at.ip().is_loopback())
+    }
+
+    /// Has an external server put back to its zone file, by its user's command, with what that says in `reset.log`.
+    ///
+    /// # Errors
+    /// Where the command cannot be run, fails, or does not end.
+    pub fn reset(&self) -> Result<(), Error> {
+        let words = self.context.experiment.server(&self.spec.label)?.reset;
+        let Some((program, args)) = words.split_first() else { return Ok(()) };
+        let log = self.dir.join("reset.log");
+        let failed = |why: String| {
+            Error::Machine(format!(
+                "server.{}.reset: {program}: {why}; see {}",
+                self.spec.label,
+                log.display()
+            ))
+        };
+        let output = Output::File(log.clone());
+        let cmd = Cmd::new(program).args(args).stdout(output.clone()).stderr(output);
+        let mut process = Local.spawn(&self.context.generators[0].host, &cmd)?;
+        match process.wait_timeout(RESET)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(failed(format!("it ended with {status}"))),
+            None => {
+                process.kill()?;
+                Err(failed(format!("it did not end within {} s", RESET.as_secs())))
+            }
+        }
     }
 
     /// The queries.
@@ -131,7 +171,7 @@ impl SystemUnderTest<'_> {
         let mut load = LoadSpec {
             cpus: context.generators[0].host.cpus.clone(),
             allowed: context.allowed(),
-            allow_external: spec.external.is_some_and(|a| !a.ip().is_loopback()),
+            allow_external: self.is_outside(),
             transport: traffic.transport,
             backend: traffic.backend,
             retry: traffic.retry,
@@ -213,7 +253,11 @@ impl SystemUnderTest<'_> {
         let results = generators.results();
         let (each, result) = if self.beside.is_empty() { generated(results) } else { answered(results) };
         let machine = explain(metered, &result, allowed);
-        Ok(Driven { result, each, began, series, drops: sampling.drops()?, machine })
+        // A capture has its own mix of transports, and servers of a distribution ask each other.
+        let alone = self.spec.distribution.is_none();
+        let arrived = machine.arrived.filter(|_| self.traffic.trace.is_none());
+        let second = SecondCount::of_load(&result, arrived, self.traffic.transport, alone);
+        Ok(Driven { result, each, began, series, drops: sampling.drops()?, machine, second })
     }
 }
 

@@ -21,6 +21,15 @@ pub fn run(
     tell: &mut dyn FnMut(RunEvent),
 ) -> TrialRecord {
     let mut record = new_record(context.experiment, trial, Some(zone));
+    let on_fewer = trial.workers.map(|cpus| context.server_on(cpus)).transpose();
+    let on_fewer = match &on_fewer {
+        Ok(server) => server.as_ref().map(|server| RunContext { server, ..*context }),
+        Err(error) => {
+            record.error = Some(error.to_string());
+            return record;
+        }
+    };
+    let context = on_fewer.as_ref().unwrap_or(context);
     let clock = Wall::read();
     let mut measured = |record: &mut TrialRecord| measure(context, trial, zone, dir, record, &mut *tell);
     let done = match measures::is_distributed(context.experiment, trial.measure, trial.variant.as_deref()) {
@@ -107,6 +116,7 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(Parame
         params.push((params::ZONE_MADE, scenario.words(&e.zone)));
     }
     params.push((params::PUBLISHED, e.published.join(",")));
+    params.extend(trial.workers.map(|workers| (params::WORKERS, workers.to_string())));
     let d = e.distribution_of(trial.variant.as_deref());
     if zone.is_some_and(|zone| zone.keys.is_some())
         && measures::is_distributed(e, trial.measure, trial.variant.as_deref())

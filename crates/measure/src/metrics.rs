@@ -384,6 +384,7 @@ registry! {
     LOST_BACKLOG_FULL "lost_backlog_full" "1" Less "queries lost as a core's backlog was full";
     LOST_INTERFACE "lost_interface" "1" Less "queries lost at an interface of the server's host";
     LOST_NOT_ANSWERED "lost_not_answered" "1" Less "queries that reached the server and were not answered";
+    ARRIVED "arrived" "1" Neither "messages that arrived at the server's host, counted by its kernel";
     WITNESS_QUERIES "witness_queries" "1" Neither "queries seen at the server's interface";
     WITNESS_ANSWERS "witness_answers" "1" Neither "answers seen at the server's interface";
     WITNESS_DROPPED "witness_dropped" "1" Less "packets that the capture at the server lacks";

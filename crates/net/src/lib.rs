@@ -1,5 +1,6 @@
 //! Every unsafe packet and namespace call of dnsrack, behind safe functions.
 
+pub mod arrivals;
 pub mod batch;
 mod bpf;
 pub mod counters;

@@ -52,7 +52,7 @@ pub use error::Error;
 pub use hardware_counters::HardwareCounters;
 pub use host::Host;
 pub use path::{PathSpec, Paths};
-pub use process::{Launcher, Local, Process, allowed_cpus};
+pub use process::{Launcher, Local, Process, allowed_cpus, stay_off};
 pub use role::{Link, Role, RoleProcess};
 pub use server_watch::ServerWatch;
 pub use sockets::UdpSockets;

@@ -125,6 +125,19 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
+/// Has the calling thread, and what it starts from now on, run on CPUs other than `taken` where the process is `allowed` any; a process
+/// that is started with CPUs of its own has these.
+///
+/// # Errors
+/// From the system.
+pub fn stay_off(taken: &[usize], allowed: &[usize]) -> std::io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    let free: Vec<usize> = allowed.iter().copied().filter(|cpu| !taken.contains(cpu)).collect();
+    let chosen = if free.is_empty() { allowed } else { &free };
+    chosen.iter().for_each(|&cpu| set.set(cpu));
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
 /// Whether exec would find the program, relative to `folder`, on `path` or else on our own PATH: a lookup of our
 /// own, so that its absence has an error of its own.
 pub(crate) fn found(program: &Path, folder: &Path, path: Option<OsString>) -> bool {

@@ -131,6 +131,20 @@ impl Rack {
         &self.steering
     }
 
+    /// Has a host receive on other CPUs of its own than it had at first, where its packets are steered (RPS).
+    ///
+    /// # Errors
+    /// [`Error::Host`] where that cannot be set.
+    pub fn steer(&self, host: &Host) -> Result<(), Error> {
+        let is_steered = |s: &Steering| s.host == host.name && s.method == steering::Method::Rps;
+        if self.steering.iter().any(is_steered)
+            && steering::steer(host, DEVICE, true).method != steering::Method::Rps
+        {
+            return Err(host.error("steer what it receives", std::io::Error::other("RPS was refused")));
+        }
+        Ok(())
+    }
+
     /// Whether a switch joins the hosts, and not a cable.
     pub fn has_switch(&self) -> bool {
         self.switch.is_some()

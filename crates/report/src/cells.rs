@@ -27,6 +27,8 @@ pub(crate) struct Key {
     pub updates: Option<String>,
     /// `latency`, `peak`, `memory` …
     pub measure: String,
+    /// The CPUs of the server, where the experiment tries several numbers.
+    pub workers: Option<u64>,
     /// The traffic, where the experiment has several.
     pub variant: Option<String>,
     /// How the zone is carried to secondaries.
@@ -117,6 +119,7 @@ impl Key {
             rate: (measure == "latency").then(|| param(params::RATE)),
             updates: trial.param(params::UPDATES).map(str::to_owned),
             measure: measure.to_owned(),
+            workers: trial.param(params::WORKERS).and_then(|n| n.parse().ok()),
             variant: trial.param(params::VARIANT).map(str::to_owned),
             carried: Carried::of(trial),
         }
@@ -137,9 +140,10 @@ impl Key {
         self.traffic().fold(self.family.clone(), |row, part| format!("{row}, {part}"))
     }
 
-    /// The words for the traffic: the variant, and how fast the zone changes.
+    /// The words for the traffic: the variant, how fast the zone changes, and the CPUs that the server had.
     fn traffic(&self) -> impl Iterator<Item = String> {
-        self.variant.clone().into_iter().chain(self.changes())
+        let cpus = self.workers.map(|n| if n == 1 { "1 CPU".into() } else { format!("{n} CPUs") });
+        self.variant.clone().into_iter().chain(self.changes()).chain(cpus)
     }
 
     /// The column in a table: a size, or a scenario.

@@ -1,4 +1,5 @@
-//! Figures over the zone's size: a line for each server on one type of zone, and the paper's own, dashed, beside it.
+//! Figures over the zone's size, or over the CPUs of the server: a line for each server on one type of zone, and the paper's own,
+//! dashed, beside it.
 
 use crate::cells::{self, Cell, Key, Run, State};
 use crate::past::{self, Past};
@@ -11,6 +12,42 @@ use results::published::{self, Relation, Table};
 
 /// A published table and the heading of one of its rows, for a kind of server and the zone of a cell.
 type Published = Box<dyn Fn(&str, &Key) -> Option<(&'static Table, Vec<String>)>>;
+
+/// What a figure is drawn over.
+struct Over {
+    id: &'static str,
+    /// `over the zone’s size`.
+    title: &'static str,
+    /// The axis.
+    axis: &'static str,
+    /// The place of a cell on it.
+    of: fn(&Key) -> Option<u64>,
+    /// A key like this one, but for its place.
+    whole: fn(Key) -> Key,
+}
+
+const SIZE: Over = Over {
+    id: "over",
+    title: "over the zone’s size",
+    axis: "delegations",
+    of: |key| key.size,
+    whole: |key| key,
+};
+
+const CPUS: Over = Over {
+    id: "cpus",
+    title: "over the CPUs of the server",
+    axis: "CPUs",
+    of: |key| key.workers,
+    whole: |key| Key { workers: None, ..key },
+};
+
+impl Over {
+    /// What tells the cells of one plot from those of another.
+    fn row(&self, key: &Key) -> String {
+        (self.whole)(key.clone()).row()
+    }
+}
 
 /// Something that may change as the zone grows.
 struct Quantity {
@@ -108,17 +145,17 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
     let mut all = Vec::new();
     let pss = memory("pss", "Memory (PSS)", "virtual size");
     let (keep, value) = selection("memory", metrics::SERVER_PSS);
-    all.extend(group(run, &pss, keep, value));
+    all.extend(group(run, &pss, &SIZE, keep, value));
     all.extend(relative(run, &pss, keep, value));
     let (keep, value) = selection("memory", metrics::SERVER_VIRTUAL);
-    all.extend(group(run, &memory("virtual", "Virtual size", ""), keep, value));
+    all.extend(group(run, &memory("virtual", "Virtual size", ""), &SIZE, keep, value));
     let start = time("start", "Time from the start to the first right answer", "rzaia-4.1", "rzaia-4.3");
     let (keep, value) = selection("load", metrics::SERVER_READY);
-    all.extend(group(run, &start, keep, value));
+    all.extend(group(run, &start, &SIZE, keep, value));
     all.extend(relative(run, &start, keep, value));
     let reload = time("reloading", "Time to reload", "rzaia-4.2", "rzaia-4.4");
     let (keep, value) = selection("load", metrics::RELOAD_SECONDS);
-    all.extend(group(run, &reload, keep, value));
+    all.extend(group(run, &reload, &SIZE, keep, value));
     all.extend(relative(run, &reload, keep, value));
     for rate in run.distinct("latency", |k| k.rate.clone()).into_iter().flatten() {
         all.extend(latency(run, &rate));
@@ -133,7 +170,12 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
         table: Box::new(|_, _| None),
     };
     let proven = |c: &Cell| crate::peak::proven(c).map(|(figure, _)| figure);
-    all.extend(group(run, &peak, |c| c.key.is("peak"), proven));
+    all.extend(group(run, &peak, &SIZE, |c| c.key.is("peak"), proven));
+    all.extend(group(run, &peak, &CPUS, |c| c.key.is("peak"), proven));
+    let answered =
+        Quantity { id: "answered".into(), title: "Answers per second with a window".into(), ..peak };
+    let (keep, value) = selection("throughput", metrics::ANSWERED_QPS);
+    all.extend(group(run, &answered, &CPUS, keep, value));
     all
 }
 
@@ -155,26 +197,27 @@ fn latency(run: &Run, rate: &str) -> Option<Group> {
         table: Box::new(move |kind, key| Some((table?, heading(kind, key)?))),
     };
     let keep = |c: &Cell| c.key.is("latency") && c.key.rate.as_deref() == Some(rate);
-    group(run, &quantity, keep, |c| c.latency(0.5, run.deadline))
+    group(run, &quantity, &SIZE, keep, |c| c.latency(0.5, run.deadline))
 }
 
 /// Different kinds of zones among cells, in order of appearance.
-fn rows(cells: &[&Cell]) -> Vec<String> {
-    cells::distinct(cells.iter().copied(), |c| c.key.row())
+fn rows(cells: &[&Cell], over: &Over) -> Vec<String> {
+    cells::distinct(cells.iter().copied(), |c| over.row(&c.key))
 }
 
-/// A quantity's figures, one for each type of zone that was measured at two sizes or more.
+/// A quantity's figures over something, one for each type of zone that was measured at two places or more.
 fn group(
     run: &Run,
     quantity: &Quantity,
+    over: &Over,
     keep: impl Fn(&Cell) -> bool,
     value: impl Fn(&Cell) -> Option<cells::Figure>,
 ) -> Option<Group> {
     let cells: Vec<&Cell> = run.cells.iter().filter(|c| keep(c)).collect();
-    let figures = rows(&cells).into_iter().enumerate().filter_map(|(n, row)| {
-        let of_row: Vec<&Cell> = cells.iter().filter(|c| c.key.row() == row).copied().collect();
+    let figures = rows(&cells, over).into_iter().enumerate().filter_map(|(n, row)| {
+        let of_row: Vec<&Cell> = cells.iter().filter(|c| over.row(&c.key) == row).copied().collect();
         let mut lines: Vec<Line> =
-            run.servers.iter().filter_map(|s| measured(run, quantity, s, &of_row, &value)).collect();
+            run.servers.iter().filter_map(|s| measured(run, quantity, over, s, &of_row, &value)).collect();
         if !grows(&lines) {
             return None;
         }
@@ -188,16 +231,24 @@ fn group(
             }
         }
         let lines: Vec<Line> = lines.into_iter().map(|l| l.divided(quantity.scale)).collect();
-        let what = format!("{} over the zone’s size, {row}", quantity.title);
+        let what = format!("{} {}, {row}", quantity.title, over.title);
         let (low, high) = plots::ends(lines.iter().flat_map(Line::ys))?;
         let y = Axis::log(&quantity.title, low, high, quantity.tick);
         let trials = of_row.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
-        draw(&format!("over-{}-{n}", quantity.id), &what, quantity.remark, y, &lines, &notes, trials)
+        draw(
+            &format!("{}-{}-{n}", over.id, quantity.id),
+            &what,
+            (over, quantity.remark),
+            y,
+            &lines,
+            &notes,
+            trials,
+        )
     });
     let main: Vec<Figure> = figures.collect();
-    let title = format!("{} over the zone’s size", quantity.title);
+    let title = format!("{} {}", quantity.title, over.title);
     (!main.is_empty()).then(|| Group {
-        id: format!("over-{}", quantity.id),
+        id: format!("{}-{}", over.id, quantity.id),
         title,
         main,
         seconds: Vec::new(),
@@ -216,15 +267,16 @@ fn grows(lines: &[Line]) -> bool {
 fn measured(
     run: &Run,
     quantity: &Quantity,
+    over: &Over,
     server: &str,
     cells: &[&Cell],
     value: impl Fn(&Cell) -> Option<cells::Figure>,
 ) -> Option<Line> {
     let mut line = Line::new(server.to_owned(), run.style(server));
     let mut mine: Vec<&&Cell> = cells.iter().filter(|c| c.key.server == server).collect();
-    mine.sort_by_key(|c| c.key.size);
+    mine.sort_by_key(|c| (over.of)(&c.key));
     for cell in mine {
-        let (Some(size), Some(figure)) = (cell.key.size, value(cell)) else { continue };
+        let (Some(size), Some(figure)) = ((over.of)(&cell.key), value(cell)) else { continue };
         let (size, deadline) = (size as f64, run.deadline as f64);
         if cell.state() != State::Valid {
             line.invalid.push((size, figure.value));
@@ -247,13 +299,13 @@ fn relative(
     value: impl Fn(&Cell) -> Option<cells::Figure>,
 ) -> Option<Group> {
     let cells: Vec<&Cell> = run.cells.iter().filter(|c| keep(c)).collect();
-    let families = rows(&cells);
+    let families = rows(&cells, &SIZE);
     let base = families.iter().position(|f| f == costs::BASE)?;
     let figures = run.servers.iter().enumerate().filter_map(|(n, server)| {
         let (mut lines, mut notes) = (Vec::new(), Vec::new());
         let of_family = |family: &str| {
             let mine: Vec<&Cell> = cells.iter().filter(|c| c.key.row() == family).copied().collect();
-            Some((measured(run, quantity, server, &mine, &value)?, mine[0]))
+            Some((measured(run, quantity, &SIZE, server, &mine, &value)?, mine[0]))
         };
         let (of_base, _) = of_family(&families[base])?;
         let over = |points: &[(f64, f64)], base: &[(f64, f64)]| -> Vec<(f64, f64)> {
@@ -289,7 +341,15 @@ fn relative(
             Axis::linear(&format!("times that of {}", costs::BASE), high, |v| trim(&format::significant(v)));
         let trials = cells.iter().filter(|c| c.key.server == *server);
         let trials = trials.flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
-        draw(&format!("relative-{}-{n}", quantity.id), &what, quantity.remark, y, &lines, &notes, trials)
+        draw(
+            &format!("relative-{}-{n}", quantity.id),
+            &what,
+            (&SIZE, quantity.remark),
+            y,
+            &lines,
+            &notes,
+            trials,
+        )
     });
     let main: Vec<Figure> = figures.collect();
     let title = format!("{} relative to {}", quantity.title, costs::BASE);
@@ -304,14 +364,14 @@ fn relative(
 fn draw(
     id: &str,
     what: &str,
-    remark: &str,
+    (over, remark): (&Over, &str),
     y: Axis,
     lines: &[Line],
     notes: &[String],
     trials: Vec<u32>,
 ) -> Option<Figure> {
     let (first, last) = plots::ends(lines.iter().flat_map(Line::xs))?;
-    let x = Axis::log("delegations", first, last, |v| units::short(v as u64));
+    let x = Axis::log(over.axis, first, last, |v| units::short(v as u64));
     let mut plot = Plot::new(x, y);
     // Measured values are drawn last, so that they lie on top.
     for line in lines.iter().filter(|l| l.past).chain(lines.iter().filter(|l| !l.past)) {
@@ -340,7 +400,7 @@ fn draw(
         swatch: svg::swatch(l.style, if l.past { "past" } else { "solid" }),
         text: l.name.clone(),
     };
-    let about = format!("By delegations (logarithmic), for {}.", format::list(&names(lines)));
+    let about = format!("By {} (logarithmic), for {}.", over.axis, format::list(&names(lines)));
     Some(Figure {
         id: id.to_owned(),
         svg: plot.finish(what, &about),

@@ -4,11 +4,12 @@ use crate::cells::{Run, State};
 use crate::format;
 use crate::grid::Grid;
 use measure::{params, units};
+use results::compare::sets::{self, OfSet};
 use results::published::Relation;
 
 /// The first sentences of a report: the experiment, its trials, and the machine.
 pub(crate) fn sentences(run: &Run) -> Vec<String> {
-    [Some(what_was_done(run)), scenarios(run), machine(run)].into_iter().flatten().collect()
+    [Some(what_was_done(run)), scenarios(run), machine(run), sets(run)].into_iter().flatten().collect()
 }
 
 /// How the zones of scenarios were made.
@@ -59,6 +60,41 @@ fn machine(run: &Run) -> Option<String> {
         ),
         false => Some("Generator and servers ran on different machines.".into()),
     }
+}
+
+/// Whether the sets of hosts that made the trials measure alike.
+fn sets(run: &Run) -> Option<String> {
+    let names = sets::names(run.dir);
+    if names.len() < 2 {
+        return None;
+    }
+    let compared = sets::of_sets(run.dir);
+    let made = format!("Trials were made by {} sets of hosts at the same time", names.len());
+    if compared.is_empty() {
+        return Some(format!(
+            "{made}; too few cells were measured by more than one to say whether these differ."
+        ));
+    }
+    let differ: Vec<String> = compared.iter().filter(|one| one.differs()).map(difference).collect();
+    let many = format::plural(compared.len(), "comparison");
+    Some(match differ.as_slice() {
+        [] => format!("{made}; no figure differs between these ({many}, adjusted for their number)."),
+        some => format!("{made}, and these differ ({many}, adjusted for their number): {}.", some.join("; ")),
+    })
+}
+
+fn difference(one: &OfSet) -> String {
+    let percent = |share: f64| format!("{:+.1}", 100.0 * share);
+    let (low, high) = one.interval;
+    format!(
+        "{} of set {} is {} % beside that of the others ({} to {} %, {})",
+        one.title,
+        one.set,
+        percent(one.difference),
+        percent(low),
+        percent(high),
+        format::plural(one.cells, "cell")
+    )
 }
 
 /// How the results compare with the published ones, as factors, grid by grid.

@@ -105,7 +105,7 @@ fn a_server_is_started_asked_watched_and_ended() {
         assert!(server.receive_buffer(None).unwrap().unwrap() > 1000);
 
         let mut watched = Watched::default();
-        watched.server(&server);
+        watched.server(&server, false);
         watched.generator(agent, [std::process::id()]);
         let readings = Readings::open(agent, watched).unwrap();
         let first = readings.read().unwrap();

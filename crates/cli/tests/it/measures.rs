@@ -296,3 +296,102 @@ fn a_server_that_answers_elsewhere_is_asked_by_several_generators_over_both_tran
     let at = |transport: &str| all.iter().filter(|e| e["params"]["transport"] == transport).count();
     assert_eq!((at("udp"), at("tcp")), (2, 2));
 }
+
+#[test]
+fn a_server_has_as_many_cpus_as_it_is_to_have_workers() {
+    let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
+    if !has("nsd") || !cores {
+        eprintln!("SKIPPED: it needs nsd and two cores");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = crate::TINY
+        .replace("\"latency\"", "\"memory\", \"throughput\"")
+        .replace("settle", "workers = [1, 2, 3]\nsecond_count = true\nattempts = 1\nsettle")
+        + "[throughput]\nduration = \"1s\"\nwarmup = \"100ms\"\nwindow = 4\n[cpus]\nserver = [0, 1]\ngenerator = [1]\n";
+    let file = write(&folder, "workers.toml", &text);
+    let dir = folder.path().join("run");
+    let all = done(&file, dir.to_str().expect("a path"));
+    // There are no three CPUs.
+    assert_eq!(all.len(), 4);
+    for event in &all {
+        assert!(event["error"].is_null(), "{event}");
+        let workers = event["params"]["workers"].as_str().expect("workers");
+        let conf = dir.join("servers").join(event["trial"].to_string()).join("nsd.conf");
+        let conf = std::fs::read_to_string(conf).expect("its configuration");
+        assert!(conf.contains(&format!("server-count: {workers}\n")), "{conf}");
+        if event["params"]["measure"] == "throughput" {
+            assert!(metric(event, "answered") > Some(0.0), "{event}");
+            let cpu = metric(event, "server_idle").expect("what its cores did");
+            assert!((0.0..100.0).contains(&cpu), "{event}");
+            // All that was sent arrived, and nothing else did.
+            let (sent, arrived) = (metric(event, "sent"), metric(event, "arrived"));
+            let off = sent.expect("sent") - arrived.unwrap_or_else(|| sent.expect("sent"));
+            assert!(off.abs() <= 0.01 * sent.expect("sent") + 20.0, "{event}");
+        }
+    }
+    let report = stdout(&output(&["report", dir.to_str().expect("a path")]));
+    assert!(report.contains("2 CPUs") && report.contains("needs 3 CPUs for the server"), "{report}");
+    let page = std::fs::read_to_string(dir.join("report.html")).expect("its page");
+    assert!(page.contains("Answers per second with a window over the CPUs of the server"));
+}
+
+#[test]
+fn an_external_server_takes_updates_and_gives_its_zone_with_its_own_key() {
+    if !has("named") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().display().to_string();
+    let path = |name: &str| format!("{at}/{name}");
+    let made =
+        output(&["zone", "generate", "--family", "U-4-DS0", "--delegations", "300", "-o", &path("zone")]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        free.local_addr().expect("its address").port()
+    };
+    let key = "key \"own\" { algorithm hmac-sha256; secret \"c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0\"; };\n";
+    write(&folder, "key", key);
+    write(
+        &folder,
+        "named.conf",
+        &format!(
+            "include \"{at}/key\";\ncontrols {{}};\noptions {{ directory \"{at}\"; pid-file \"{at}/pid\"; session-keyfile none; \
+             lock-file none; recursion no; dnssec-validation no; listen-on-v6 {{ none; }}; \
+             listen-on port {port} {{ 127.0.0.1; }}; }};\nzone \".\" {{ type primary; file \"{at}/served\"; \
+             allow-update {{ key own; }}; allow-transfer {{ key own; }}; }};\n"
+        ),
+    );
+    let stop = format!(
+        "if [ -f {at}/pid ]; then pid=$(cat {at}/pid); kill $pid; while kill -0 $pid 2>/dev/null; do sleep 0.05; done; fi"
+    );
+    let reset =
+        format!("{stop}\nrm -f {at}/served.jnl\ncp {at}/zone {at}/served\nexec named -c {at}/named.conf\n");
+    let reset = write(&folder, "reset", &reset);
+    let text = |reset: &str| {
+        format!(
+            "name = \"own\"\ntitle = \"Of seconds\"\nmeasure = [\"update\", \"transfer\"]\nservers = [\"own\"]\nsettle = \"0s\"\n\
+             attempts = 1\nrepeats = 2\n[server.own]\nkind = \"external\"\naddress = \"127.0.0.1:{port}\"\ntsig = \"{at}/key\"\n\
+             {reset}\n[zone]\nfile = \"{at}/zone\"\n[updates]\ncount = 100\n"
+        )
+    };
+    let file = write(&folder, "own.toml", &text(&format!("reset = [\"sh\", \"{reset}\"]")));
+    let all = done(&file, &path("run"));
+    let _ = std::process::Command::new("sh").args(["-c", &stop]).status();
+    assert_eq!(all.len(), 4);
+    for event in &all {
+        assert!(event["error"].is_null(), "{event}");
+        if event["params"]["measure"] == "update" {
+            // The second repeat begins with the same zone as the first.
+            assert_eq!(metric(event, "update_accepted"), Some(100.0), "{event}");
+        } else {
+            let records = metric(event, "transfer_records").expect("records");
+            assert!(records > 300.0 && metric(event, "transfer_tcp_bytes") > Some(records), "{event}");
+        }
+    }
+    let file = write(&folder, "none.toml", &text(""));
+    let ran = output(&["experiment", "run", &file, "-o", &path("none")]);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(stderr(&ran).contains("give server.own.tsig"), "{}", stderr(&ran));
+}

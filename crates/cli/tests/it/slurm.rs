@@ -52,7 +52,7 @@ impl Cluster {
              MpiDefault=none\nProctrackType=proctrack/linuxproc\nReturnToService=2\nSlurmctldPidFile={at}/ctld.pid\n\
              SlurmdPidFile={at}/%n.pid\nSlurmdSpoolDir={at}/spool-%n\nStateSaveLocation={at}/state\nSlurmUser=root\n\
              TaskPlugin=task/none\nSelectType=select/linear\nSlurmctldLogFile={at}/ctld.log\nSlurmdLogFile={at}/%n.log\n\
-             KillWait=5\n{nodes}PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n",
+             KillWait=5\nSlurmdTimeout=15\n{nodes}PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n",
             name.trim().split('.').next().unwrap_or_default()
         );
         std::fs::write(folder.join("slurm.conf"), config).unwrap();
@@ -118,6 +118,82 @@ impl Cluster {
         }
     }
 
+    /// Submits an experiment of several repeats, and waits until some trials are done.
+    fn at_work(&self, dir: &Path, repeats: &str, options: &[&str]) -> Child {
+        let mut running = self.submit(dir, TINY, &[repeats, "attempts=1"]);
+        running.args(options);
+        let mut running = running.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(90);
+        while !RunDir::open(dir).is_ok_and(|run| !run.trials().is_empty()) {
+            let ended = running.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < until, "{ended:?}: {}", self.log(dir));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        running
+    }
+
+    /// The jobs that there are, each with its state.
+    fn jobs(&self) -> String {
+        let output = self.command(&["squeue", "-h", "-o", "%i %T"]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// What the jobs of a run said.
+    fn log(&self, dir: &Path) -> String {
+        std::fs::read_to_string(dir.with_extension("job.log")).unwrap_or_default()
+    }
+
+    /// A job that its user cancels is not followed by another one.
+    fn cancelled(&self) {
+        self.wait_until_idle();
+        let dir = self.user.folder.path().join("cancelled");
+        let running = self.at_work(&dir, "repeats=40", &[]);
+        assert!(self.command(&["scancel", "--name=dnsrack-tiny"]).status().unwrap().success());
+        let got = running.wait_with_output().unwrap();
+        let said = stderr(&got);
+        assert_eq!(got.status.code(), Some(6), "{said}");
+        assert_eq!(said.matches(": submitted").count(), 1, "{said}");
+        assert!(said.contains("CANCELLED") && said.contains("some are left"), "{said}");
+        assert!(RunDir::open(&dir).is_ok_and(|run| !run.trials().is_empty()), "{said}");
+    }
+
+    /// A node that dies ends the job; Slurm runs it again once there is a node, and it goes on where it was.
+    fn without_a_node(&mut self) {
+        self.wait_until_idle();
+        let dir = self.user.folder.path().join("dead");
+        let mut running = self.at_work(&dir, "repeats=8", &["--jobs", "1"]);
+        // Everything on the generator's node.
+        let daemon = format!("slurmd -D -N {}", NODES[1]);
+        let all = crate::kill::processes(self.user.folder.path());
+        let net = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let of_node = all.iter().find(|(_, line)| line.starts_with(&daemon)).expect("its daemon").0;
+        let node = net(of_node).expect("its network namespace");
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let Some(pid) = pid.filter(|pid| net(*pid).as_ref() == Some(&node)) {
+                let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+            }
+        }
+        let until = Instant::now() + Duration::from_secs(90);
+        while !self.jobs().contains("PENDING") {
+            assert!(Instant::now() < until && running.try_wait().unwrap().is_none(), "{}", self.log(&dir));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let before = RunDir::open(&dir).expect("the run directory is whole").trials().len();
+        // Slurm has a job wait for two minutes before it runs again.
+        self.daemon(NODES[1], &["slurmd", "-D", "-N", NODES[1]]);
+        let id = self.jobs().split_whitespace().next().expect("a job").to_owned();
+        let now = self.command(&["scontrol", "update", &format!("jobid={id}"), "StartTime=now"]).status();
+        assert!(now.unwrap().success());
+        let got = running.wait_with_output().unwrap();
+        let said = stderr(&got);
+        assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
+        assert_eq!(said.matches(": submitted").count(), 1, "{said}");
+        assert!(said.contains("DUE TO NODE FAILURE") && said.contains("PENDING"), "{said}");
+        let kept = RunDir::open(&dir).expect("the run directory is whole");
+        assert!(before < 8 && kept.trials().len() == 8 && kept.undone() == 0, "{before}: {said}");
+    }
+
     fn submit(&self, dir: &Path, text: &str, sets: &[&str]) -> Command {
         let experiment = write(&self.user.folder, "experiment.toml", text);
         let (program, dir) = (self.user.program_path(), dir.display().to_string());
@@ -136,20 +212,11 @@ fn a_job_does_the_experiment_and_the_next_one_what_is_left() {
     if !root || !["slurmctld", "slurmd", "srun", "munged", "nsd"].iter().all(|p| has(p)) {
         return;
     }
-    let cluster = Cluster::up();
+    let mut cluster = Cluster::up();
     cluster.wait_until_idle();
     let dir = cluster.user.folder.path().join("run");
-    let mut running = cluster.submit(&dir, TINY, &["repeats=4", "attempts=1"]);
-    let mut running = running.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     // What Slurm does before the time limit: the job is told to end while trials are left.
-    let until = Instant::now() + Duration::from_secs(90);
-    while !RunDir::open(&dir).is_ok_and(|run| !run.trials().is_empty()) {
-        let ended = running.try_wait().unwrap();
-        let log =
-            || std::fs::read_to_string(cluster.user.folder.path().join("run.job.log")).unwrap_or_default();
-        assert!(ended.is_none() && Instant::now() < until, "{ended:?}: {}", log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let running = cluster.at_work(&dir, "repeats=4", &[]);
     let told =
         cluster.command(&["scancel", "--batch", "--signal=TERM", "--name=dnsrack-tiny"]).status().unwrap();
     assert!(told.success());
@@ -166,9 +233,34 @@ fn a_job_does_the_experiment_and_the_next_one_what_is_left() {
     }
     let machines = run.environment()["machines"].as_array().map(Vec::len);
     assert_eq!(machines, Some(2), "a node for each host");
+    cluster.cancelled();
+    cluster.without_a_node();
     // An experiment with more hosts than nodes is refused before a job is submitted.
     let none = cluster.user.folder.path().join("none");
     let got = cluster.submit(&none, TINY, &[]).args(["--hosts", "1"]).output().unwrap();
     assert_eq!(got.status.code(), Some(2));
     assert!(stderr(&got).contains("the experiment has 2 hosts: server, generator"), "{}", stderr(&got));
+}
+
+#[test]
+#[ignore = "it takes long: scripts/machines.sh"]
+fn a_job_is_ended_before_its_time_limit_and_the_next_one_goes_on() {
+    let root = rustix::process::geteuid().is_root();
+    if !root || !["slurmctld", "slurmd", "srun", "munged", "nsd"].iter().all(|p| has(p)) {
+        eprintln!("SKIPPED: it needs root, Slurm's daemons and NSD");
+        return;
+    }
+    let cluster = Cluster::up();
+    cluster.wait_until_idle();
+    let dir = cluster.user.folder.path().join("run");
+    // Two minutes, of which the last is for the end; each trial takes more than a second.
+    let text = TINY.replace("\"1s\"\nwarmup", "\"5s\"\nwarmup");
+    let got =
+        cluster.submit(&dir, &text, &["repeats=18", "attempts=1"]).args(["--time", "2"]).output().unwrap();
+    let said = stderr(&got);
+    assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
+    assert!(said.matches(": submitted").count() >= 2, "{said}");
+    let run = RunDir::open(&dir).expect("the run directory is whole");
+    assert_eq!((run.trials().len(), run.undone()), (18, 0), "{said}");
+    println!("{said}");
 }

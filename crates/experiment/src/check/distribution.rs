@@ -3,7 +3,7 @@
 use crate::config::{Distribution, Signing};
 use crate::measures::{self, Measurement, Part, ZoneChanges};
 use crate::replication::{fleet, paths};
-use crate::{Error, Experiment};
+use crate::{Error, Experiment, Measure};
 
 /// The most secondaries that a rack may have.
 const MOST: u32 = 64;
@@ -36,6 +36,38 @@ fn signing(e: &Experiment, d: &Distribution, label: &str) -> Result<(), Error> {
         if let Some(family) = e.zone.families.iter().find(|f| f.contains("+nsec3") || f.contains("+opt-out"))
         {
             return Err(e.refuse(format!("zone.families: {family}: signing = \"sent\" is for NSEC alone")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether what is asked of servers that somebody else runs can be had: they have no secondaries here, and what they take has to be signed
+/// with their keys.
+fn external(e: &Experiment, d: &Distribution) -> Result<(), Error> {
+    if d.secondaries > 0 {
+        return Err(
+            e.refuse("distribution.secondaries: an external server is not set up here, so it has none")
+        );
+    }
+    for &measure in &e.measure {
+        let taken = measures::of(measure);
+        let possible = matches!(taken.part, Part::Alone | Part::Any)
+            || matches!(measure, Measure::Update | Measure::Transfer);
+        if !possible || measure == Measure::Load {
+            return Err(e.refuse(format!(
+                "measure {}: it needs a server that is started here, and its servers are external",
+                measure.word()
+            )));
+        }
+        for label in e.servers.iter().filter(|_| taken.takes_updates()) {
+            let server = e.server(label)?;
+            if server.tsig.is_none() || server.reset.is_empty() {
+                return Err(e.refuse(format!(
+                    "measure {}: give server.{label}.tsig, the file with its key, and server.{label}.reset, a command that puts it back \
+                     to the zone file",
+                    measure.word()
+                )));
+            }
         }
     }
     Ok(())
@@ -74,11 +106,10 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
                 return Err(e.refuse(why));
             }
         }
-        if let Some(m) = of_secondaries.filter(|_| d.secondaries == 0) {
+        if e.is_external()? {
+            external(e, d)?;
+        } else if let Some(m) = of_secondaries.filter(|_| d.secondaries == 0) {
             return Err(e.refuse(format!("measure {}: it needs distribution.secondaries", m.word())));
-        }
-        if e.is_external()? && (d.secondaries > 0 || measured().any(Measurement::takes_updates)) {
-            return Err(e.refuse("distribution: an external server is not set up here"));
         }
     }
     for d in e.distributions() {

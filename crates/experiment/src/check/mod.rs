@@ -31,6 +31,24 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
             )));
         }
     }
+    for (label, server) in &e.server {
+        if server.address.is_none() && (server.tsig.is_some() || !server.reset.is_empty()) {
+            return Err(e.refuse(format!("server.{label}: tsig and reset are of an external server")));
+        }
+    }
+    if e.workers.contains(&0) {
+        return Err(e.refuse("workers: numbers of CPUs for the server, from 1"));
+    }
+    if !e.workers.is_empty() {
+        if e.is_external()? {
+            return Err(e.refuse("workers: an external server has the CPUs that it has"));
+        }
+        if let Some((label, _)) = e.server.iter().find(|(_, server)| server.workers.is_some()) {
+            return Err(
+                e.refuse(format!("workers: server.{label}.workers is given already: leave out one of both"))
+            );
+        }
+    }
     if e.is_external()? && e.traffics().iter().any(|t| t.addresses > 1) {
         return Err(e.refuse("traffic.addresses: an external server answers at the one address given"));
     }

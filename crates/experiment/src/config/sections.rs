@@ -266,6 +266,13 @@ pub struct Server {
     /// Where an `external` server answers already: `ADDR:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<std::net::SocketAddr>,
+    /// Of an `external` server: the file with the TSIG key for its updates and transfers, as `tsig-keygen` writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tsig: Option<PathBuf>,
+    /// Of an `external` server: a command and its arguments that put it back to the zone file. It is run before each trial, and has to end
+    /// within five minutes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reset: Vec<String>,
     /// Whether it syncs where it is under updates: `on`, `off`, `preload`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncs: Option<Syncs>,

@@ -10,6 +10,7 @@ use crate::config::{Batches, Timers};
 use crate::replication::fleet::{Fleet, Others};
 use crate::replication::{paths, running_updates};
 use crate::run_context::PORT;
+use crate::second_count::Counting;
 use crate::system_under_test::{SystemUnderTest, take};
 use crate::{Error, RunEvent, sampling};
 use agent::Server;
@@ -104,6 +105,7 @@ impl SystemUnderTest<'_> {
         let asking: Vec<_> =
             queries.iter().map(|role| (&*context.generators[0].host.name, role.pid())).collect();
         let mut sampling = sampling::Sampling::start(context, server, &asking)?;
+        let counted = (Counting::queries(e, context.server)?, Counting::updates(e, fleet.primary())?);
         let at = measure::clock::wall() + context.start_delay();
         for role in queries.iter_mut().chain([&mut role]) {
             role.start_at(at)?;
@@ -136,7 +138,9 @@ impl SystemUnderTest<'_> {
             context.goes_on()?;
         };
         if let Some(queries) = queries {
-            asked(running_updates::finish(queries)?, record);
+            let result: LoadResult = running_updates::finish(queries)?;
+            counted.0.end_of_queries(&result.counts, false, &mut record.outcome)?;
+            asked(result, record);
         }
         paths::come_to_rest(context, fleet.plan())?;
         let captured = capture.finish(&context.generators[0])?;
@@ -151,6 +155,7 @@ impl SystemUnderTest<'_> {
         self.keep(&result.batches, &bytes)?;
         let mut sent = Outcome::default();
         running_updates::sent(&result.send, &mut sent);
+        counted.1.end_of_updates(&result.send, &mut sent)?;
         sent.validity.only_warn(
             "generator_preempted",
             "the time of a batch counts from when the sender really began it",

@@ -4,9 +4,12 @@
 //! seconds that it touches.
 
 use super::{Measurement, Part, Run, ZoneChanges, changed_zone};
+use crate::replication::running_updates;
 use crate::run_context::{self, RunContext};
+use crate::second_count::Counting;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
+use ::load::LoadResult;
 use agent::Server;
 use measure::clock::{self, SECOND};
 use measure::metrics::{self, Phase};
@@ -66,6 +69,7 @@ impl SystemUnderTest<'_> {
         let log = self.dir.join("generator.log");
         let mut role = context.generators[0].role("load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
+        let counted = Counting::queries(e, context.server)?;
         let delay = context.start_delay();
         let began = clock::now() + delay;
         role.start_at(clock::wall() + delay)?;
@@ -86,8 +90,9 @@ impl SystemUnderTest<'_> {
         let _ = std::fs::remove_file(&file);
         self.context.goes_on()?;
         // Without a generator the server was left alone: that explains the rest.
-        let seconds = seconds?;
+        let (seconds, result) = seconds?;
         let phases = watched?;
+        counted.end_of_queries(&result.counts, true, &mut record.outcome)?;
         for (second, values) in &seconds {
             record.series.extend(crate::sampling::rows(*second, values));
         }
@@ -148,13 +153,13 @@ impl SystemUnderTest<'_> {
     }
 }
 
-/// Takes the generator's seconds until it is to finish. Sets `over` as soon as it is gone, or the run is to stop.
+/// Takes the generator's seconds until it is to finish, and its result. Sets `over` as soon as it is gone, or the run is to stop.
 fn seconds_of(
     mut role: Role,
     finish: &AtomicBool,
     stop: &AtomicBool,
     over: &AtomicBool,
-) -> Result<Vec<(u32, Value)>, Error> {
+) -> Result<(Vec<(u32, Value)>, LoadResult), Error> {
     let (mut seconds, mut until) = (Vec::new(), None);
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -170,7 +175,7 @@ fn seconds_of(
         match role.next(LOOK) {
             Ok(Some(Event::Progress { second, values })) => seconds.push((second as u32, values)),
             // Also where the server took so long that its time was over.
-            Ok(Some(Event::Done { .. })) => return Ok(seconds),
+            Ok(Some(Event::Done { result })) => return Ok((seconds, running_updates::read(result)?)),
             Ok(_) => {}
             Err(gone) => {
                 over.store(true, Ordering::Relaxed);

@@ -222,6 +222,7 @@ fn on_a_fresh_server(
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
     let (context, spec, zone) = (sut.context, sut.spec, sut.zone);
+    sut.reset()?;
     let primary = fleet.map(Fleet::start_primary).transpose()?.flatten();
     // Beside others its folder is one of several.
     let folder = if fleet.is_some() { sut.dir.join("server") } else { sut.dir.to_owned() };

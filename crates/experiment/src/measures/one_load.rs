@@ -19,7 +19,7 @@ impl SystemUnderTest<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let Driven { result, each, began, series, drops, machine } =
+        let Driven { result, each, began, series, drops, machine, second } =
             self.drive(load, 0.0, server, &mut |values| {
                 tell(RunEvent::Second { text: crate::sampling::sentence(values) });
             })?;
@@ -34,6 +34,7 @@ impl SystemUnderTest<'_> {
         }
         take(&mut record.outcome, result.outcome());
         machine.note(&mut record.outcome.validity);
+        second.iter().for_each(|count| count.note(&mut record.outcome));
         if let Some(witness) = witness {
             let generator = &self.context.generators[0];
             let from = self.context.at_generator(began)? + load.warmup;

@@ -60,12 +60,19 @@ impl SystemUnderTest<'_> {
         load.deadline = e.peak.deadline.0;
         // Of the load that was measured last: datagrams dropped in the server's host, and each place by itself.
         let seen = std::cell::RefCell::new((0.0, Vec::new()));
+        // The queries of all loads, as the server's host counted them.
+        let (arrived, contradicted) = (std::cell::RefCell::new(None), std::cell::RefCell::default());
         let mut measure = |load: &LoadSpec| -> Result<Offered, Error> {
-            let Driven { result, drops, machine, .. } = self.drive(load, e.peak.loss, server, &mut |_| {})?;
+            let Driven { result, drops, machine, second, .. } =
+                self.drive(load, e.peak.loss, server, &mut |_| {})?;
             let dropped =
                 drops.iter().find(|m| m.name == metrics::HOST_DROPS.name("server")).map_or(0.0, |m| m.value);
             *seen.borrow_mut() = (dropped, machine.losses.metrics());
             let disturbed = machine.losses.disturbed;
+            if let Some(count) = second {
+                *arrived.borrow_mut().get_or_insert(0) += count.arrived;
+                count.reject(&mut contradicted.borrow_mut());
+            }
             Ok(Offered { result, server_idle: machine.server_idle, disturbed })
         };
         let mut number = 0;
@@ -139,6 +146,8 @@ impl SystemUnderTest<'_> {
         }
         record.outcome.metrics.extend(found.metrics());
         record.outcome.validity.merge(found.validity());
+        record.outcome.metrics.extend(arrived.into_inner().map(|count| metrics::ARRIVED.count(count)));
+        record.outcome.validity.merge(contradicted.into_inner());
         record.outcome.metrics.extend(server.memory()?);
         let detail = self.dir.join("search.json");
         let text = serde_json::to_string_pretty(&found).map_err(|e| Error::Machine(e.to_string()))?;

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 use trace::octets;
 use trace::transfers::{self, Transfers, ZoneTransfer};
+use update::TransferSpec;
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
@@ -36,6 +37,9 @@ impl SystemUnderTest<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
+        if self.spec.external.is_some() {
+            return self.transfer_from_outside(fleet, record, tell);
+        }
         let context = self.context;
         let patience = run_context::patience(context.experiment, self.zone);
         let primary_is_measured = fleet.primary().host.name == context.server.host.name;
@@ -100,6 +104,40 @@ impl SystemUnderTest<'_> {
     }
 }
 
+impl SystemUnderTest<'_> {
+    /// Transfers the zone from an external server to the generator, by a client of our own, which counts what comes.
+    fn transfer_from_outside(
+        &self,
+        fleet: &Fleet<'_>,
+        record: &mut TrialRecord,
+        tell: &mut dyn FnMut(RunEvent),
+    ) -> Result<(), Error> {
+        let context = self.context;
+        self.reset()?;
+        let mut server = Server::start(context.server, self.spec, &self.dir.join("server"))?;
+        server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
+        let spec = TransferSpec {
+            key: context.experiment.server(&self.spec.label)?.tsig.map(|_| fleet.key.clone()),
+            allow_external: self.is_outside(),
+            ..TransferSpec::new(fleet.primary_address(), &self.zone.origin)
+        };
+        let host = &context.generators[0].host;
+        let got = host.run_in(|| update::transfer(&spec, None, context.stop, &mut |_| {}))??;
+        context.goes_on()?;
+        record.add_param(params::VERSION, server.version());
+        if let Some(why) = got.failed {
+            return Err(Error::Machine(format!("the zone was not transferred: {}", why.text)));
+        }
+        tell(RunEvent::Ready { seconds: got.duration_s });
+        record
+            .outcome
+            .metrics
+            .extend(counts(got.duration_s, [got.messages, got.records, got.dns_bytes, got.tcp_bytes]));
+        run_context::end(context, server, self.spec, Ok(()))?;
+        Ok(())
+    }
+}
+
 /// How far a transfer came that did not arrive, by its capture.
 fn halfway(found: &Transfers) -> String {
     let Some(last) = found.transfers.iter().rfind(|t| !t.complete) else {
@@ -138,21 +176,27 @@ fn figures(transfer: &ZoneTransfer, file: u64) -> Vec<Metric> {
     let seconds = |ns: u64| ns as f64 / SECOND as f64;
     let end = transfer.end_ns.unwrap_or(transfer.start_ns);
     let took = seconds(end.saturating_sub(transfer.start_ns));
-    let mut all = vec![
-        metrics::TRANSFER_SECONDS.of(took),
-        metrics::TRANSFER_MESSAGES.of(transfer.messages as f64),
-        metrics::TRANSFER_RECORDS.of(transfer.records as f64),
-        metrics::TRANSFER_DNS_BYTES.of(transfer.dns_bytes as f64),
-        metrics::TRANSFER_TCP_BYTES.of(transfer.tcp_bytes as f64),
-    ];
-    if took > 0.0 {
-        all.push(metrics::TRANSFER_RATE.of(transfer.tcp_bytes as f64 * 8.0 / 1e6 / took));
-    }
+    let mut all = counts(took, [transfer.messages, transfer.records, transfer.dns_bytes, transfer.tcp_bytes]);
     if let Some(bytes) = transfer.ip_bytes {
         all.push(metrics::TRANSFER_BYTES.of(bytes as f64));
         if file > 0 {
             all.push(metrics::TRANSFER_TO_FILE.of(100.0 * bytes as f64 / file as f64));
         }
+    }
+    all
+}
+
+/// The time of a transfer, how much came, and how fast.
+fn counts(seconds: f64, [messages, records, dns_bytes, tcp_bytes]: [u64; 4]) -> Vec<Metric> {
+    let mut all = vec![
+        metrics::TRANSFER_SECONDS.of(seconds),
+        metrics::TRANSFER_MESSAGES.count(messages),
+        metrics::TRANSFER_RECORDS.count(records),
+        metrics::TRANSFER_DNS_BYTES.count(dns_bytes),
+        metrics::TRANSFER_TCP_BYTES.count(tcp_bytes),
+    ];
+    if seconds > 0.0 {
+        all.push(metrics::TRANSFER_RATE.of(tcp_bytes as f64 * 8.0 / 1e6 / seconds));
     }
     all
 }

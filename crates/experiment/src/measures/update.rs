@@ -4,6 +4,7 @@ use super::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
 use crate::replication::running_updates::{progress, read, sent};
 use crate::resources::Reckoned;
+use crate::second_count::Counting;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, RunEvent, Trial};
 use agent::Server;
@@ -56,6 +57,11 @@ impl SystemUnderTest<'_> {
         let mut role = self.role("update", &spec)?;
         let sending = (&*self.context.generators[0].host.name, role.pid());
         let mut sampling = crate::sampling::Sampling::start(self.context, server, &[sending])?;
+        // The host of an external server is not at hand.
+        let counted = match server.is_ours() {
+            true => Counting::updates(self.context.experiment, fleet.primary())?,
+            false => Counting::default(),
+        };
         role.start_at(measure::clock::wall() + self.context.start_delay())?;
         let result: SendResult = loop {
             match role.next(Duration::from_millis(100))? {
@@ -78,6 +84,6 @@ impl SystemUnderTest<'_> {
         record.outcome.metrics.extend(sampling.drops()?);
         record.outcome.metrics.extend(server.memory()?);
         sent(&result, &mut record.outcome);
-        Ok(())
+        counted.end_of_updates(&result, &mut record.outcome)
     }
 }

@@ -39,8 +39,10 @@ pub struct Fleet<'a> {
     plan: &'a Distribution,
     zone: &'a Prepared,
     dir: &'a Path,
-    /// Made for this trial alone.
+    /// Made for this trial alone; of an external server its own.
     pub key: update::TsigKey,
+    /// Where the primary answers, where somebody else runs it.
+    external: Option<SocketAddr>,
     patience: Duration,
     /// The primary's label.
     primary: String,
@@ -70,10 +72,15 @@ impl<'a> Fleet<'a> {
     ) -> Result<Self, Error> {
         let plan = context.experiment.distribution_of(trial.variant.as_deref());
         let patience = run_context::patience(context.experiment, zone);
-        let key = update::TsigKey::random("rack")?;
         let primary = plan.primary.clone().unwrap_or_else(|| trial.server.clone());
+        let server = context.experiment.server(&primary)?;
+        let key = match &server.tsig {
+            Some(file) => update::TsigKey::load(file)?,
+            None => update::TsigKey::random("rack")?,
+        };
         let changes = trial.measure != Measure::Transfer;
-        Ok(Self { context, plan, zone, dir, key, patience, primary, changes })
+        let external = server.address;
+        Ok(Self { context, plan, zone, dir, key, external, patience, primary, changes })
     }
 
     /// Who signs what changes in a signed zone.
@@ -111,6 +118,11 @@ impl<'a> Fleet<'a> {
     /// The labels of the secondaries' servers, in the same order; `measured` is that of the server measured.
     pub fn labels(&self, measured: &str) -> Vec<String> {
         self.plan.labels(measured)
+    }
+
+    /// Where the primary answers.
+    pub fn primary_address(&self) -> SocketAddr {
+        self.external.unwrap_or_else(|| address(self.primary()))
     }
 
     /// Where the primary is.

@@ -150,7 +150,7 @@ pub fn capture(
         joined(context.experiment, &context.peer_names()).iter().any(|(a, b)| [a, b].contains(&&of.host.name))
     });
     let (agent, device) = match router {
-        Some(router) => (of.on(router), of.host.name.clone()),
+        Some(router) => (of.on(router)?, of.host.name.clone()),
         None => (of.clone(), of.host.device.clone()),
     };
     let (filter, cpus) = (filter.to_owned(), context.monitor_cpus.to_vec());

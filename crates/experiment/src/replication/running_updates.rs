@@ -6,6 +6,7 @@ use super::paths;
 use super::steps::Steps;
 use super::versions::Versions;
 use crate::run_context::{PORT, RunContext};
+use crate::second_count::Counting;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use agent::Capture;
@@ -43,6 +44,8 @@ const BETWEEN_SERVERS: &str = "tcp port 53 or (udp port 53 and udp[10] & 0x78 = 
 pub struct RunningUpdates {
     /// None: the zone stays as it is.
     sender: Option<Role>,
+    /// The updates that arrive at the primary.
+    counted: Counting,
     watcher: Role,
     capture: Capture,
     file: PathBuf,
@@ -89,12 +92,10 @@ impl SystemUnderTest<'_> {
 
     /// The updates for a primary: their number, pace and key.
     pub fn sending(&self, fleet: &Fleet<'_>, count: u64, pace: Pace) -> Result<SendSpec, Error> {
-        let spec = SendSpec::new(
-            (fleet.primary().host.v4, PORT).into(),
-            self.stream(fleet.signed_by_sender(), count)?,
-            pace,
-        );
-        Ok(SendSpec { key: Some(fleet.key.clone()), allowed: self.context.allowed(), ..spec })
+        let to = fleet.primary_address();
+        let spec = SendSpec::new(to, self.stream(fleet.signed_by_sender(), count)?, pace);
+        let allow_external = self.is_outside();
+        Ok(SendSpec { key: Some(fleet.key.clone()), allowed: self.context.allowed(), allow_external, ..spec })
     }
 
     /// Begins to capture at the primary what passes between servers.
@@ -155,6 +156,7 @@ impl SystemUnderTest<'_> {
         if let Some(spec) = spec {
             roles.push(self.role("update", spec)?);
         }
+        let counted = Counting::updates(e, fleet.primary())?;
         let at = measure::clock::wall() + self.context.start_delay();
         if let Some(versions) = &mut versions {
             versions.began = self.context.at_generator(at)?;
@@ -166,7 +168,7 @@ impl SystemUnderTest<'_> {
         let watcher = roles.pop().expect("it was just started");
         let patience = Duration::from(e.updates.patience);
         let keep = fleet.plan().keep_capture;
-        Ok(RunningUpdates { sender, watcher, capture, file, secondaries, keep, patience, versions })
+        Ok(RunningUpdates { sender, counted, watcher, capture, file, secondaries, keep, patience, versions })
     }
 }
 
@@ -211,6 +213,7 @@ impl RunningUpdates {
         if let Some(result) = &result {
             let markers = taken(result);
             sent(result, &mut record.outcome);
+            self.counted.end_of_updates(result, &mut record.outcome)?;
             let mut all = lags(&markers, |marker| marker.sent, &watched);
             if let Some(absence) = absence {
                 absence.tell(&markers, &watched, &found, &mut record.outcome);

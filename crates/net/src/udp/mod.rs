@@ -150,6 +150,20 @@ impl UdpFlows {
         })
     }
 
+    /// With this type of service, or traffic class, in every datagram.
+    ///
+    /// # Errors
+    /// From the system.
+    pub fn with_class(self, class: u8) -> io::Result<Self> {
+        for socket in &self.sockets {
+            match socket.target {
+                SocketAddr::V4(_) => rustix::net::sockopt::set_ip_tos(&socket.fd, class)?,
+                SocketAddr::V6(_) => rustix::net::sockopt::set_ipv6_tclass(&socket.fd, class.into())?,
+            }
+        }
+        Ok(self)
+    }
+
     /// For floods: larger batches, in which datagrams of one size and flow are handed to the kernel as one, which cuts
     /// it up again (UDP GSO, Linux 4.18). They leave in one burst, so a paced load has no use for it.
     #[must_use]

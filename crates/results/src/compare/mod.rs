@@ -10,6 +10,7 @@ mod figures;
 mod gates;
 mod machine;
 mod named;
+pub mod sets;
 mod starts;
 
 pub use figures::{FIGURES, Figure};
@@ -256,8 +257,9 @@ pub struct Alone {
 }
 
 /// Parameters that do not say what was measured: names of things, and what follows from them.
-const NAMES: [Parameter; 6] = [
+const NAMES: [Parameter; 7] = [
     params::EXPERIMENT,
+    params::SET,
     params::PUBLISHED,
     params::KIND,
     params::VERSION,

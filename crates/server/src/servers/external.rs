@@ -1,4 +1,4 @@
-//! A server that somebody else runs: an address that already answers. Nothing is started, controlled or stopped.
+//! A server that somebody else runs: an address that already answers. Nothing is started, configured or stopped.
 
 use crate::driver::{Capabilities, Commit, Control, Facts, Line, NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
@@ -14,7 +14,8 @@ const FACTS: Facts = Facts {
     can: Capabilities {
         reload: false,
         stats: false,
-        update: false,
+        // Its user says so by giving a key.
+        update: true,
         signs: false,
         takes_signatures: false,
         ixfr_out: false,

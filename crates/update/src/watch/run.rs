@@ -119,7 +119,9 @@ impl<'a> Watch<'a> {
         // it may not, it does without, and tells its stalls.
         let _ = net::scheduling::run_first();
         let flows: Vec<Flow> = spec.servers.iter().map(|server| Flow::to(server.address)).collect();
+        // So that whoever counts a load at a server can leave these out.
         let transport = UdpFlows::open(&flows, RECEIVE_BUFFER)
+            .and_then(|flows| flows.with_class(net::arrivals::WATCHING))
             .map_err(|error| Error::System { what: "cannot open a socket for each server", error })?;
         let mut questions = [Vec::new(), Vec::new()];
         query::write(&mut questions[0], 0, name.as_wire(), rtype::TXT, None);

@@ -8,6 +8,7 @@ use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::{Fleet, Others};
 use crate::replication::running_updates::{self, carried};
 use crate::run_context::{self, PORT};
+use crate::second_count::Counting;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use agent::{Counters, Server};
@@ -87,6 +88,7 @@ impl SystemUnderTest<'_> {
         stream::write_pairs(&file, &self.zone.origin, count)?;
         let spec = self.updates(fleet, file.clone(), Pace::Open(Arrivals::Fixed { rate: d.rate }));
         let (mut sender, mut watcher) = (self.role("update", &spec)?, self.role("pairs", &secondary)?);
+        let counted = Counting::updates(e, fleet.primary())?;
         let at = clock::wall() + context.start_delay();
         sender.start_at(at)?;
         watcher.start_at(at)?;
@@ -94,6 +96,7 @@ impl SystemUnderTest<'_> {
         let sent: SendResult = running_updates::finish(sender)?;
         let PairsResult { asked, transferred } = running_updates::finish(watcher)?;
         let lives = lives?;
+        counted.end_of_updates(&sent, &mut record.outcome)?;
         std::fs::remove_file(&file).map_err(Error::io(&file))?;
         let caught_up = if lives.why.is_empty() { self.caught_up(&secondary, &primary)? } else { None };
         let captured = capture.finish(&context.generators[0])?;
