@@ -22,8 +22,8 @@ struct Over {
     axis: &'static str,
     /// The place of a cell on it.
     of: fn(&Key) -> Option<u64>,
-    /// A key like this one, but for its place.
-    whole: fn(Key) -> Key,
+    /// The cells of one plot have this in common.
+    row: fn(&Key) -> String,
 }
 
 const SIZE: Over = Over {
@@ -31,7 +31,7 @@ const SIZE: Over = Over {
     title: "over the zone’s size",
     axis: "delegations",
     of: |key| key.size,
-    whole: |key| key,
+    row: Key::row,
 };
 
 const CPUS: Over = Over {
@@ -39,15 +39,9 @@ const CPUS: Over = Over {
     title: "over the CPUs of the server",
     axis: "CPUs",
     of: |key| key.workers,
-    whole: |key| Key { workers: None, ..key },
+    // Zones of different sizes are in plots of their own.
+    row: Key::zone,
 };
-
-impl Over {
-    /// What tells the cells of one plot from those of another.
-    fn row(&self, key: &Key) -> String {
-        (self.whole)(key.clone()).row()
-    }
-}
 
 /// Something that may change as the zone grows.
 struct Quantity {
@@ -202,7 +196,7 @@ fn latency(run: &Run, rate: &str) -> Option<Group> {
 
 /// Different kinds of zones among cells, in order of appearance.
 fn rows(cells: &[&Cell], over: &Over) -> Vec<String> {
-    cells::distinct(cells.iter().copied(), |c| over.row(&c.key))
+    cells::distinct(cells.iter().copied(), |c| (over.row)(&c.key))
 }
 
 /// A quantity's figures over something, one for each type of zone that was measured at two places or more.
@@ -215,7 +209,7 @@ fn group(
 ) -> Option<Group> {
     let cells: Vec<&Cell> = run.cells.iter().filter(|c| keep(c)).collect();
     let figures = rows(&cells, over).into_iter().enumerate().filter_map(|(n, row)| {
-        let of_row: Vec<&Cell> = cells.iter().filter(|c| over.row(&c.key) == row).copied().collect();
+        let of_row: Vec<&Cell> = cells.iter().filter(|c| (over.row)(&c.key) == row).copied().collect();
         let mut lines: Vec<Line> =
             run.servers.iter().filter_map(|s| measured(run, quantity, over, s, &of_row, &value)).collect();
         if !grows(&lines) {

@@ -78,7 +78,7 @@ fn sets(run: &Run) -> Option<String> {
     let differ: Vec<String> = compared.iter().filter(|one| one.differs()).map(difference).collect();
     let many = format::plural(compared.len(), "comparison");
     Some(match differ.as_slice() {
-        [] => format!("{made}; no figure differs between these ({many}, adjusted for their number)."),
+        [] => format!("{made}; no difference between these is shown ({many}, adjusted for their number)."),
         some => format!("{made}, and these differ ({many}, adjusted for their number): {}.", some.join("; ")),
     })
 }
@@ -87,7 +87,7 @@ fn difference(one: &OfSet) -> String {
     let percent = |share: f64| format!("{:+.1}", 100.0 * share);
     let (low, high) = one.interval;
     format!(
-        "{} of set {} is {} % beside that of the others ({} to {} %, {})",
+        "{} of set {} differs from that of the other sets by {} % ({} to {} %, {})",
         one.title,
         one.set,
         percent(one.difference),
