@@ -11,39 +11,37 @@ pub const QUERY: u8 = 0;
 /// Opcode of updates (RFC 2136).
 pub const UPDATE: u8 = 5;
 
-/// The port at which messages are counted: hosts of the rack have servers at no other.
-const PORT: u16 = 53;
-
 /// A count that goes on; dropped, it ends.
 pub struct Arrivals(Number);
 
 impl Arrivals {
-    /// Begins to count the messages with an opcode that arrive at the agent's host over UDP.
+    /// Begins to count the messages with an opcode that arrive at a port of the agent's host over UDP.
     ///
     /// # Errors
-    /// Where packets cannot be counted there: it needs the privilege to capture.
-    pub fn count(agent: &Agent, opcode: u8) -> Result<Self, Error> {
-        Ok(Self(Number::new(agent, agent.ask(CountArrivals { opcode })?)))
+    /// The agent may not capture packets there.
+    pub fn count(agent: &Agent, port: u16, opcode: u8) -> Result<Self, Error> {
+        Ok(Self(Number::new(agent, agent.ask(CountArrivals { port, opcode })?)))
     }
 
-    /// How many came since.
+    /// The number of messages that have arrived since the count began.
     ///
     /// # Errors
-    /// Where the agent is gone.
+    /// The agent is gone.
     pub fn so_far(&self) -> Result<u64, Error> {
-        self.0.agent.ask(Arrived { count: self.0.number })
+        self.0.agent.ask(ReadArrivals { count: self.0.number })
     }
 }
 
 /// Begins a count.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CountArrivals {
+    port: u16,
     opcode: u8,
 }
 
 /// Opens a count of messages at a host.
-pub(crate) fn open(host: &rack::Host, opcode: u8) -> Result<net::arrivals::Arrivals, Error> {
-    let opened = host.run_in(|| net::arrivals::Arrivals::open(&host.device, PORT, opcode))?;
+pub(crate) fn open(host: &rack::Host, port: u16, opcode: u8) -> Result<net::arrivals::Arrivals, Error> {
+    let opened = host.run_in(|| net::arrivals::Arrivals::open(&host.device, port, opcode))?;
     opened.map_err(|source| Error::File { path: host.device.clone().into(), source })
 }
 
@@ -52,18 +50,18 @@ impl Request for CountArrivals {
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {
-        Ok(at.here.keep(open(at.host, self.opcode)?))
+        Ok(at.here.keep(open(at.host, self.port, self.opcode)?))
     }
 }
 
 /// Reads a count.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Arrived {
+pub(crate) struct ReadArrivals {
     count: u64,
 }
 
-impl Request for Arrived {
-    const NAME: &'static str = "Arrived";
+impl Request for ReadArrivals {
+    const NAME: &'static str = "ReadArrivals";
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {

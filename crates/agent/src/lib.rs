@@ -26,7 +26,7 @@ mod role;
 mod running_server;
 mod serve;
 mod settle;
-mod slurm;
+pub mod slurm;
 mod tool;
 
 pub use agent::Agent;
@@ -43,7 +43,7 @@ pub use request::{At, Request};
 pub use running_server::{Mapped, Server, Started};
 pub use serve::serve;
 pub use settle::Settle;
-pub use tool::{Axfr, Counters, Tool};
+pub use tool::{Axfr, Counters, Ran, Tool};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -11,7 +11,7 @@
 //! cpus = [0, 1]                            # of its programs; without: all of the machine's
 //! folder = "/var/tmp/dnsrack"              # for programs and files; without: ~/.cache/dnsrack
 //! program = "/usr/bin/dnsrack"             # without: this one is copied there
-//! set = 1                                  # of several equal sets of hosts, which make trials at the same time
+//! set = 1                                  # the set that it belongs to; equal sets make trials at the same time
 //! ```
 //!
 //! Hosts with the same `ssh` or `command`, `folder` and `program` are on one machine.
@@ -62,7 +62,7 @@ pub struct HostEntry {
     /// The program there; none: ours is copied.
     #[serde(default)]
     pub program: Option<PathBuf>,
-    /// The set of hosts that it is of, from 1.
+    /// The set that the host belongs to, from 1.
     #[serde(default = "first_set")]
     pub set: u32,
 }
@@ -105,7 +105,7 @@ impl RackSource {
 }
 
 impl RackFile {
-    /// How many sets of hosts it has.
+    /// The number of its sets of hosts.
     pub fn sets(&self) -> u32 {
         self.hosts.iter().map(|host| host.set).max().unwrap_or(1)
     }
@@ -215,7 +215,7 @@ pub struct NeededHost {
 pub struct Machine {
     /// How a user calls it.
     pub name: String,
-    /// The set of hosts that it is of, from 1.
+    /// The set that its hosts belong to, from 1.
     pub set: u32,
     /// The names of its hosts.
     pub hosts: Vec<String>,
@@ -233,7 +233,7 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// Reaches the machines of these hosts in so many sets, all at once, and sees what they are. Files of ours below `root` have
+    /// Reaches the machines of these hosts in the given number of sets, all at once, and describes them. Files of ours below `root` have
     /// counterparts there.
     ///
     /// # Errors
@@ -249,18 +249,21 @@ impl Machines {
             (1..=sets).map(|set| source.hosts(needed, set)).collect::<Result<_, _>>()?;
         let mut groups: Vec<Vec<&HostEntry>> = Vec::new();
         let mut faults = Vec::new();
-        for ((set, hosts), NeededHost { name, .. }) in
-            (1..).zip(&hosts).flat_map(|of| needed.iter().map(move |host| (of, host)))
-        {
-            let Some(entry) = hosts.iter().find(|h| h.name == *name) else {
-                let of_set = if set > 1 { format!(" of set {set}") } else { String::new() };
-                faults.push(format!("host {name}{of_set}: it is needed, and the rack file has no such host"));
-                continue;
-            };
-            let beside = |group: &&mut Vec<&HostEntry>| group[0].set == set && group[0].is_beside(entry);
-            match groups.iter_mut().find(beside) {
-                Some(group) => group.push(entry),
-                None => groups.push(vec![entry]),
+        for (set, hosts) in (1..).zip(&hosts) {
+            let first = groups.len();
+            for NeededHost { name, .. } in needed {
+                let Some(entry) = hosts.iter().find(|h| h.name == *name) else {
+                    let of_set = of_set(set);
+                    faults.push(format!(
+                        "host {name}{of_set}: it is needed, and the rack file has no such host"
+                    ));
+                    continue;
+                };
+                // Each set has agents of its own.
+                match groups[first..].iter_mut().find(|group| group[0].is_beside(entry)) {
+                    Some(group) => group.push(entry),
+                    None => groups.push(vec![entry]),
+                }
             }
         }
         if !faults.is_empty() {
@@ -297,6 +300,11 @@ impl Machines {
     }
 }
 
+/// The set of a host, for errors: the first one is not named.
+fn of_set(set: u32) -> String {
+    if set > 1 { format!(" of set {set}") } else { String::new() }
+}
+
 /// Clocks of machines may differ by so many nanoseconds: what is measured does not depend on it, what is signed does.
 const CLOCK: u64 = 60 * SECOND;
 
@@ -309,8 +317,7 @@ fn reach(
 ) -> Result<(Machine, Vec<Agent>), Vec<String>> {
     let first = group[0];
     let (name, hosts) = (first.machine(), group.iter().map(|h| h.name.clone()).collect::<Vec<_>>());
-    let of_set = if first.set > 1 { format!(" of set {}", first.set) } else { String::new() };
-    let who = format!("host {}{of_set}", hosts.join(", "));
+    let who = format!("host {}{}", hosts.join(", "), of_set(first.set));
     let failed = |e: Error| vec![format!("{who}: {e}")];
     let connection = started(first).and_then(|ends| Connection::open(&name, root, ends)).map_err(failed)?;
     let connection = Arc::new(connection);

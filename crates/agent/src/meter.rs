@@ -71,9 +71,9 @@ pub struct Metered {
 /// Queries that arrived at a host in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrived {
-    /// How many.
+    /// Their number.
     pub queries: u64,
-    /// How much later than it should the count began, in nanoseconds.
+    /// The delay with which the count began, in nanoseconds.
     pub late: Nanos,
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct Watched {
     /// The server's number at the machine's agent, its host and its cores; none where the server is elsewhere.
     server: Option<(u64, String, Vec<usize>)>,
-    /// Whether the queries that arrive at the server's host are counted.
+    /// Whether to count the queries that arrive at the server's host.
     counts: bool,
     /// The generators' hosts and cores.
     generator_hosts: Vec<(String, Vec<usize>)>,
@@ -142,9 +142,11 @@ impl Sources {
         let mut queries = None;
         let (server, server_host, server_cpus) = match watched.server {
             Some((number, host, cpus)) => {
-                let pids = at.here.with(number, |server: &mut server::Server| server.pids())?;
+                let of = |server: &mut server::Server| (server.pids(), server.spec().port);
+                let (pids, port) = at.here.with(number, of)?;
                 if watched.counts {
-                    queries = Some(Mutex::new(arrivals::open(&at.here.host(&host)?, arrivals::QUERY)?));
+                    let count = arrivals::open(&at.here.host(&host)?, port, arrivals::QUERY)?;
+                    queries = Some(Mutex::new(count));
                 }
                 (pids, open(&host)?, cpus)
             }

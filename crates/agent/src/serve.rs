@@ -1,13 +1,12 @@
 //! An agent elsewhere: acts on a coordinator's orders until these end.
 
-use crate::arrivals;
 use crate::connection::PROGRAM;
 use crate::files::{self, Folder, hash_of};
 use crate::message::{Order, Word};
 use crate::request::{At, Request};
 use crate::{
-    Error, Here, capture, clock, describe, lock, meter, peak, readings, request, role, running_server,
-    settle, tool,
+    Error, Here, arrivals, capture, clock, describe, lock, meter, peak, readings, request, role,
+    running_server, settle, tool,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -61,7 +60,8 @@ pub fn serve(
             match serde_json::from_str(&line) {
                 Ok(Order::Host { host }) => {
                     here.add_host(&host);
-                    // What is measured has its CPUs to itself, where there are others. Where that cannot be had, doctor tells who shares.
+                    // The CPUs of a host are for what is measured. Where the kernel refuses this, the agent shares them, as it does where
+                    // there are no others.
                     let _ = rack::stay_off(&here.cpus(), &allowed);
                 }
                 Ok(Order::Alive) => {}
@@ -125,8 +125,8 @@ macro_rules! act {
 }
 
 act! {
-    arrivals::Arrived,
     arrivals::CountArrivals,
+    arrivals::ReadArrivals,
     capture::FinishCapture,
     capture::StartCapture,
     clock::ReadClock,

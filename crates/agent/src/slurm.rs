@@ -1,4 +1,4 @@
-//! The nodes of a Slurm job as the machines of a rack.
+//! The nodes of a Slurm job as the machines of a rack, and Slurm's own programs.
 
 use crate::Error;
 use crate::machines::{HostEntry, NeededHost};
@@ -16,7 +16,7 @@ pub(crate) fn hosts(needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, E
             "--rack slurm: this is in no job: use sbatch or salloc, or 'dnsrack experiment submit'".into(),
         )
     })?;
-    let nodes = said(&["show", "hostnames", &list])?;
+    let nodes = said(Command::new("scontrol").args(["show", "hostnames", &list]))?;
     let nodes: Vec<&str> = nodes.lines().map(str::trim).filter(|node| !node.is_empty()).collect();
     let last = needed.len() * set as usize;
     if nodes.len() < last {
@@ -34,7 +34,7 @@ pub(crate) fn hosts(needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, E
             name: host.name.clone(),
             ssh: None,
             command: step(node),
-            addresses: addresses(node, &said(&["-o", "show", "node", node])?)?,
+            addresses: addresses(node, &said(Command::new("scontrol").args(["-o", "show", "node", node]))?)?,
             cpus: Vec::new(),
             folder: None,
             program: None,
@@ -54,7 +54,7 @@ fn step(node: &str) -> Vec<String> {
 
 /// The addresses of a node, of which `scontrol` says this.
 fn addresses(node: &str, shown: &str) -> Result<Vec<IpAddr>, Error> {
-    let given = shown.split_whitespace().find_map(|word| word.strip_prefix("NodeAddr=")).unwrap_or(node);
+    let given = value(shown, "NodeAddr=").unwrap_or(node);
     let found = match given.parse() {
         Ok(ip) => vec![ip],
         // Debian has a machine's own name at 127.0.1.1.
@@ -71,14 +71,23 @@ fn addresses(node: &str, shown: &str) -> Result<Vec<IpAddr>, Error> {
     Ok(all)
 }
 
-/// What `scontrol` says.
-fn said(args: &[&str]) -> Result<String, Error> {
-    let failed = |why: String| Error::Machines(format!("scontrol {}: {why}", args.join(" ")));
-    let output = Command::new("scontrol").args(args).output().map_err(|e| failed(e.to_string()))?;
+/// Runs a program of Slurm's, and gives its output.
+///
+/// # Errors
+/// [`Error::Machines`] where it cannot be run or fails, with its own words.
+pub fn said(command: &mut Command) -> Result<String, Error> {
+    let program = command.get_program().display().to_string();
+    let failed = |why: String| Error::Machines(format!("{program}: {why}"));
+    let output = command.output().map_err(|e| failed(e.to_string()))?;
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr).trim().into()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The value of a `KEY=` in the output of `scontrol -o show`.
+pub fn value<'a>(shown: &'a str, key: &str) -> Option<&'a str> {
+    shown.split_whitespace().find_map(|word| word.strip_prefix(key))
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 use update::pairs::{self, Pair};
-use update::{PairsSpec, TransferSpec};
+use update::{PairsSpec, TransferResult, TransferSpec};
 
-/// Runs a program, and gives what it says on both outputs.
+/// Runs a program to its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tool {
     /// The program; without a slash it is looked up on PATH.
@@ -21,27 +21,41 @@ pub struct Tool {
     pub patience: Duration,
 }
 
+/// The end of a program that was run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ran {
+    /// Its words on both outputs.
+    pub said: String,
+    /// Why it failed; none where it ended with status 0.
+    pub failed: Option<String>,
+}
+
 impl Request for Tool {
     const NAME: &'static str = "Tool";
-    type Answer = String;
+    type Answer = Ran;
 
-    fn act(self, at: &At<'_>) -> Result<String, Error> {
+    fn act(self, at: &At<'_>) -> Result<Ran, Error> {
         let file = tempfile::NamedTempFile::new();
         let mut file = file.map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
         let output = Output::File(file.path().to_owned());
         let cmd = Cmd::new(self.program).args(self.args).stdout(output.clone()).stderr(output);
         let mut process = Local.spawn(at.host, &cmd)?;
-        if process.wait_timeout(self.patience)?.is_none() {
-            process.kill()?;
-        }
+        let failed = match process.wait_timeout(self.patience)? {
+            Some(status) if status.success() => None,
+            Some(status) => Some(format!("it ended with {status}")),
+            None => {
+                process.kill()?;
+                Some(format!("it did not end within {} s", self.patience.as_secs()))
+            }
+        };
         let mut said = Vec::new();
         let read = file.as_file_mut().read_to_end(&mut said);
         read.map_err(|source| Error::File { path: file.path().to_owned(), source })?;
-        Ok(String::from_utf8_lossy(&said).into_owned())
+        Ok(Ran { said: String::from_utf8_lossy(&said).into_owned(), failed })
     }
 }
 
-/// Transfers a zone to the host, and gives the octets of TCP payload that this took; none where it did not come whole.
+/// Transfers a zone to the host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Axfr {
     /// The transfer.
@@ -50,11 +64,10 @@ pub struct Axfr {
 
 impl Request for Axfr {
     const NAME: &'static str = "Axfr";
-    type Answer = Option<u64>;
+    type Answer = TransferResult;
 
-    fn act(self, at: &At<'_>) -> Result<Option<u64>, Error> {
-        let result = at.host.run_in(|| update::transfer(&self.spec, None, at.stop, &mut |_| {}))??;
-        Ok(result.complete.then_some(result.tcp_bytes))
+    fn act(self, at: &At<'_>) -> Result<TransferResult, Error> {
+        Ok(at.host.run_in(|| update::transfer(&self.spec, None, at.stop, &mut |_| {}))??)
     }
 }
 

@@ -79,11 +79,13 @@ fn print(findings: &[Finding]) -> Result<(), output::Failure> {
 
 /// Looks at the machines of a rack; exit status 3 where none of them has a server.
 fn machines(rack: &RackFile, common: &Common) -> output::Result {
-    let mut names: Vec<&String> = rack.hosts.iter().map(|host| &host.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    let needed: Vec<_> =
-        names.into_iter().map(|name| NeededHost { name: name.clone(), servers: Vec::new() }).collect();
+    let mut needed: Vec<NeededHost> = Vec::new();
+    for host in &rack.hosts {
+        let host = NeededHost { name: host.name.clone(), servers: Vec::new() };
+        if !needed.contains(&host) {
+            needed.push(host);
+        }
+    }
     let source = RackSource::File(rack.clone());
     let sets = Machines::open(&source, &needed, rack.sets(), Path::new("."), &output::stop_flag()?)?;
     let mut all = Vec::new();

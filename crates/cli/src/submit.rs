@@ -2,6 +2,7 @@
 
 use crate::output::{self, Common, Failure, Status};
 use ::experiment::Set;
+use agent::slurm::{said, value};
 use results::RunDir;
 use serde_json::json;
 use std::fs::File;
@@ -157,9 +158,9 @@ fn follow(id: &str, log: &Path, seen: &mut u64, stop: &AtomicBool) -> Result<Opt
     let mut state = String::new();
     loop {
         let shown = said(Command::new("scontrol").args(["-o", "show", "job", id]))?;
-        let now = word(&shown, "JobState=").unwrap_or("UNKNOWN").to_owned();
+        let now = value(&shown, "JobState=").unwrap_or("UNKNOWN").to_owned();
         if now != state {
-            let reason = word(&shown, "Reason=").filter(|reason| *reason != "None");
+            let reason = value(&shown, "Reason=").filter(|reason| *reason != "None");
             eprintln!("job {id}: {now}{}", reason.map_or_else(String::new, |reason| format!(" ({reason})")));
             state = now;
         }
@@ -184,19 +185,4 @@ fn show(log: &Path, seen: &mut u64) -> Result<(), Failure> {
     *seen += file.read_to_end(&mut text)? as u64;
     eprint!("{}", String::from_utf8_lossy(&text));
     Ok(())
-}
-
-fn word<'a>(shown: &'a str, key: &str) -> Option<&'a str> {
-    shown.split_whitespace().find_map(|word| word.strip_prefix(key))
-}
-
-/// What a program of Slurm's says.
-fn said(command: &mut Command) -> Result<String, Failure> {
-    let program = command.get_program().display().to_string();
-    let failed = |why: String| Failure { code: 1, message: format!("{program}: {why}") };
-    let output = command.output().map_err(|e| failed(e.to_string()))?;
-    if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().into()));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

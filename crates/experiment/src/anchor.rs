@@ -69,7 +69,8 @@ pub fn validate(
             name.clone(),
             rtype.into(),
         ]);
-        let said = agent.ask(Tool { program: "delv".into(), args, patience: Duration::from_secs(10) })?;
+        let delv = Tool { program: "delv".into(), args, patience: Duration::from_secs(10) };
+        let said = agent.ask(delv)?.said;
         all.write_all(said.as_bytes()).map_err(Error::io(&log))?;
         if said.contains("fully validated") {
             verdict.validated += 1;

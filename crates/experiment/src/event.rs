@@ -6,11 +6,11 @@ use results::TrialRecord;
 /// An event of a run, for the code that shows its progress.
 #[derive(Clone, Debug)]
 pub enum RunEvent {
-    /// Something of one of several sets of hosts, which make trials at the same time.
+    /// An event of one of several sets of hosts, which make trials at the same time.
     OfSet {
-        /// Its number, from 1.
+        /// The number of the set, from 1.
         set: u32,
-        /// What it is.
+        /// The event.
         event: Box<RunEvent>,
     },
     /// What should be known before the first trial.

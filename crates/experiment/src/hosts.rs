@@ -35,8 +35,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Makes the hosts of an experiment, or reaches them, in so many sets. Files of the run below `dir` have counterparts on other
-    /// machines.
+    /// Makes the hosts of an experiment on this machine, or reaches the given number of sets of them on other machines, where files of the
+    /// run below `dir` have counterparts.
     ///
     /// # Errors
     /// [`Error::Plan`] where a core that is given may not be used, or something asked for cannot be measured there; those of the

@@ -1,7 +1,7 @@
 //! The server's machine while one load is measured: its figures, and what they say of the load's losses.
 
 use crate::losses::{GAP, Losses, Observed};
-use agent::{Arrived, Counted, Metered};
+use agent::{Counted, Metered};
 use load::LoadResult;
 use measure::calm::{CALM, quantile};
 use measure::metrics;
@@ -29,13 +29,11 @@ pub struct Machine {
     pub watch_first: bool,
     /// The share of a core that the watch took.
     pub watch_cost: f64,
-    /// The queries that arrived at the server's host; none where they cannot be counted.
-    pub arrived: Option<Arrived>,
 }
 
 /// Explains the losses of the load that gave `result`, of which the share `allowed` may be lost.
 pub fn explain(metered: Metered, result: &LoadResult, allowed: f64) -> Machine {
-    let Metered { base, server, counted, sockets, hardware, watch, arrived } = metered;
+    let Metered { base, server, counted, sockets, hardware, watch, arrived: _ } = metered;
     let length = (result.duration_s * 1e9) as Nanos;
     let during = |away: &Absence| away.to > base && away.from < base + length;
     let away = watch.away.iter().filter(|away| during(away));
@@ -64,7 +62,6 @@ pub fn explain(metered: Metered, result: &LoadResult, allowed: f64) -> Machine {
         observed,
         watch_first: watch.first,
         watch_cost: watch.cost,
-        arrived,
     }
 }
 

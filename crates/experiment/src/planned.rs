@@ -51,7 +51,7 @@ pub struct Trial {
     pub rate: Option<f64>,
     /// Updates per second; none where there are none, or where they are sent as fast as they are acknowledged.
     pub updates: Option<f64>,
-    /// The CPUs that the server has, and its workers; none: all of its host.
+    /// The number of the server's CPUs, and of its workers; none: it has all CPUs of its host.
     pub workers: Option<u32>,
     /// The traffic, where there are several.
     pub variant: Option<String>,
@@ -66,7 +66,7 @@ impl Trial {
         cell(self) == cell(other)
     }
 
-    /// Whether both are in one turn of the servers: they are the same but for the server.
+    /// Whether the two trials differ only in their server. Such trials are made in turn where the order is interleaved.
     pub fn is_in_turn_of(&self, other: &Self) -> bool {
         let turn = |t: &Self| Self { id: 0, server: String::new(), ..t.clone() };
         turn(self) == turn(other)

@@ -7,11 +7,11 @@ use crate::plan;
 use crate::planned::{Trial, ZonePlan};
 use crate::resources::{Memory, Sums};
 use crate::run_context::RunContext;
-use crate::sets::{self, Place, Sets, Word};
+use crate::sets::{Place, Sets, Word};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, repeats, trial};
 use agent::{Agent, Installed, RackSource, Settle};
-use measure::Reason;
+use measure::{Reason, params};
 use rack::Rack;
 use results::{RunDir, TrialRecord};
 use std::io::Write;
@@ -72,11 +72,11 @@ pub fn run(
     let memory: Vec<Memory> =
         if e.is_external()? { Vec::new() } else { hosts.iter().flat_map(Hosts::memory).collect() };
     disk(e, &sums, options, &plan, &memory, &hosts)?;
-    let run_toml = e.to_toml()?;
+    let (run_toml, zones_dir) = (e.to_toml()?, options.dir.join("zones"));
     let mut run_dir = if options.resume && options.dir.join("run.toml").exists() {
         let run_dir = RunDir::resume(&options.dir)?;
         run_dir.same_plan(&run_toml)?;
-        zones::sweep(&options.dir.join("zones"));
+        zones::sweep(&zones_dir);
         run_dir
     } else {
         RunDir::create(&options.dir, &run_toml, &environment(e, options, &hosts)?)?
@@ -84,20 +84,18 @@ pub fn run(
     let contexts: Vec<RunContext> = hosts.iter().map(|hosts| context(e, hosts, &captures, stop)).collect();
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
-    let place = Place { dir: options.dir.clone(), zones: Mutex::new(()) };
-    let made = std::thread::scope(|scope| {
+    let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };
+    let refused = |trial: &Trial| {
+        let too_few = hosts.iter().find_map(|hosts| hosts.refused(trial));
+        too_few.or_else(|| sums.refused(trial, &memory))
+    };
+    std::thread::scope(|scope| {
         let sets = Sets::start(scope, &contexts, &place);
-        // Whatever ends it ends the sets, too.
-        let refused = |trial: &Trial| {
-            let too_few = hosts.iter().find_map(|hosts| hosts.refused(trial));
-            too_few.or_else(|| sums.refused(trial, &memory))
-        };
+        // An error ends the trials of all sets.
         trials(e, sets, &mut plan, &mut run_dir, &refused, stop, tell)
             .inspect_err(|_| stop.store(true, Ordering::Relaxed))
-    });
-    made?;
-    let undone = plan.len().saturating_sub(run_dir.trials().len());
-    let zones_dir = place.zones_dir();
+    })?;
+    let undone = undone(&plan, &run_dir);
     if undone == 0 && !e.zone.keep && zones_dir.exists() {
         std::fs::remove_dir_all(&zones_dir).map_err(Error::io(&zones_dir))?;
     }
@@ -105,6 +103,11 @@ pub fn run(
     let failed = count(|t| t.error.is_some());
     let (valid, skipped) = (count(TrialRecord::is_valid), count(|t| t.skipped.is_some()));
     Ok(Summary { valid, failed, skipped, invalid: run_dir.trials().len() - valid - failed - skipped, undone })
+}
+
+/// The number of trials that are not done.
+fn undone(plan: &[Trial], run_dir: &RunDir) -> usize {
+    plan.len().saturating_sub(run_dir.trials().len())
 }
 
 /// Everything that the trials of one set of hosts share.
@@ -126,7 +129,7 @@ fn context<'a>(
     }
 }
 
-/// Gives the trials of the plan to the sets of hosts, and keeps what they make, until all is done or the run is to stop. `refused` says
+/// Gives the trials of the plan to the sets of hosts, and keeps the results, until all are done or the run is to stop. `refused` says
 /// why a trial is not tried.
 fn trials(
     e: &Experiment,
@@ -141,8 +144,7 @@ fn trials(
     let in_time = Duration::from_nanos(repeats::budget(e).0);
     // Trials that were begun here: by the time that they took the rest is estimated.
     let mut here = 0u32;
-    let dir = run_dir.dir().to_owned();
-    run_dir.note_undone(plan.len().saturating_sub(run_dir.trials().len()))?;
+    run_dir.note_undone(undone(plan, run_dir))?;
     loop {
         if !stop.load(Ordering::Relaxed) {
             if let Some((set, trial)) = plan::next_trial(plan, e.order, run_dir.trials(), &sets) {
@@ -152,11 +154,12 @@ fn trials(
                     run_dir.append(trial::skipped(e, &trial, reason))?;
                     continue;
                 }
-                let todo = plan.len().saturating_sub(run_dir.trials().len());
-                let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo as f64);
+                let todo = undone(plan, run_dir) as f64;
+                let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo);
                 tell(of_set(several, set, RunEvent::Trial { trial: trial.clone(), of: plan.len(), left }));
                 here += 1;
-                sets.give(set, trial);
+                let servers = run_dir.servers_dir(trial.id);
+                sets.give(set, trial, servers);
                 continue;
             }
             if !sets.are_busy() && began.elapsed() < in_time && repeats::go_on(e, plan, run_dir) {
@@ -168,9 +171,12 @@ fn trials(
         }
         match sets.next() {
             (set, Word::Event(event)) => tell(of_set(several, set, event)),
-            (set, Word::Record(record)) => {
-                let what = || format!("trial {} is lost", record.id);
-                run_dir.append(*record.clone()).map_err(|e| sets::lost(what(), &dir, e.to_string()))?;
+            (set, Word::Record(mut record)) => {
+                if several {
+                    record.add_param(params::SET, (set + 1).to_string());
+                }
+                let kept = run_dir.append(*record.clone());
+                kept.map_err(|e| ends(format!("trial {} is lost: {e}", record.id), run_dir))?;
                 tell(of_set(several, set, RunEvent::Done { record }));
             }
             (_, Word::Dropped) => {}
@@ -178,10 +184,18 @@ fn trials(
                 let text = format!("warning: set {} is lost, the others make its trials: {error}", set + 1);
                 tell(RunEvent::Remark { text });
             }
-            (_, Word::Lost(error)) => return Err(error),
+            (_, Word::Lost(error)) => return Err(ends(error.to_string(), run_dir)),
         }
     }
-    Ok(run_dir.note_undone(plan.len().saturating_sub(run_dir.trials().len()))?)
+    Ok(run_dir.note_undone(undone(plan, run_dir))?)
+}
+
+/// The error that ends a run.
+fn ends(why: String, run_dir: &RunDir) -> Error {
+    Error::Machine(format!(
+        "{why}; the trials before it are kept: mend that, and go on with --resume -o {}",
+        run_dir.dir().display()
+    ))
 }
 
 /// An event of a set, which is named where there are several.

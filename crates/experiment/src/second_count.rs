@@ -1,5 +1,6 @@
-//! A second count of what a generator says that it sent: by the kernel of the host where it arrived.
+//! A second count of the messages that a generator counts as sent: by the kernel of the host at which they arrive.
 
+use crate::run_context::PORT;
 use crate::{Error, Experiment};
 use agent::{Agent, Arrivals};
 use load::{Counts, LoadResult, Transport};
@@ -15,15 +16,15 @@ const SHARE_AT_THE_ENDS: f64 = 1e-4;
 /// The counts of both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SecondCount {
-    /// Messages that were sent, each as often as it was.
+    /// Messages that were sent; one that was sent again counts again.
     pub sent: u64,
-    /// Those that were answered.
+    /// Messages that were answered.
     pub answered: u64,
     /// Messages that arrived.
     pub arrived: u64,
-    /// Messages that were sent in the time by which the count began too late.
+    /// Messages that were sent before the count began, because it began late.
     pub missed: f64,
-    /// Nobody else of ours asks there.
+    /// No other part of the rack asks there.
     pub alone: bool,
 }
 
@@ -63,19 +64,19 @@ impl SecondCount {
         })
     }
 
-    /// Adds the count, and rejects figures that it contradicts.
+    /// Adds the count of queries, and rejects figures that it contradicts.
     pub fn note(&self, outcome: &mut Outcome) {
         outcome.metrics.push(metrics::ARRIVED.count(self.arrived));
-        self.reject(&mut outcome.validity);
+        self.reject("queries", &mut outcome.validity);
     }
 
-    /// Rejects figures that the count contradicts.
-    pub fn reject(&self, validity: &mut Validity) {
-        self.fault("queries").into_iter().for_each(|fault| validity.reject(fault));
+    /// Rejects figures that the count contradicts. `what`: `queries`, `updates`.
+    pub fn reject(&self, what: &str, validity: &mut Validity) {
+        self.fault(what).into_iter().for_each(|fault| validity.reject(fault));
     }
 }
 
-/// The messages that arrive at a host, counted while something is sent there; by default none are.
+/// A count of the messages that arrive at a host while something is sent there; by default there is none.
 #[derive(Default)]
 pub struct Counting(Option<Arrivals>);
 
@@ -83,7 +84,7 @@ impl Counting {
     /// Begins to count queries, where the experiment asks for it.
     ///
     /// # Errors
-    /// Where packets cannot be counted there.
+    /// The agent may not capture packets there.
     pub fn queries(e: &Experiment, at: &Agent) -> Result<Self, Error> {
         Self::of(e, at, agent::QUERY)
     }
@@ -97,31 +98,35 @@ impl Counting {
     }
 
     fn of(e: &Experiment, at: &Agent, opcode: u8) -> Result<Self, Error> {
-        Ok(Self(e.second_count.then(|| Arrivals::count(at, opcode)).transpose()?))
+        Ok(Self(e.second_count.then(|| Arrivals::count(at, PORT, opcode)).transpose()?))
     }
 
-    /// Ends the count of the queries that a generator sent since, and adds it to what that says. `alone`: nobody else of ours asks there.
+    /// Ends a count of queries, and adds it to the generator's own. `alone`: no other part of the rack asks there.
     ///
     /// # Errors
-    /// Where the agent is gone.
+    /// The agent is gone.
     pub fn end_of_queries(self, counts: &Counts, alone: bool, outcome: &mut Outcome) -> Result<(), Error> {
-        let Some(arrivals) = self.0 else { return Ok(()) };
-        let (sent, answered, arrived) = (counts.sent, counts.answered, arrivals.so_far()?);
-        SecondCount { sent, answered, arrived, missed: 0.0, alone }.note(outcome);
+        if let Some(count) = self.end(counts.sent, counts.answered, alone)? {
+            count.note(outcome);
+        }
         Ok(())
     }
 
-    /// The same of updates.
+    /// Ends a count of updates, and adds it to the sender's own.
     ///
     /// # Errors
-    /// Where the agent is gone.
+    /// The agent is gone.
     pub fn end_of_updates(self, result: &SendResult, outcome: &mut Outcome) -> Result<(), Error> {
-        let Some(arrivals) = self.0 else { return Ok(()) };
-        let (sent, answered) = (result.sent + result.retried, result.acknowledged);
-        let count = SecondCount { sent, answered, arrived: arrivals.so_far()?, missed: 0.0, alone: true };
-        outcome.metrics.push(metrics::ARRIVED.within(Scope::Updates).count(count.arrived));
-        count.fault("updates").into_iter().for_each(|fault| outcome.validity.reject(fault));
+        if let Some(count) = self.end(result.sent + result.retried, result.acknowledged, true)? {
+            outcome.metrics.push(metrics::ARRIVED.within(Scope::Updates).count(count.arrived));
+            count.reject("updates", &mut outcome.validity);
+        }
         Ok(())
+    }
+
+    fn end(self, sent: u64, answered: u64, alone: bool) -> Result<Option<SecondCount>, Error> {
+        let Some(arrivals) = self.0 else { return Ok(None) };
+        Ok(Some(SecondCount { sent, answered, arrived: arrivals.so_far()?, missed: 0.0, alone }))
     }
 }
 

@@ -5,9 +5,8 @@ use crate::planned::{Trial, ZonePlan};
 use crate::run_context::RunContext;
 use crate::zones::{self, Prepared};
 use crate::{Error, RunEvent, measures, run};
-use measure::params;
 use results::TrialRecord;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -17,37 +16,28 @@ use std::time::Duration;
 /// How often it is checked whether a thread has ended without a word.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What all sets need of the run directory.
+/// The run directory, as all sets need it.
 pub struct Place {
     /// The run directory.
     pub dir: PathBuf,
-    /// Held while a zone is made, as several sets may want the same one.
-    pub zones: Mutex<()>,
+    /// The folder of its zones. It is locked while a zone is made, because several sets may need the same one.
+    pub zones: Mutex<PathBuf>,
 }
 
-impl Place {
-    /// Where zones are.
-    pub fn zones_dir(&self) -> PathBuf {
-        self.dir.join("zones")
-    }
-
-    /// Where the configurations and logs of a trial's servers go.
-    fn servers_dir(&self, trial: &Trial) -> PathBuf {
-        self.dir.join("servers").join(trial.id.to_string())
-    }
-}
-
-/// What a set says of its trial.
+/// The message of a set about its trial.
 pub enum Word {
-    /// Its progress.
+    /// The trial goes on.
     Event(RunEvent),
-    /// It is done.
+    /// The trial is done.
     Record(Box<TrialRecord>),
-    /// It was dropped, as the run is to stop.
+    /// The trial was dropped, because the run is to stop.
     Dropped,
     /// The set makes no more trials.
     Lost(Error),
 }
+
+/// A trial to be made, and the folder for its servers' configurations and logs.
+type Order = (Trial, PathBuf);
 
 /// The sets of a run.
 pub struct Sets<'scope> {
@@ -57,7 +47,7 @@ pub struct Sets<'scope> {
 
 struct Set<'scope> {
     /// Where it takes its trials from; none once it is lost.
-    trials: Option<Sender<Trial>>,
+    orders: Option<Sender<Order>>,
     /// The trial that it makes now.
     at: Option<Trial>,
     /// The one before.
@@ -73,25 +63,24 @@ impl<'scope> Sets<'scope> {
         place: &'scope Place,
     ) -> Self {
         let (sender, words) = channel();
-        let several = contexts.len() > 1;
         let all = contexts.iter().enumerate().map(|(n, context)| {
-            let (trials, given) = channel();
+            let (orders, given) = channel();
             let words = sender.clone();
-            let thread = scope.spawn(move || work(n, several, context, place, &given, &words));
-            Set { trials: Some(trials), at: None, before: None, thread }
+            let thread = scope.spawn(move || work(n, context, place, &given, &words));
+            Set { orders: Some(orders), at: None, before: None, thread }
         });
         Self { all: all.collect(), words }
     }
 
     /// The sets that wait for a trial, each with the trial that it made before.
     pub fn idle(&self) -> impl Iterator<Item = (usize, Option<&Trial>)> {
-        let idle = |set: &&Set| set.trials.is_some() && set.at.is_none();
+        let idle = |set: &&Set| set.orders.is_some() && set.at.is_none();
         self.all.iter().enumerate().filter(move |(_, set)| idle(set)).map(|(n, set)| (n, set.before.as_ref()))
     }
 
     /// The trials that are being made, and those that were made before by sets that go on.
     pub fn trials(&self) -> impl Iterator<Item = (usize, &Trial)> {
-        let going = self.all.iter().enumerate().filter(|(_, set)| set.trials.is_some());
+        let going = self.all.iter().enumerate().filter(|(_, set)| set.orders.is_some());
         going.flat_map(|(n, set)| set.at.iter().chain(&set.before).map(move |trial| (n, trial)))
     }
 
@@ -102,20 +91,20 @@ impl<'scope> Sets<'scope> {
 
     /// Whether any set can still make trials.
     pub fn are_left(&self) -> bool {
-        self.all.iter().any(|set| set.trials.is_some())
+        self.all.iter().any(|set| set.orders.is_some())
     }
 
-    /// Gives a set that waits its next trial.
-    pub fn give(&mut self, set: usize, trial: Trial) {
+    /// Gives a set that waits its next trial, and the folder for its servers' files.
+    pub fn give(&mut self, set: usize, trial: Trial, dir: PathBuf) {
         let set = &mut self.all[set];
-        // A thread that is gone says so by its end.
-        if let Some(trials) = &set.trials {
-            let _ = trials.send(trial.clone());
+        // If its thread has ended, `next` finds that out.
+        if let Some(orders) = &set.orders {
+            let _ = orders.send((trial.clone(), dir));
         }
         set.at = Some(trial);
     }
 
-    /// Waits for what a set says next, and gives its number with that.
+    /// Waits for the next message of a set, and gives it with the set's number.
     ///
     /// # Panics
     /// Where the thread of a set panicked.
@@ -127,7 +116,7 @@ impl<'scope> Sets<'scope> {
                     match &word {
                         Word::Event(_) => {}
                         Word::Record(_) | Word::Dropped => set.before = set.at.take(),
-                        Word::Lost(_) => (set.at, set.before, set.trials) = (None, None, None),
+                        Word::Lost(_) => (set.at, set.before, set.orders) = (None, None, None),
                     }
                     return (n, word);
                 }
@@ -144,23 +133,17 @@ impl<'scope> Sets<'scope> {
 /// Makes the trials that come, one after another.
 fn work(
     n: usize,
-    several: bool,
     context: &RunContext<'_>,
     place: &Place,
-    trials: &Receiver<Trial>,
+    orders: &Receiver<Order>,
     words: &Sender<(usize, Word)>,
 ) {
     let mut zone: Option<(ZonePlan, Prepared)> = None;
-    // Where nobody listens any more, the run is over.
+    // When nobody listens any more, the run is over.
     let say = |word| drop(words.send((n, word)));
-    for trial in trials {
-        let word = match make(context, &trial, &mut zone, place, &mut |event| say(Word::Event(event))) {
-            Ok(Some(mut record)) => {
-                if several {
-                    record.add_param(params::SET, (n + 1).to_string());
-                }
-                Word::Record(Box::new(record))
-            }
+    for order in orders {
+        let word = match make(context, &order, &mut zone, place, &mut |event| say(Word::Event(event))) {
+            Ok(Some(record)) => Word::Record(Box::new(record)),
             Ok(None) => Word::Dropped,
             Err(error) => Word::Lost(error),
         };
@@ -171,40 +154,30 @@ fn work(
 /// Makes a trial, and its zone before it where that is another one. None: the run is to stop.
 fn make(
     context: &RunContext<'_>,
-    trial: &Trial,
+    (trial, dir): &Order,
     zone: &mut Option<(ZonePlan, Prepared)>,
     place: &Place,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<Option<TrialRecord>, Error> {
     let (e, stops) = (context.experiment, || context.stop.load(Ordering::Relaxed));
     if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
-        let _made_by_one = place.zones.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = measures::zones_change(e);
-        let made = zones::prepare(e, &trial.zone, changes, &place.zones_dir(), context.stop, tell);
+        let zones = place.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = zones::prepare(e, &trial.zone, measures::zones_change(e), &zones, context.stop, tell);
         if stops() {
             return Ok(None);
         }
-        let what = || format!("zone {} cannot be made", trial.zone.label());
-        *zone = Some((trial.zone.clone(), made.map_err(|e| lost(what(), &place.dir, e.to_string()))?));
+        let failed = |e| Error::Machine(format!("zone {} cannot be made: {e}", trial.zone.label()));
+        *zone = Some((trial.zone.clone(), made.map_err(failed)?));
     }
     let (_, prepared) = zone.as_ref().expect("it was just prepared");
-    let what = || format!("trial {} ({}) is lost", trial.id, trial.words());
-    let record = run::attempts(context, trial, prepared, &place.servers_dir(trial), tell);
-    let record = record.map_err(|e| lost(what(), &place.dir, e.to_string()))?;
+    let lost = |why| Error::Machine(format!("trial {} ({}) is lost: {why}", trial.id, trial.words()));
+    let record = run::attempts(context, trial, prepared, dir, tell).map_err(|e| lost(e.to_string()))?;
     if stops() {
         return Ok(None);
     }
     if let Some(why) = record.error.as_ref().and_then(|_| run::unwritable(&place.dir)) {
         let error = record.error.unwrap_or_default();
-        return Err(lost(what(), &place.dir, format!("{why} ({error})")));
+        return Err(lost(format!("{why} ({error})")));
     }
     Ok(Some(record))
-}
-
-/// The error that ends a run: a trial that cannot be kept, or a zone that cannot be made.
-pub fn lost(what: String, dir: &Path, why: String) -> Error {
-    Error::Machine(format!(
-        "{what}: {why}; the trials before it are kept: mend that, and go on with --resume -o {}",
-        dir.display()
-    ))
 }

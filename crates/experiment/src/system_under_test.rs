@@ -7,12 +7,12 @@ use crate::sampling::Sampling;
 use crate::second_count::SecondCount;
 use crate::zones::Prepared;
 use crate::{Error, anchor};
-use agent::Server;
+use agent::{Server, Tool};
 use load::hosts::{Generators, Member, Part, divide, repeat};
 use load::{LoadResult, LoadSpec, Source};
 use measure::metrics;
 use measure::{Metric, Named, Nanos, Outcome, Pace, Reason, Seed};
-use rack::{Cmd, Host, Launcher, Local, Output};
+use rack::Host;
 use results::{SeriesRow, TrialRecord};
 use server::ServerSpec;
 use std::net::SocketAddr;
@@ -91,37 +91,27 @@ impl SystemUnderTest<'_> {
         Ok(())
     }
 
-    /// Whether the server is on another machine that its user named, and that is not one of the rack's.
+    /// Whether the server is external and on another machine.
     pub fn is_outside(&self) -> bool {
         self.spec.external.is_some_and(|at| !at.ip().is_loopback())
     }
 
-    /// Has an external server put back to its zone file, by its user's command, with what that says in `reset.log`.
+    /// Runs the user's command that puts an external server back to its zone file. Its words go to `reset.log`.
     ///
     /// # Errors
-    /// Where the command cannot be run, fails, or does not end.
+    /// The command cannot be run, fails, or does not end.
     pub fn reset(&self) -> Result<(), Error> {
         let words = self.context.experiment.server(&self.spec.label)?.reset;
         let Some((program, args)) = words.split_first() else { return Ok(()) };
+        let tool = Tool { program: program.into(), args: args.to_vec(), patience: RESET };
+        let ran = self.context.generators[0].ask(tool)?;
         let log = self.dir.join("reset.log");
-        let failed = |why: String| {
-            Error::Machine(format!(
-                "server.{}.reset: {program}: {why}; see {}",
-                self.spec.label,
-                log.display()
-            ))
+        std::fs::write(&log, ran.said).map_err(Error::io(&log))?;
+        let error = |why| {
+            let label = &self.spec.label;
+            Error::Machine(format!("server.{label}.reset: {program}: {why}; see {}", log.display()))
         };
-        let output = Output::File(log.clone());
-        let cmd = Cmd::new(program).args(args).stdout(output.clone()).stderr(output);
-        let mut process = Local.spawn(&self.context.generators[0].host, &cmd)?;
-        match process.wait_timeout(RESET)? {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => Err(failed(format!("it ended with {status}"))),
-            None => {
-                process.kill()?;
-                Err(failed(format!("it did not end within {} s", RESET.as_secs())))
-            }
-        }
+        ran.failed.map_or(Ok(()), |why| Err(error(why)))
     }
 
     /// The queries.
@@ -252,10 +242,10 @@ impl SystemUnderTest<'_> {
         let metered = meter.end()?;
         let results = generators.results();
         let (each, result) = if self.beside.is_empty() { generated(results) } else { answered(results) };
-        let machine = explain(metered, &result, allowed);
         // A capture has its own mix of transports, and servers of a distribution ask each other.
         let alone = self.spec.distribution.is_none();
-        let arrived = machine.arrived.filter(|_| self.traffic.trace.is_none());
+        let arrived = metered.arrived.filter(|_| self.traffic.trace.is_none());
+        let machine = explain(metered, &result, allowed);
         let second = SecondCount::of_load(&result, arrived, self.traffic.transport, alone);
         Ok(Driven { result, each, began, series, drops: sampling.drops()?, machine, second })
     }

@@ -21,26 +21,30 @@ pub fn run(
     tell: &mut dyn FnMut(RunEvent),
 ) -> TrialRecord {
     let mut record = new_record(context.experiment, trial, Some(zone));
-    let on_fewer = trial.workers.map(|cpus| context.server_on(cpus)).transpose();
-    let on_fewer = match &on_fewer {
-        Ok(server) => server.as_ref().map(|server| RunContext { server, ..*context }),
-        Err(error) => {
-            record.error = Some(error.to_string());
-            return record;
-        }
-    };
-    let context = on_fewer.as_ref().unwrap_or(context);
     let clock = Wall::read();
-    let mut measured = |record: &mut TrialRecord| measure(context, trial, zone, dir, record, &mut *tell);
-    let done = match measures::is_distributed(context.experiment, trial.measure, trial.variant.as_deref()) {
-        true => paths::around(context, trial, dir, &mut record, &mut measured),
-        false => measured(&mut record),
-    };
-    if let Err(error) = done {
+    if let Err(error) = made(context, trial, zone, dir, &mut record, tell) {
         record.error = Some(error.to_string());
     }
     clock_stepped(clock.drift(Wall::read()), trial.measure, &mut record);
     record
+}
+
+/// Gives the server its CPUs, opens the paths of a distribution, and measures.
+fn made(
+    context: &RunContext,
+    trial: &Trial,
+    zone: &Prepared,
+    dir: &Path,
+    record: &mut TrialRecord,
+    tell: &mut dyn FnMut(RunEvent),
+) -> Result<(), Error> {
+    let on_fewer = trial.workers.map(|cpus| context.server_on(cpus)).transpose()?;
+    let context = &RunContext { server: on_fewer.as_ref().unwrap_or(context.server), ..*context };
+    let mut measured = |record: &mut TrialRecord| measure(context, trial, zone, dir, record, &mut *tell);
+    match measures::is_distributed(context.experiment, trial.measure, trial.variant.as_deref()) {
+        true => paths::around(context, trial, dir, record, &mut measured),
+        false => measured(record),
+    }
 }
 
 /// Notes that the wall clock was set during a trial, by so many nanoseconds. Times are taken from the monotonic clock; only

@@ -49,7 +49,7 @@ parameters! {
     SIGNED "signed" "`no`, or how the zone is signed";
     TRAFFIC "traffic" "profile of the queries, or their file";
     TRANSPORT "transport" "transport of the queries";
-    WORKERS "workers" "cores of the server, each with a worker, where the experiment tries several numbers";
+    WORKERS "workers" "CPUs of the server, each with a worker, where the experiment tries several numbers";
     SET "set" "set of hosts that made the trial, where several made trials at the same time";
     UDP_SIZE "udp_size" "largest UDP answer that the server may send, in octets";
     RECEIVE_BUFFER "receive_buffer" "receive buffer that all servers were given, in octets";

@@ -1,12 +1,13 @@
-//! How many DNS messages arrive at a device: the kernel counts them for packet sockets that nobody reads (packet(7)), behind a filter.
+//! The number of DNS messages that arrive at a device. The kernel counts them for packet sockets with a filter, which nobody reads
+//! (packet(7)).
 //!
-//! A filter accepts the messages, the sockets' queues are full after the first few, and the rest is counted and dropped before it is
-//! copied. So counting costs a core little at any rate, and misses nothing.
+//! The filter accepts the messages. The queue of a socket is full after the first few, and the kernel counts and drops the others before it
+//! copies them. So no message is missed at any rate; what it costs is in docs/trust.md.
 #![allow(unsafe_code)] // each block says why it is sound
 
 use crate::sys::{check, get_option, set_option};
 use std::io;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// Counts UDP datagrams with a DNS message of one kind, as they arrive at a device. What this host sends is not counted, nor are
@@ -29,13 +30,13 @@ impl Arrivals {
         Ok(Self { sockets: [v4, v6], counted: 0 })
     }
 
-    /// How many came since this was opened. It must be asked before 2³² more have come.
+    /// The number of messages since this was opened. At most 2³² may arrive between two calls.
     ///
     /// # Errors
     /// From the system.
     pub fn count(&mut self) -> io::Result<u64> {
         for socket in &self.sockets {
-            // Packets, among them those that were dropped, and these, since the last look.
+            // Since the last call: all packets, the dropped ones included; and the dropped ones.
             let [all, _] = get_option::<2>(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
             self.counted += u64::from(all);
         }
@@ -62,23 +63,11 @@ fn open(index: u32, protocol: libc::c_int, filter: &[libc::sock_filter]) -> io::
             size_of::<libc::sock_fprog>() as libc::socklen_t,
         )
     })?;
-    // SAFETY: sockaddr_ll is a plain C structure for which all zeroes is valid.
-    let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (protocol as u16).to_be();
-    address.sll_ifindex = index as i32;
-    // SAFETY: the address outlives the call and has the length that is stated.
-    check(unsafe {
-        libc::bind(
-            fd.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    })?;
+    crate::packet::bind(&fd, index, protocol)?;
     Ok(fd)
 }
 
-/// Traffic class of what watches a server: not counted, as it is not part of a load (DSCP 8, lower effort's old code point).
+/// Traffic class of the queries that watch a server (DSCP 8). They are not counted, because they are not part of a load.
 pub const WATCHING: u8 = 0x20;
 
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;

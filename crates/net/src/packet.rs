@@ -47,6 +47,24 @@ pub struct PacketSocket {
 // their content (`out_*`: are written in each call), and nothing in here is tied to a thread.
 unsafe impl Send for PacketSocket {}
 
+/// Binds a packet socket to a device, by its index, and to a protocol of Ethernet.
+pub(crate) fn bind(fd: &OwnedFd, index: u32, protocol: libc::c_int) -> io::Result<()> {
+    // SAFETY: sockaddr_ll is a plain C structure for which all zeroes is valid.
+    let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (protocol as u16).to_be();
+    address.sll_ifindex = index as i32;
+    // SAFETY: the address outlives the call and has the length that is stated.
+    check(unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    })?;
+    Ok(())
+}
+
 impl PacketSocket {
     /// Opens one on `device`, with room for frames of `room` octets (Ethernet header included) and for `buffer` octets that
     /// wait to be received; without the privilege to pass `rmem_max` the kernel may grant less. Needs `CAP_NET_RAW` in
@@ -67,19 +85,7 @@ impl PacketSocket {
         if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, half).is_err() {
             set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, half)?;
         }
-        // SAFETY: sockaddr_ll is a plain C structure for which all zeroes is valid.
-        let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index as i32;
-        // SAFETY: the address outlives the call and has the length that is stated.
-        check(unsafe {
-            libc::bind(
-                fd.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-            )
-        })?;
+        bind(&fd, index, libc::ETH_P_ALL)?;
         let vector = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         Ok(Self {
             fd,

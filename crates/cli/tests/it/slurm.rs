@@ -138,7 +138,7 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What the jobs of a run said.
+    /// The output of a run's jobs.
     fn log(&self, dir: &Path) -> String {
         std::fs::read_to_string(dir.with_extension("job.log")).unwrap_or_default()
     }

@@ -41,8 +41,7 @@ fn signing(e: &Experiment, d: &Distribution, label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether what is asked of servers that somebody else runs can be had: they have no secondaries here, and what they take has to be signed
-/// with their keys.
+/// Whether the experiment can be made of external servers: they have no secondaries here, and they take updates with their own keys alone.
 fn external(e: &Experiment, d: &Distribution) -> Result<(), Error> {
     if d.secondaries > 0 {
         return Err(
@@ -51,9 +50,13 @@ fn external(e: &Experiment, d: &Distribution) -> Result<(), Error> {
     }
     for &measure in &e.measure {
         let taken = measures::of(measure);
-        let possible = matches!(taken.part, Part::Alone | Part::Any)
-            || matches!(measure, Measure::Update | Measure::Transfer);
-        if !possible || measure == Measure::Load {
+        let possible = match taken.part {
+            Part::Alone | Part::Any => measure != Measure::Load,
+            Part::Primary | Part::LonePrimary | Part::OneOfSeveral => {
+                matches!(measure, Measure::Update | Measure::Transfer)
+            }
+        };
+        if !possible {
             return Err(e.refuse(format!(
                 "measure {}: it needs a server that is started here, and its servers are external",
                 measure.word()

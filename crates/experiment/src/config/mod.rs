@@ -44,8 +44,8 @@ pub struct Experiment {
     pub measure: Vec<Measure>,
     /// Labels of the servers, in order; a label without a `[server.LABEL]` is a kind.
     pub servers: Vec<String>,
-    /// Numbers of CPUs that the server is given, each a trial of its own, with as many workers: how its figures grow with them. With
-    /// none it has all CPUs of its host.
+    /// Numbers of CPUs for the server. Each trial is made with each of them, and with as many workers. Without, the server has all CPUs of
+    /// its host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<u32>,
     /// How often each trial is done, each time with a fresh server.
@@ -61,9 +61,8 @@ pub struct Experiment {
     /// what looking costs can be measured.
     #[serde(default = "yes")]
     pub sampling: bool,
-    /// Have the kernel of the host that queries or updates go to count those that arrive, beside the generator's own count. A trial
-    /// whose two counts contradict each other is invalid. At 50,000 queries per second the counting was seen to make threads wait for
-    /// 1 % of the time.
+    /// Count queries and updates a second time: in the kernel of the host at which they arrive. A trial whose two counts contradict each
+    /// other is invalid. Counting takes time of the server's cores (docs/trust.md).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub second_count: bool,
     /// In which order trials are done.

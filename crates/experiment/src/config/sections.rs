@@ -269,8 +269,8 @@ pub struct Server {
     /// Of an `external` server: the file with the TSIG key for its updates and transfers, as `tsig-keygen` writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tsig: Option<PathBuf>,
-    /// Of an `external` server: a command and its arguments that put it back to the zone file. It is run before each trial, and has to end
-    /// within five minutes.
+    /// Of an `external` server: a command, with its arguments, that restores the zone file on the server. It is run before each trial and
+    /// must end within five minutes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reset: Vec<String>,
     /// Whether it syncs where it is under updates: `on`, `off`, `preload`.

@@ -197,11 +197,9 @@ impl SystemUnderTest<'_> {
         watch.allow_external = self.context.generators[0].is_elsewhere();
         let pace = Pace::Closed { window: e.updates.window };
         let send = SendSpec {
-            key: Some(fleet.key.clone()),
             marker: Some(MarkerSpec { name: None, every: SECOND, first: 1, scattered: None }),
             deadline: DEADLINE,
-            allowed: self.context.allowed(),
-            ..SendSpec::new((fleet.primary().host.v4, PORT).into(), &stream.file, pace)
+            ..fleet.sending(&stream.file, pace)
         };
         let patience = given.patience.0;
         Ok(BatchesSpec { send, watch, batches: stream.messages.clone(), patience })

@@ -71,7 +71,7 @@ impl SystemUnderTest<'_> {
             let disturbed = machine.losses.disturbed;
             if let Some(count) = second {
                 *arrived.borrow_mut().get_or_insert(0) += count.arrived;
-                count.reject(&mut contradicted.borrow_mut());
+                count.reject("queries", &mut contradicted.borrow_mut());
             }
             Ok(Offered { result, server_idle: machine.server_idle, disturbed })
         };

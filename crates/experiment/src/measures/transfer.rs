@@ -6,7 +6,7 @@ use crate::replication::{paths, running_updates};
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
-use agent::Server;
+use agent::{Axfr, Server};
 use measure::clock::SECOND;
 use measure::metrics;
 use measure::units::grouped;
@@ -121,8 +121,7 @@ impl SystemUnderTest<'_> {
             allow_external: self.is_outside(),
             ..TransferSpec::new(fleet.primary_address(), &self.zone.origin)
         };
-        let host = &context.generators[0].host;
-        let got = host.run_in(|| update::transfer(&spec, None, context.stop, &mut |_| {}))??;
+        let got = context.generators[0].ask(Axfr { spec })?;
         context.goes_on()?;
         record.add_param(params::VERSION, server.version());
         if let Some(why) = got.failed {

@@ -7,13 +7,14 @@ use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, Trial};
 use agent::{Agent, Server};
 use measure::clock::SECOND;
-use measure::{Metric, Outcome, Reason};
+use measure::{Metric, Outcome, Pace, Reason};
 use rack::Host;
 use server::Replication;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use update::generate;
+use update::send::SendSpec;
 
 /// Names of the hosts of a distribution beside that of the server measured, in the order of their part: the primary's first.
 pub fn hosts(plan: &Distribution) -> Vec<String> {
@@ -41,7 +42,7 @@ pub struct Fleet<'a> {
     dir: &'a Path,
     /// Made for this trial alone; of an external server its own.
     pub key: update::TsigKey,
-    /// Where the primary answers, where somebody else runs it.
+    /// The address of an external primary.
     external: Option<SocketAddr>,
     patience: Duration,
     /// The primary's label.
@@ -120,9 +121,19 @@ impl<'a> Fleet<'a> {
         self.plan.labels(measured)
     }
 
-    /// Where the primary answers.
+    /// The address at which the primary answers.
     pub fn primary_address(&self) -> SocketAddr {
         self.external.unwrap_or_else(|| address(self.primary()))
+    }
+
+    /// The updates of a file for the primary, signed with the key.
+    pub fn sending(&self, file: impl Into<PathBuf>, pace: Pace) -> SendSpec {
+        SendSpec {
+            key: Some(self.key.clone()),
+            allowed: self.context.allowed(),
+            allow_external: self.external.is_some_and(|at| !at.ip().is_loopback()),
+            ..SendSpec::new(self.primary_address(), file, pace)
+        }
     }
 
     /// Where the primary is.

@@ -90,12 +90,9 @@ impl SystemUnderTest<'_> {
         Ok(role)
     }
 
-    /// The updates for a primary: their number, pace and key.
+    /// So many updates for a primary, at a pace.
     pub fn sending(&self, fleet: &Fleet<'_>, count: u64, pace: Pace) -> Result<SendSpec, Error> {
-        let to = fleet.primary_address();
-        let spec = SendSpec::new(to, self.stream(fleet.signed_by_sender(), count)?, pace);
-        let allow_external = self.is_outside();
-        Ok(SendSpec { key: Some(fleet.key.clone()), allowed: self.context.allowed(), allow_external, ..spec })
+        Ok(fleet.sending(self.stream(fleet.signed_by_sender(), count)?, pace))
     }
 
     /// Begins to capture at the primary what passes between servers.

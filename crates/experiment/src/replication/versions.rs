@@ -7,7 +7,7 @@ use super::fleet::Fleet;
 use super::running_updates::RunningUpdates;
 use crate::Error;
 use crate::config::Signing;
-use crate::run_context::{PORT, RunContext};
+use crate::run_context::RunContext;
 use crate::system_under_test::SystemUnderTest;
 use agent::Axfr;
 use measure::clock::SECOND;
@@ -63,7 +63,7 @@ impl SystemUnderTest<'_> {
         let made = series(&spec, &mut out, &mut |_| {})?;
         out.flush().map_err(Error::io(&file))?;
         let every = given.every.0;
-        let primary = SocketAddr::from((fleet.primary().host.v4, PORT));
+        let primary = fleet.primary_address();
         let fates = self.dir.join("messages.csv");
         let spec = SendSpec {
             key: Some(fleet.key.clone()),
@@ -203,7 +203,8 @@ impl Versions {
             allow_external: true,
             ..TransferSpec::new(self.primary, &self.origin)
         };
-        Ok(context.generators[0].ask(Axfr { spec })?)
+        let result = context.generators[0].ask(Axfr { spec })?;
+        Ok(result.complete.then_some(result.tcp_bytes))
     }
 
     /// Lags by kind of server.

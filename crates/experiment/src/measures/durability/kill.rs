@@ -86,7 +86,7 @@ impl SystemUnderTest<'_> {
         let life_s = d.life.as_seconds();
         let count = (d.rate * f64::from(d.kills) * (life_s + RESTART)).ceil() as u64;
         stream::write_pairs(&file, &self.zone.origin, count)?;
-        let spec = self.updates(fleet, file.clone(), Pace::Open(Arrivals::Fixed { rate: d.rate }));
+        let spec = fleet.sending(file.clone(), Pace::Open(Arrivals::Fixed { rate: d.rate }));
         let (mut sender, mut watcher) = (self.role("update", &spec)?, self.role("pairs", &secondary)?);
         let counted = Counting::updates(e, fleet.primary())?;
         let at = clock::wall() + context.start_delay();

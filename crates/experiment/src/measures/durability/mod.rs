@@ -11,13 +11,10 @@ mod stream;
 pub mod syncs;
 
 use crate::Error;
-use crate::replication::fleet::Fleet;
-use crate::run_context::PORT;
 use crate::system_under_test::SystemUnderTest;
+use measure::Nanos;
 use measure::clock;
-use measure::{Nanos, Pace};
 use rack::Host;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use update::send::{SendResult, SendSpec};
@@ -29,12 +26,6 @@ const BEGIN: Duration = Duration::from_secs(60);
 const DELAY: Nanos = 20_000_000;
 
 impl SystemUnderTest<'_> {
-    /// The updates for the primary: a file that we made, signed with the run's key.
-    fn updates(&self, fleet: &Fleet<'_>, file: PathBuf, pace: Pace) -> SendSpec {
-        let spec = SendSpec::new((fleet.primary().host.v4, PORT).into(), file, pace);
-        SendSpec { key: Some(fleet.key.clone()), allowed: self.context.allowed(), ..spec }
-    }
-
     /// A time under load, drawn.
     fn life(&self, draw: &mut measure::Draw) -> Duration {
         let longest = self.context.experiment.durability.life.0;

@@ -185,7 +185,7 @@ impl SystemUnderTest<'_> {
         let [file, answers] = ["updates.txt", "acknowledged.csv"].map(|name| self.dir.join(name));
         let first = on.next;
         stream::write_additions(&file, &self.zone.origin, first, LOAD)?;
-        let spec = self.updates(fleet, file.clone(), Pace::Closed { window: d.window });
+        let spec = fleet.sending(file.clone(), Pace::Closed { window: d.window });
         let spec = SendSpec { latencies: Some(answers.clone()), ..spec };
         let life = self.life(draw);
         let stop = AtomicBool::new(false);

@@ -90,7 +90,7 @@ impl SystemUnderTest<'_> {
         let took = server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         stream::write_additions(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
-        let spec = self.updates(fleet, file.clone(), Pace::Closed { window: 1 });
+        let spec = fleet.sending(file.clone(), Pace::Closed { window: 1 });
         let spec = SendSpec { duration: Some(timed), ..spec };
         let result = send(&context.generators[0].host, &spec, |_| {}, context.stop)?;
         fs::remove_file(&file).map_err(Error::io(&file))?;
@@ -155,7 +155,7 @@ impl SystemUnderTest<'_> {
             scope = Scope { folders: vec![server.dir().to_owned()], except: logs };
             for (part, window) in [(0, 1), (1, d.window)] {
                 stream::write_additions(&file, &self.zone.origin, part * d.updates, d.updates)?;
-                let spec = self.updates(fleet, file.clone(), Pace::Closed { window });
+                let spec = fleet.sending(file.clone(), Pace::Closed { window });
                 let result = send(&context.generators[0].host, &spec, |_| {}, &AtomicBool::new(false))?;
                 accepted += result.accepted;
                 context.goes_on()?;
