@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Ends};
 use crate::message::Order;
+use crate::program::Program;
 use crate::request::{At, Forget, Request};
 use crate::role::{FarRole, StartRole};
 use crate::{Error, Here};
@@ -53,7 +54,8 @@ impl Agent {
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, Error> {
         let ends = Ends { orders: Box::new(orders), words: Box::new(words), process: None };
-        Self::over(&Arc::new(Connection::open(&host.name, root, ends)?), host, stop)
+        let connection = Connection::open(&host.name, root, &[Program::ours()?], ends)?;
+        Self::over(&Arc::new(connection), host, stop)
     }
 
     /// For a host of another machine, with whose agent there is a connection.

@@ -1,7 +1,8 @@
 //! A connection to the agent of another machine: it sends requests as lines and receives their answers.
 
-use crate::files::{Carried, hash_of};
+use crate::files::Carried;
 use crate::message::{Order, Word};
+use crate::program::{BUILD, Program};
 use crate::request::Request;
 use crate::{Error, lock};
 use serde_json::Value;
@@ -66,12 +67,12 @@ struct Heard {
 }
 
 impl Connection {
-    /// Waits for the first words of an agent that was started on a machine, and sends it this program where it has not got it.
-    /// Our files below `root` have counterparts there.
+    /// Waits for the first words of an agent that was started on a machine, and sends it one of these programs where it has not got
+    /// it. Our files below `root` have counterparts there.
     ///
     /// # Errors
     /// [`Error::Lost`] where it does not say within a minute that it is there, or is another program.
-    pub fn open(name: &str, root: &Path, ends: Ends) -> Result<Self, Error> {
+    pub fn open(name: &str, root: &Path, programs: &[Program], ends: Ends) -> Result<Self, Error> {
         let Ends { orders, words, process } = ends;
         let heard = Arc::new(Heard::default());
         let (hello, there) = channel();
@@ -96,9 +97,10 @@ impl Connection {
         };
         loop {
             match there.recv_timeout(HELLO) {
-                Ok(Word::Hello { version, program, folder }) => {
+                Ok(Word::Hello { version, build, program, folder }) => {
                     let ours = env!("CARGO_PKG_VERSION");
-                    if program != hash_of(Path::new(PROGRAM))? {
+                    let same = if BUILD.is_empty() { program == programs[0].sha256 } else { build == BUILD };
+                    if !same {
                         return Err(connection.lost(format!(
                             "it has another dnsrack ({version}; this is {ours}): install the same there, or leave out 'program', \
                              so that this one is copied"
@@ -109,7 +111,11 @@ impl Connection {
                     std::thread::spawn(move || keep_alive(&orders));
                     return Ok(connection);
                 }
-                Ok(Word::Program { there: false }) => connection.send_program()?,
+                Ok(Word::Program { there: false, processor }) => {
+                    if let Some(program) = programs.iter().find(|p| p.processor == processor) {
+                        connection.send_program(&program.path)?;
+                    }
+                }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(connection.lost(format!("it does not answer within {} s", HELLO.as_secs())));
@@ -121,10 +127,10 @@ impl Connection {
         }
     }
 
-    /// Sends the program that runs now.
-    fn send_program(&self) -> Result<(), Error> {
+    /// Sends a program.
+    fn send_program(&self, path: &Path) -> Result<(), Error> {
         let sent = match lock(&self.orders).as_mut() {
-            Some(orders) => File::open(PROGRAM)
+            Some(orders) => File::open(path)
                 .and_then(|mut file| io::copy(&mut file, orders))
                 .and_then(|_| orders.flush())
                 .map_err(|e| e.to_string()),
@@ -224,9 +230,6 @@ fn keep_alive(orders: &Mutex<Option<Orders>>) {
     }
 }
 
-/// The program that runs now.
-pub(crate) const PROGRAM: &str = "/proc/self/exe";
-
 /// Keeps the end of what a program says.
 fn keep(said: impl BufRead, kept: &Mutex<String>) {
     for line in said.lines().map_while(Result::ok) {
@@ -293,9 +296,9 @@ mod tests {
             let (hello, there) = channel();
             let mut words: Vec<u8> = lines.join(&b'\n');
             words.retain(|octet| octet.is_ascii());
-            words.extend(b"\n{\"program\":{\"there\":true}}\n");
+            words.extend(b"\n{\"program\":{\"there\":true,\"processor\":\"x86_64\"}}\n");
             heard.hear(&*words, &hello);
-            let said = matches!(there.try_recv(), Ok(Word::Program { there: true }));
+            let said = matches!(there.try_recv(), Ok(Word::Program { there: true, .. }));
             prop_assert!(said);
             prop_assert!(heard.gone.load(Ordering::SeqCst));
         }

@@ -20,6 +20,7 @@ mod machines;
 mod message;
 mod meter;
 mod peak;
+mod program;
 mod readings;
 mod request;
 mod role;

@@ -8,6 +8,7 @@
 //! ssh = "lab@ns1.example"                  # a destination of ssh; or `command`: words before which a shell's are put, such as
 //!                                          # ["srun", "--overlap", "-N1", "-n1", "-w", "node1"]
 //! addresses = ["192.0.2.1", "2001:db8::1"] # the first of each family is the host's own, the others are further ones
+//! interface = "eth1"                       # that has them; without: the one that has the first address
 //! cpus = [0, 1]                            # of its programs; without: all of the machine's
 //! folder = "/var/tmp/dnsrack"              # for programs and files; without: ~/.cache/dnsrack
 //! program = "/usr/bin/dnsrack"             # without: this one is copied there
@@ -16,9 +17,9 @@
 //!
 //! Hosts with the same `ssh` or `command`, `folder` and `program` are on one machine.
 
-use crate::connection::{Connection, Ends, PROGRAM};
+use crate::connection::{Connection, Ends};
 use crate::describe::{Describe, Described, Installed};
-use crate::files::hash_of;
+use crate::program::Program;
 use crate::{Agent, Error, Offset, slurm};
 use measure::clock::SECOND;
 use measure::line_column;
@@ -53,6 +54,9 @@ pub struct HostEntry {
     pub command: Vec<String>,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
+    /// The interface that has all of them; none: whichever has them.
+    #[serde(default)]
+    pub interface: Option<String>,
     /// The CPUs of its programs; empty: all of its machine's.
     #[serde(default)]
     pub cpus: Vec<usize>,
@@ -269,7 +273,8 @@ impl Machines {
         if !faults.is_empty() {
             return Err(Error::Machines(faults.join("\n")));
         }
-        let reach = |group: &[&HostEntry]| reach(group, needed, root, stop);
+        let programs = Program::all()?;
+        let reach = |group: &[&HostEntry]| reach(group, needed, &programs, root, stop);
         let reached: Vec<Result<_, Vec<String>>> = std::thread::scope(|scope| {
             let threads: Vec<_> = groups.iter().map(|group| scope.spawn(|| reach(group))).collect();
             threads.into_iter().map(|t| t.join().expect("it returns its errors")).collect()
@@ -312,6 +317,7 @@ const CLOCK: u64 = 60 * SECOND;
 fn reach(
     group: &[&HostEntry],
     needed: &[NeededHost],
+    programs: &[Program],
     root: &Path,
     stop: &Arc<AtomicBool>,
 ) -> Result<(Machine, Vec<Agent>), Vec<String>> {
@@ -319,7 +325,9 @@ fn reach(
     let (name, hosts) = (first.machine(), group.iter().map(|h| h.name.clone()).collect::<Vec<_>>());
     let who = format!("host {}{}", hosts.join(", "), of_set(first.set));
     let failed = |e: Error| vec![format!("{who}: {e}")];
-    let connection = started(first).and_then(|ends| Connection::open(&name, root, ends)).map_err(failed)?;
+    let connection = started(first, programs)
+        .and_then(|ends| Connection::open(&name, root, programs, ends))
+        .map_err(failed)?;
     let connection = Arc::new(connection);
     let any = Agent::over(&connection, Host::loopback(), stop).map_err(failed)?;
     let servers: Vec<_> =
@@ -335,9 +343,16 @@ fn reach(
             clock.ahead as f64 / SECOND as f64
         ));
     }
-    for (address, device) in addresses.iter().zip(&described.devices) {
-        if device.is_none() {
-            faults.push(format!("{who}: no interface of {name} has the address {address}"));
+    let wanted = group.iter().flat_map(|host| host.addresses.iter().map(|_| host.interface.as_deref()));
+    for ((address, device), wanted) in addresses.iter().zip(&described.devices).zip(wanted) {
+        match (device.as_deref(), wanted) {
+            (None, _) => faults.push(format!("{who}: no interface of {name} has the address {address}")),
+            (Some(device), Some(wanted)) if device != wanted => {
+                faults.push(format!(
+                    "{who}: the interface {wanted} of {name} has not the address {address}: {device} has it"
+                ));
+            }
+            _ => {}
         }
     }
     for ((kind, program), version) in servers.iter().zip(&versions) {
@@ -371,34 +386,46 @@ fn reach(
 }
 
 /// Takes its words and starts the program; where it is not there, asks for it first. Its arguments: the folder (empty: the usual
-/// one), the program (empty: a copy of ours), and the length and SHA-256 of ours.
+/// one), the program (empty: a copy of ours), and the processor, length and SHA-256 of each build that we have.
 const SCRIPT: &str = r#"set -eu
 folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/dnsrack}
 mkdir -p "$folder"
 program=$2
+shift 2
 if [ -z "$program" ]; then
-    program=$folder/dnsrack-$4
+    processor=$(uname -m)
+    while [ $# -ge 3 ] && [ "$1" != "$processor" ]; do shift 3; done
+    if [ $# -lt 3 ]; then
+        echo "its processor is $processor: put a build for it beside the dnsrack that you run, as dnsrack-$processor (scripts/static.sh $processor)" >&2
+        exit 1
+    fi
+    program=$folder/dnsrack-$3
     if [ -x "$program" ]; then
-        echo '{"program":{"there":true}}'
+        echo "{\"program\":{\"there\":true,\"processor\":\"$processor\"}}"
     else
-        echo '{"program":{"there":false}}'
+        echo "{\"program\":{\"there\":false,\"processor\":\"$processor\"}}"
         umask 077
-        head -c "$3" >"$program.$$"
-        [ "$(wc -c <"$program.$$")" -eq "$3" ]
+        trap 'rm -f "$program.$$"' EXIT
+        head -c "$2" >"$program.$$"
+        [ "$(wc -c <"$program.$$")" -eq "$2" ]
         chmod 700 "$program.$$"
+        if ! "$program.$$" --version </dev/null >/dev/null; then
+            echo "the dnsrack that you run does not start there, as where the C library is another: run a static build of it (scripts/static.sh)" >&2
+            exit 1
+        fi
         mv "$program.$$" "$program"
     fi
 fi
 exec "$program" role host --folder "$folder""#;
 
 /// Starts an agent on the machine of a host.
-fn started(entry: &HostEntry) -> Result<Ends, Error> {
-    let path = Path::new(PROGRAM);
-    let length = std::fs::metadata(path).map_err(|source| Error::File { path: path.into(), source })?.len();
+fn started(entry: &HostEntry, programs: &[Program]) -> Result<Ends, Error> {
     let folder = entry.folder.clone().unwrap_or_default();
     let program = entry.program.as_ref().map_or_else(String::new, |p| p.display().to_string());
-    let words =
-        ["sh", "-c", SCRIPT, "sh", &folder, &program, &length.to_string(), &hash_of(path)?].map(String::from);
+    let mut words: Vec<String> = ["sh", "-c", SCRIPT, "sh", &folder, &program].map(String::from).to_vec();
+    for Program { processor, octets, sha256, .. } in programs {
+        words.extend([(*processor).to_owned(), octets.to_string(), sha256.clone()]);
+    }
     let argv: Vec<String> = match &entry.ssh {
         Some(to) => {
             // The user's shell there reads them.

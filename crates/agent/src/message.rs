@@ -44,11 +44,15 @@ pub(crate) enum Word {
     Program {
         /// It has it.
         there: bool,
+        /// The processor, as `uname -m` calls it.
+        processor: String,
     },
     /// It is there.
     Hello {
         /// Of dnsrack.
         version: String,
+        /// What it was built from; empty where the build did not say.
+        build: String,
         /// The SHA-256 of its program.
         program: String,
         /// Where it keeps files for this coordinator.

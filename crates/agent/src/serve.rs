@@ -1,8 +1,8 @@
 //! An agent elsewhere: acts on a coordinator's orders until these end.
 
-use crate::connection::PROGRAM;
-use crate::files::{self, Folder, hash_of};
+use crate::files::{self, Folder};
 use crate::message::{Order, Word};
+use crate::program::{BUILD, Program};
 use crate::request::{At, Request};
 use crate::{
     Error, Here, arrivals, capture, clock, describe, lock, meter, peak, readings, request, role,
@@ -39,13 +39,14 @@ pub fn serve(
     };
     let say = Arc::new(say);
     let allowed = rack::allowed_cpus();
-    let program = hash_of(Path::new(PROGRAM))?;
+    let program = Program::ours()?.sha256;
     let folder = Folder::open(folder)?;
     let run = folder.run.clone();
     let here = Here::in_folder(folder);
     let says = Arc::clone(&say);
     here.tell_lines(Arc::new(move |role, line| says(&Word::Role { role, line })));
-    say(&Word::Hello { version: env!("CARGO_PKG_VERSION").into(), program, folder: run });
+    let version = env!("CARGO_PKG_VERSION").into();
+    say(&Word::Hello { version, build: BUILD.into(), program, folder: run });
     let mut flags: BTreeMap<u64, Arc<AtomicBool>> = BTreeMap::new();
     let (heard, silent) = channel();
     std::thread::scope(|scope| {

@@ -35,6 +35,7 @@ pub(crate) fn hosts(needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, E
             ssh: None,
             command: step(node),
             addresses: addresses(node, &said(Command::new("scontrol").args(["-o", "show", "node", node]))?)?,
+            interface: None,
             cpus: Vec::new(),
             folder: None,
             program: None,

@@ -4,7 +4,7 @@ use crate::config::{Cpus, MANY};
 use crate::placement::{Parts, Placement};
 use crate::replication::{fleet, paths};
 use crate::resources::Memory;
-use crate::{Error, Experiment, Measure, Trial, measures};
+use crate::{Error, Experiment, Measure, measures};
 use agent::{Agent, Here, Machines, NeededHost, RackSource};
 use rack::{Host, HostSpec, Rack, RackSpec, RouterSpec};
 use server::Kind;
@@ -128,14 +128,6 @@ impl Hosts {
             available: machine.described.memory_available,
         };
         self.machines.as_ref().map_or_else(|| vec![Memory::here()], |all| all.all.iter().map(of).collect())
-    }
-
-    /// Why a trial cannot be made on these hosts: it gives the server more CPUs than there are.
-    pub fn refused(&self, trial: &Trial) -> Option<String> {
-        let (wanted, have) = (trial.workers? as usize, self.cpus.server.len());
-        (wanted > have).then(|| {
-            format!("needs {wanted} CPUs for the server, and its host has {have} (cpus.server, or cpus in the rack file)")
-        })
     }
 
     /// The machine on which an agent can write the fewest bytes, and how many.

@@ -4,6 +4,7 @@
 //! node has enough. Where there are too few cores, the other servers share some, then the captures are made on the server's, and the
 //! paths on the generators'. What is shared is said.
 
+use crate::Trial;
 use crate::config::Cpus;
 use rack::topology::Core;
 use serde::Serialize;
@@ -71,6 +72,14 @@ impl Placement {
             replace(&mut placed.monitor, &given.monitor);
         }
         placed
+    }
+
+    /// Why a trial cannot be made with this placement: it gives the server more CPUs than there are.
+    pub fn refused(&self, trial: &Trial) -> Option<String> {
+        let (wanted, have) = (trial.workers? as usize, self.server.len());
+        (wanted > have).then(|| {
+            format!("needs {wanted} CPUs for the server, and its host has {have} (cpus.server, or cpus in the rack file)")
+        })
     }
 
     fn by_cores(cores: &[Core], parts: Parts) -> Self {

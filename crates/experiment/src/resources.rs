@@ -207,7 +207,7 @@ pub struct Needs {
     pub memory: u64,
     /// Bytes of its zone files together, about.
     pub disk: u64,
-    /// Trials that do not fit into this machine's memory now, and would be skipped.
+    /// Trials that do not fit into this machine's memory now, or need more CPUs than the server gets, and would be skipped.
     pub skipped: usize,
     /// Labels of servers that are not installed.
     pub missing: Vec<String>,
@@ -232,13 +232,14 @@ pub fn needs(e: &Experiment) -> Result<Needs, Error> {
         }
     }
     let placed = crate::hosts::placement(e);
+    let skipped = |t: &&Trial| sums.refused(t, &here).is_some() || placed.refused(t).is_some();
     Ok(Needs {
         placement: placed.words(),
         sharing: placed.shared(),
         seconds: sums.seconds(&trials),
         memory: trials.iter().map(|t| sums.memory(t).0).max().unwrap_or(0),
         disk: planned::zones(e).iter().map(|zone| sums.bytes(zone)).sum(),
-        skipped: trials.iter().filter(|t| sums.refused(t, &here).is_some()).count(),
+        skipped: trials.iter().filter(skipped).count(),
         trials: trials.len(),
         missing,
     })
@@ -270,6 +271,14 @@ mod tests {
         assert_eq!(sums.refused(&trial(1_000, Measure::Load), &of(500_000_000)), None);
         let why = sums.refused(&trial(1_000_000, Measure::Load), &of(1 << 30)).unwrap();
         assert!(why.contains("GB for nsd with 6.5M names") && why.contains("twice for the reload"), "{why}");
+    }
+
+    #[test]
+    fn trials_with_more_cpus_than_the_server_gets_are_counted_as_skipped() {
+        let (path, text) = crate::named("isc-peak").unwrap();
+        let sets = ["workers=1,100000", "zone.delegations=100", "servers=nsd", "repeats=2"];
+        let needs = needs(&crate::load(&path, &text, &sets.map(|s| s.parse().unwrap())).unwrap()).unwrap();
+        assert!(needs.skipped > 0 && needs.skipped * 2 == needs.trials, "{needs:?}");
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub fn run(
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
     let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };
     let refused = |trial: &Trial| {
-        let too_few = hosts.iter().find_map(|hosts| hosts.refused(trial));
+        let too_few = hosts.iter().find_map(|hosts| hosts.cpus.refused(trial));
         too_few.or_else(|| sums.refused(trial, &memory))
     };
     std::thread::scope(|scope| {

@@ -134,13 +134,29 @@ pub(crate) fn wall() -> u64 {
 
 /// Waits until `fd` can be read or `timeout` nanoseconds have passed; a signal ends it too.
 pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout: u64) -> io::Result<()> {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    wait_any_readable(std::iter::once(fd), timeout)
+}
+
+/// The most that [`wait_any_readable`] waits for.
+pub(crate) const MOST_WAITED: usize = 64;
+
+/// The same for the first of several, [`MOST_WAITED`] at most.
+pub(crate) fn wait_any_readable<'a>(
+    fds: impl Iterator<Item = BorrowedFd<'a>>,
+    timeout: u64,
+) -> io::Result<()> {
+    let mut polls = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; MOST_WAITED];
+    let mut n = 0;
+    for (poll, fd) in polls.iter_mut().zip(fds) {
+        poll.fd = fd.as_raw_fd();
+        n += 1;
+    }
     let timeout = libc::timespec {
         tv_sec: (timeout / 1_000_000_000) as libc::time_t,
         tv_nsec: (timeout % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: one pollfd and one timespec, both outlive the call; no signal mask.
-    match check(unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) }) {
+    // SAFETY: `n` pollfds and one timespec, all outlive the call; no signal mask.
+    match check(unsafe { libc::ppoll(polls.as_mut_ptr(), n, &raw const timeout, std::ptr::null()) }) {
         Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
         _ => Ok(()),
     }

@@ -52,7 +52,9 @@ impl Cluster {
              MpiDefault=none\nProctrackType=proctrack/linuxproc\nReturnToService=2\nSlurmctldPidFile={at}/ctld.pid\n\
              SlurmdPidFile={at}/%n.pid\nSlurmdSpoolDir={at}/spool-%n\nStateSaveLocation={at}/state\nSlurmUser=root\n\
              TaskPlugin=task/none\nSelectType=select/linear\nSlurmctldLogFile={at}/ctld.log\nSlurmdLogFile={at}/%n.log\n\
-             KillWait=5\nSlurmdTimeout=15\n{nodes}PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n",
+             KillWait=5\nSlurmdTimeout=15\n{nodes}PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1\n\
+             PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2\nPreemptType=preempt/partition_prio\n\
+             PreemptMode=REQUEUE\n",
             name.trim().split('.').next().unwrap_or_default()
         );
         std::fs::write(folder.join("slurm.conf"), config).unwrap();
@@ -132,9 +134,9 @@ impl Cluster {
         running
     }
 
-    /// The jobs that there are, each with its state.
+    /// The jobs that there are, each with its name and state.
     fn jobs(&self) -> String {
-        let output = self.command(&["squeue", "-h", "-o", "%i %T"]).output().unwrap();
+        let output = self.command(&["squeue", "-h", "-o", "%i %j %T"]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -180,11 +182,8 @@ impl Cluster {
             std::thread::sleep(Duration::from_millis(200));
         }
         let before = RunDir::open(&dir).expect("the run directory is whole").trials().len();
-        // Slurm has a job wait for two minutes before it runs again.
         self.daemon(NODES[1], &["slurmd", "-D", "-N", NODES[1]]);
-        let id = self.jobs().split_whitespace().next().expect("a job").to_owned();
-        let now = self.command(&["scontrol", "update", &format!("jobid={id}"), "StartTime=now"]).status();
-        assert!(now.unwrap().success());
+        self.start_now();
         let got = running.wait_with_output().unwrap();
         let said = stderr(&got);
         assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
@@ -192,6 +191,38 @@ impl Cluster {
         assert!(said.contains("DUE TO NODE FAILURE") && said.contains("PENDING"), "{said}");
         let kept = RunDir::open(&dir).expect("the run directory is whole");
         assert!(before < 8 && kept.trials().len() == 8 && kept.undone() == 0, "{before}: {said}");
+    }
+
+    /// A job that has to make room for a more urgent one waits, and goes on where it was.
+    fn preempted(&self) {
+        self.wait_until_idle();
+        let dir = self.user.folder.path().join("preempted");
+        let mut running = self.at_work(&dir, "repeats=8", &["--jobs", "1", "--partition", "all"]);
+        let urgent = ["sbatch", "-p", "urgent", "-N2", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1"];
+        assert!(self.command(&urgent).stdout(Stdio::null()).status().unwrap().success());
+        let until = Instant::now() + Duration::from_secs(90);
+        while !self.jobs().contains("dnsrack-tiny PENDING") {
+            assert!(Instant::now() < until && running.try_wait().unwrap().is_none(), "{}", self.log(&dir));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let before = RunDir::open(&dir).expect("the run directory is whole").trials().len();
+        self.start_now();
+        let got = running.wait_with_output().unwrap();
+        let said = stderr(&got);
+        assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
+        assert_eq!(said.matches(": submitted").count(), 1, "{said}");
+        assert!(said.contains("PREEMPTION") && said.contains("PENDING"), "{said}");
+        let kept = RunDir::open(&dir).expect("the run directory is whole");
+        assert!(before < 8 && kept.trials().len() == 8 && kept.undone() == 0, "{before}: {said}");
+    }
+
+    /// Slurm has a job wait for two minutes before it runs again: ours does not.
+    fn start_now(&self) {
+        let jobs = self.jobs();
+        let ours = jobs.lines().find(|job| job.contains("dnsrack-tiny")).expect("a job");
+        let id = ours.split_whitespace().next().expect("its number");
+        let now = self.command(&["scontrol", "update", &format!("jobid={id}"), "StartTime=now"]).status();
+        assert!(now.unwrap().success());
     }
 
     fn submit(&self, dir: &Path, text: &str, sets: &[&str]) -> Command {
@@ -234,6 +265,7 @@ fn a_job_does_the_experiment_and_the_next_one_what_is_left() {
     let machines = run.environment()["machines"].as_array().map(Vec::len);
     assert_eq!(machines, Some(2), "a node for each host");
     cluster.cancelled();
+    cluster.preempted();
     cluster.without_a_node();
     // An experiment with more hosts than nodes is refused before a job is submitted.
     let none = cluster.user.folder.path().join("none");

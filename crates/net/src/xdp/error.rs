@@ -31,16 +31,18 @@ pub enum XdpError {
         /// The ports that there are.
         ports: Range<u16>,
     },
-    /// The interface spreads what it receives over several queues.
+    /// The interface spreads what it receives over too many queues.
     #[error(
-        "interface {interface} has {queues} receive queues and an AF_XDP socket serves one: \
-         'ethtool -L {interface} combined 1' (or 'rx 1'), or use sockets"
+        "interface {interface} has {queues} receive queues, and AF_XDP is used with {most} at most: \
+         'ethtool -L {interface} combined {most}' (or 'rx {most}'), or use sockets"
     )]
     Queues {
         /// Its name.
         interface: String,
         /// How many.
         queues: u32,
+        /// The most.
+        most: usize,
     },
     /// Somebody else has an AF_XDP socket or an XDP program there.
     #[error(

@@ -6,8 +6,9 @@
 //!
 //! Differences from sockets: fragmented answers and such with IPv4 options or IPv6 extension headers go to the
 //! host's stack and are lost to us; UDP checksums of answers are not verified (between virtual interfaces there are
-//! none); a capture on the same interface does not see what is sent; one socket per interface, which must have one
-//! receive queue. Needs root.
+//! none); a capture on the same interface does not see what is sent. One set of flows to an interface: it sends by the
+//! first queue and has a socket for each queue that the interface receives on, because a socket gets what arrives at its
+//! own queue only. Needs root.
 #![allow(unsafe_code)] // in `ring`; each block says why it is sound
 
 mod echo;
@@ -19,7 +20,7 @@ mod ring;
 
 use crate::batch::Batch;
 use crate::bpf::{Attach, Link};
-use crate::sys::{monotonic, wait_readable};
+use crate::sys::{MOST_WAITED, monotonic, wait_any_readable};
 use crate::transport::{Incoming, Stamp, Transport, Troubles};
 use crate::udp::Flow;
 pub use echo::Echo;
@@ -50,8 +51,8 @@ pub enum Mode {
 pub struct Options {
     /// Queries in a batch, 1 to 1024.
     pub batch: usize,
-    /// Packets that can wait to be read, and half as many that can be on their way out; rounded up to a power of two.
-    /// Each takes 2,048 octets (4,096 where the interface's packets are large) of memory that cannot be swapped out.
+    /// Packets that can wait to be read, all queues together, and half as many that can be on their way out; rounded up to
+    /// a power of two. Each takes 2,048 octets (4,096 where the interface's packets are large) of memory that cannot be swapped out.
     pub frames: usize,
     /// Where the program runs.
     pub mode: Mode,
@@ -65,12 +66,17 @@ impl Default for Options {
     }
 }
 
-/// Flows over one AF_XDP socket.
+/// Flows over the AF_XDP sockets of one interface.
 pub struct XdpFlows {
-    /// Detached before the socket closes.
+    /// Detached before the sockets close.
     _link: Link,
     _program: program::Redirect,
+    /// Of the first queue: all packets leave by it.
     socket: Socket,
+    /// Of the other queues, which only receive.
+    others: Vec<Socket>,
+    /// The one of all that is read first the next time.
+    turn: usize,
     table: Table,
     attach: Attach,
     mtu: usize,
@@ -85,6 +91,9 @@ pub struct XdpFlows {
     troubles: Troubles,
     unstamped: u64,
 }
+
+/// The chunks for sending of a socket that does not send: a ring of none is refused.
+const FEWEST: u32 = 64;
 
 /// How often the kernel is asked again when it takes nothing.
 const TRIES: u32 = 16;
@@ -115,7 +124,7 @@ fn attach(program: &crate::bpf::Program, interface: u32, mode: Mode) -> io::Resu
 }
 
 impl XdpFlows {
-    /// Opens one socket for all flows, on the interface that leads to their targets. A flow without source address gets
+    /// Opens a socket for each queue of the interface that leads to the flows' targets. A flow without source address gets
     /// the route's, one without source port gets one of `options.ports` that no other flow and no local socket has.
     ///
     /// # Errors
@@ -125,18 +134,23 @@ impl XdpFlows {
             Table::new(flows, options.ports.clone(), &flows::busy_ports(), &mut flows::paths())?;
         let failed = |doing| refusal(doing, &way.interface);
         let queues = crate::link::receive_queues(&way.interface).unwrap_or(1);
-        if queues > 1 {
-            return Err(XdpError::Queues { interface: way.interface, queues });
+        if queues as usize > MOST_WAITED {
+            return Err(XdpError::Queues { interface: way.interface, queues, most: MOST_WAITED });
         }
-        let receiving = options.frames.clamp(64, 1 << 20).next_power_of_two() as u32;
-        let sending = receiving / 2;
+        let frames = options.frames.clamp(64, 1 << 20).next_power_of_two() as u32;
+        let (sending, receiving) = (frames / 2, (frames / queues).next_power_of_two().max(64));
         let mtu = way.mtu as usize;
         let chunk = if mtu + packet::ETHERNET + HEADROOM <= 2048 { 2048 } else { 4096 };
-        let socket = Socket::open(sending, receiving, chunk).map_err(failed("open an AF_XDP socket"))?;
-        patiently(|| socket.bind(way.index, 0)).map_err(failed("bind an AF_XDP socket"))?;
         let program = program::Redirect::new(table.rows.iter().map(|row| row.port))
-            .and_then(|program| program.set_socket(0, socket.as_fd()).map(|()| program))
             .map_err(failed("load an XDP program"))?;
+        let open = |queue: u32, sending: u32| -> Result<Socket, XdpError> {
+            let socket = Socket::open(sending, receiving, chunk).map_err(failed("open an AF_XDP socket"))?;
+            patiently(|| socket.bind(way.index, queue)).map_err(failed("bind an AF_XDP socket"))?;
+            program.set_socket(queue, socket.as_fd()).map_err(failed("load an XDP program"))?;
+            Ok(socket)
+        };
+        let socket = open(0, sending)?;
+        let others = (1..queues).map(|queue| open(queue, FEWEST)).collect::<Result<Vec<_>, _>>()?;
         let (link, attach) =
             attach(&program.program, way.index, options.mode).map_err(failed("attach an XDP program"))?;
         let batch = options.batch.clamp(1, 1024.min(sending as usize));
@@ -144,6 +158,8 @@ impl XdpFlows {
             _link: link,
             _program: program,
             socket,
+            others,
+            turn: 0,
             table,
             attach,
             mtu,
@@ -168,6 +184,11 @@ impl XdpFlows {
     /// How many datagrams came without the kernel's stamp and were stamped when they were read.
     pub fn unstamped(&self) -> u64 {
         self.unstamped
+    }
+
+    /// The socket of each queue.
+    fn sockets(&self) -> impl Iterator<Item = &Socket> {
+        std::iter::once(&self.socket).chain(&self.others)
     }
 
     /// Takes back the chunks of packets that have left.
@@ -267,6 +288,58 @@ impl XdpFlows {
     }
 }
 
+/// Takes what a socket has received, `max` packets at most, and tells of each that is for one of our flows.
+fn take(
+    socket: &mut Socket,
+    table: &Table,
+    unstamped: &mut u64,
+    max: usize,
+    each: &mut dyn FnMut(&Incoming<'_>),
+) -> usize {
+    let ready = socket.received.produced().wrapping_sub(socket.received.at);
+    let n = (ready as usize).min(max);
+    if n == 0 {
+        return 0;
+    }
+    let mut now = None;
+    let mask = !(socket.umem.chunk as u64 - 1);
+    for i in 0..n as u32 {
+        let at = socket.received.at.wrapping_add(i);
+        let desc = socket.received.get(at);
+        let chunk = desc.addr & mask;
+        let before = (desc.addr - chunk) as usize;
+        let data = socket.umem.bytes(chunk, before + desc.len as usize);
+        let (room, frame) = data.split_at(before);
+        let stamp = room.last_chunk::<8>().map_or(0, |s| u64::from_ne_bytes(*s));
+        if let Some(d) = packet::parse(frame)
+            && let Some(flow) = table.find(d.to)
+        {
+            let stamp = if stamp == 0 {
+                *unstamped += 1;
+                *now.get_or_insert_with(monotonic)
+            } else {
+                stamp
+            };
+            each(&Incoming {
+                flow,
+                from: d.from,
+                bytes: &d.payload[..d.len.min(Incoming::MAX)],
+                len: d.len,
+                stamp: Stamp::Monotonic(stamp),
+            });
+        }
+        if before >= 8 {
+            // A packet that comes without a stamp must not inherit this one.
+            socket.umem.bytes_mut(desc.addr - 8, 8).fill(0);
+        }
+        socket.fill.push(chunk);
+    }
+    socket.received.at = socket.received.at.wrapping_add(n as u32);
+    socket.received.release();
+    socket.fill.publish();
+    n
+}
+
 impl Transport for XdpFlows {
     fn flows(&self) -> u32 {
         self.table.rows.len() as u32
@@ -308,67 +381,37 @@ impl Transport for XdpFlows {
     }
 
     fn receive(&mut self, max: usize, each: &mut dyn FnMut(&Incoming<'_>)) -> io::Result<usize> {
-        let ready = self.socket.received.produced().wrapping_sub(self.socket.received.at);
-        let n = (ready as usize).min(max);
-        if n == 0 {
-            return Ok(0);
+        let sockets = 1 + self.others.len();
+        let mut total = 0;
+        for n in 0..sockets {
+            let socket = match (self.turn + n) % sockets {
+                0 => &mut self.socket,
+                other => &mut self.others[other - 1],
+            };
+            total += take(socket, &self.table, &mut self.unstamped, max - total, each);
         }
-        let mut now = None;
-        let mask = !(self.socket.umem.chunk as u64 - 1);
-        for i in 0..n as u32 {
-            let at = self.socket.received.at.wrapping_add(i);
-            let desc = self.socket.received.get(at);
-            let chunk = desc.addr & mask;
-            let before = (desc.addr - chunk) as usize;
-            let data = self.socket.umem.bytes(chunk, before + desc.len as usize);
-            let (room, frame) = data.split_at(before);
-            let stamp = room.last_chunk::<8>().map_or(0, |s| u64::from_ne_bytes(*s));
-            if let Some(d) = packet::parse(frame)
-                && let Some(flow) = self.table.find(d.to)
-            {
-                let stamp = if stamp == 0 {
-                    self.unstamped += 1;
-                    *now.get_or_insert_with(monotonic)
-                } else {
-                    stamp
-                };
-                each(&Incoming {
-                    flow,
-                    from: d.from,
-                    bytes: &d.payload[..d.len.min(Incoming::MAX)],
-                    len: d.len,
-                    stamp: Stamp::Monotonic(stamp),
-                });
-            }
-            if before >= 8 {
-                // A packet that comes without a stamp must not inherit this one.
-                self.socket.umem.bytes_mut(desc.addr - 8, 8).fill(0);
-            }
-            self.socket.fill.push(chunk);
-        }
-        self.socket.received.at = self.socket.received.at.wrapping_add(n as u32);
-        self.socket.received.release();
-        self.socket.fill.publish();
-        Ok(n)
+        // A queue that is never empty must not keep us from the others.
+        self.turn = (self.turn + 1) % sockets;
+        Ok(total)
     }
 
     fn wait(&mut self, timeout: u64) -> io::Result<()> {
-        wait_readable(self.socket.as_fd(), timeout)
+        wait_any_readable(self.sockets().map(AsFd::as_fd), timeout)
     }
 
     fn troubles(&mut self) -> Troubles {
-        self.troubles.socket_drops = self.socket.statistics().dropped;
+        self.troubles.socket_drops = self.sockets().map(|socket| socket.statistics().dropped).sum();
         self.troubles
     }
 
     fn receive_buffer(&self) -> usize {
-        self.socket.received.size() as usize * self.socket.umem.chunk
+        self.sockets().map(|socket| socket.received.size() as usize * socket.umem.chunk).sum()
     }
 
     /// The kernel shares these packets.
     fn memory(&self) -> usize {
-        let rings = self.socket.received.size() + self.socket.to_send.size();
-        rings as usize * self.socket.umem.chunk + self.table.bytes() + self.batch.bytes()
+        let packets = self.sockets().map(|s| (s.received.size() + s.to_send.size()) as usize * s.umem.chunk);
+        packets.sum::<usize>() + self.table.bytes() + self.batch.bytes()
     }
 
     fn backend(&self) -> &'static str {

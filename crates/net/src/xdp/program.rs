@@ -35,7 +35,7 @@ impl Redirect {
         ports.for_each(|port| bits[usize::from(port / 8)] |= 1 << (port % 8));
         let map = Map::value(PORT_MAP as u32)?;
         map.set(0, &bits)?;
-        let sockets = Map::xsk(64)?;
+        let sockets = Map::xsk(crate::sys::MOST_WAITED as u32)?;
         let program = Program::load(&redirect(&sockets, &map))?;
         Ok(Self { sockets, _ports: map, program })
     }

@@ -17,6 +17,11 @@ fn ip(args: &str) {
 impl Pair {
     /// `None` (and a word about it) where this cannot be done.
     pub fn new() -> Option<Self> {
+        Self::with_queues(1)
+    }
+
+    /// The same with so many queues in each direction of both interfaces.
+    pub fn with_queues(queues: u32) -> Option<Self> {
         if std::fs::metadata("/proc/self").map_or(true, |m| std::os::unix::fs::MetadataExt::uid(&m) != 0) {
             eprintln!("SKIPPED: AF_XDP needs root");
             return None;
@@ -36,7 +41,8 @@ impl Pair {
         let pair = Self { here, there };
         pair.here(|| {
             quiet();
-            ip("link add eth0 type veth peer name eth1");
+            let of = format!("numtxqueues {queues} numrxqueues {queues}");
+            ip(&format!("link add eth0 {of} type veth peer name eth1 {of}"));
             ip(&format!("link set eth1 netns {peer}"));
             ip("addr add 10.0.0.1/24 dev eth0");
             ip("addr add fd00::1/64 dev eth0 nodad");

@@ -28,8 +28,8 @@ fn collect(flows: &mut XdpFlows, want: usize) -> Vec<(u32, SocketAddr, Vec<u8>, 
     got
 }
 
-fn there_and_back(mode: Mode, target: &str, backend: &str) {
-    let Some(pair) = Pair::new() else { return };
+fn there_and_back(queues: u32, mode: Mode, target: &str, backend: &str) {
+    let Some(pair) = Pair::with_queues(queues) else { return };
     let target = addr(target);
     let mut responder = pair.there(|| Responder::open(target, 1 << 20).unwrap());
     let flows: Vec<Flow> = (0..300).map(|_| Flow::to(target)).collect();
@@ -73,17 +73,26 @@ fn net_monotonic() -> u64 {
 
 #[test]
 fn there_and_back_native() {
-    there_and_back(Mode::Auto, "10.0.0.2:53", "xdp-native");
+    there_and_back(1, Mode::Auto, "10.0.0.2:53", "xdp-native");
 }
 
 #[test]
 fn there_and_back_generic_over_ipv6() {
-    there_and_back(Mode::Generic, "[fd00::2]:5353", "xdp-generic");
+    there_and_back(1, Mode::Generic, "[fd00::2]:5353", "xdp-generic");
 }
 
 #[test]
 fn there_and_back_native_over_ipv6() {
-    there_and_back(Mode::Native, "[fd00::2]:53", "xdp-native");
+    there_and_back(1, Mode::Native, "[fd00::2]:53", "xdp-native");
+}
+
+/// A queue's answers come to the socket of this queue only, and the far kernel spreads flows over queues.
+#[test]
+fn there_and_back_over_four_queues() {
+    there_and_back(4, Mode::Auto, "10.0.0.2:53", "xdp-native");
+    let Some(pair) = Pair::with_queues(65) else { return };
+    let many = pair.here(|| XdpFlows::open(&[Flow::to(addr("10.0.0.2:53"))], &options(Mode::Auto))).err();
+    assert!(matches!(many, Some(XdpError::Queues { queues: 65, most: 64, .. })), "{many:?}");
 }
 
 #[test]

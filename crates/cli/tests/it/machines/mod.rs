@@ -8,8 +8,10 @@ use crate::{TINY, has, stderr, write};
 use lab::{Lab, Way};
 use measure::params;
 use results::RunDir;
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Instant;
 
 /// Whether machines can be made here; says loudly why not.
 fn possible(programs: &[&str]) -> bool {
@@ -86,6 +88,36 @@ fn hosts_by_a_command_measure_the_same() {
     assert!(said.contains("host server: no interface of") && said.contains("10.53.0.77"), "{said}");
     assert!(said.contains("host generator: no interface of") && said.contains("fd53::78"), "{said}");
     assert!(!none.exists());
+    // So is an interface that is not the one named, and a processor that there is no build for.
+    let text = std::fs::read_to_string(&lab.rack).unwrap();
+    let text = text.replace("name = \"server\"\n", "name = \"server\"\ninterface = \"eth7\"\n");
+    write(&lab.user.folder, "wrong.toml", &text);
+    let got = lab.on("control", &words).arg(&none).output().expect("it runs");
+    let said = stderr(&got);
+    assert!(said.contains("the interface eth7 of") && said.contains("10.53.0.1: eth0 has it"), "{said}");
+    assert!(!said.contains("host generator"), "{said}");
+    let other = lab.user.folder.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    write_program(&other, "uname", "echo mips");
+    let text = text.replace(
+        &format!("\"{program}\", \"rack\""),
+        &format!("\"env\", \"PATH={}:/usr/bin:/bin\", \"{program}\", \"rack\"", other.display()),
+    );
+    write(&lab.user.folder, "wrong.toml", &text);
+    let got = lab.on("control", &words).arg(&none).output().expect("it runs");
+    let said = stderr(&got);
+    assert_eq!(got.status.code(), Some(1), "{said}");
+    assert!(said.contains("its processor is mips: put a build for it beside"), "{said}");
+    lab.assert_tidy();
+}
+
+/// An executable script.
+fn write_program(folder: &Path, name: &str, text: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
 }
 
 #[test]
@@ -132,8 +164,14 @@ fn sets_of_hosts_share_the_trials_and_one_goes_on_without_the_other() {
     }
     let hosts = [("server", 0), ("generator", 1), ("server-b", 0), ("generator-b", 1)];
     let lab = Lab::up("p", &hosts, Way::Command);
-    // A folder for each set: what is on one machine has one program.
+    // A folder for each set: what is on one machine has one program. These machines have IPv4 alone.
     let text = std::fs::read_to_string(&lab.rack).unwrap();
+    let v4 = |line: &str| match line.split_once(", \"fd53::") {
+        Some((before, _)) => format!("{before}]\n"),
+        None => format!("{line}\n"),
+    };
+    let text: String = text.lines().map(v4).collect();
+    assert!(!text.contains("fd53"));
     let of_set = |name: &str| format!("name = \"{name}\"\nset = 2");
     let text = text
         .replace("name = \"server-b\"", &of_set("server"))
@@ -179,6 +217,120 @@ fn sets_of_hosts_share_the_trials_and_one_goes_on_without_the_other() {
     assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
     assert!(said.contains("set 2 is lost, the others make its trials"), "{said}");
     assert_eq!(sets_of(&dir).len(), 8, "{said}");
+}
+
+/// How long it takes until an experiment on so many hosts makes its first trial. Prints a table in Markdown.
+#[test]
+#[ignore = "it takes long: scripts/machines.sh"]
+fn many_hosts_by_ssh_start_soon() {
+    const MANY: [&str; 16] = [
+        "server",
+        "generator",
+        "primary",
+        "secondary-2",
+        "secondary-3",
+        "secondary-4",
+        "secondary-5",
+        "secondary-6",
+        "secondary-7",
+        "secondary-8",
+        "secondary-9",
+        "secondary-10",
+        "secondary-11",
+        "secondary-12",
+        "secondary-13",
+        "secondary-14",
+    ];
+    if !possible(&["sshd", "nsd", "named"]) {
+        return;
+    }
+    let hosts: Vec<(&str, u32)> = MANY.iter().zip(0..).map(|(name, n)| (*name, n % 2)).collect();
+    let lab = Lab::up("m", &hosts, Way::Ssh);
+    println!(
+        "| hosts | program | seconds until all hosts were reached | until the first trial was done |\n|---|---|---|---|"
+    );
+    for (count, program) in [
+        (16, "is copied"),
+        (16, "is there"),
+        (16, "is there"),
+        (16, "is there"),
+        (8, "is there"),
+        (4, "is there"),
+        (3, "is there"),
+    ] {
+        let dir = lab.runs.path().join("run");
+        let secondaries = format!("distribution.secondaries={}", count - 2);
+        let sets = [
+            "measure=lag",
+            "distribution.primary=bind",
+            "updates.rates=4",
+            "updates.duration=1s",
+            &secondaries,
+        ];
+        let experiment = write(&lab.user.folder, "experiment.toml", TINY);
+        let began = Instant::now();
+        let mut command = lab.experiment(&dir, &experiment, &sets);
+        let mut run = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        // The run says of each machine what it is once all were reached.
+        let mut said = String::new();
+        let mut reached = None;
+        for line in BufReader::new(run.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
+            if line.contains("its clock") {
+                reached.get_or_insert_with(|| began.elapsed());
+            }
+            said += &(line + "\n");
+        }
+        let done = began.elapsed().as_secs_f64();
+        assert!(matches!(run.wait().unwrap().code(), Some(0 | 3)), "{said}");
+        let reached = reached.expect("it says of each machine what it is").as_secs_f64();
+        let kept = RunDir::open(&dir).expect("the run directory is whole");
+        assert_eq!(kept.environment()["machines"].as_array().map(Vec::len), Some(count), "{said}");
+        println!("| {count} | {program} | {reached:.1} | {done:.1} |");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+    lab.assert_tidy();
+}
+
+/// A static build runs where the distribution is another one: the server's host has the root folder `DNSRACK_ROOT`, with NSD, and
+/// `DNSRACK_STATIC` is the build.
+#[test]
+#[ignore = "it needs another distribution's root: scripts/machines.sh"]
+fn a_static_build_runs_on_another_distribution() {
+    let (Ok(root), Ok(build)) = (std::env::var("DNSRACK_ROOT"), std::env::var("DNSRACK_STATIC")) else {
+        eprintln!("SKIPPED: scripts/machines.sh makes DNSRACK_ROOT and DNSRACK_STATIC");
+        return;
+    };
+    if !possible(&["nsd"]) {
+        return;
+    }
+    let lab = Lab::up("d", &[("server", 0), ("generator", 1)], Way::Command);
+    let text = std::fs::read_to_string(&lab.rack).unwrap();
+    // The mounts go with the agent; its folder is below /tmp, which the root has for itself.
+    let mounts = format!("mount --rbind /proc {root}/proc && mount --rbind /dev {root}/dev");
+    let enter =
+        write_program(lab.user.folder.path(), "enter", &format!("{mounts} && exec chroot {root} \"$@\""));
+    let entered = format!("\"server\", \"unshare\", \"-m\", \"{}\"]", enter.display());
+    let text = text.replacen("\"server\"]", &entered, 1);
+    std::fs::write(&lab.rack, text).unwrap();
+    let dir = lab.runs.path().join("run");
+    let experiment = write(&lab.user.folder, "experiment.toml", TINY);
+    let run = |program: &str| {
+        let dir = dir.display().to_string();
+        let words = [program, "experiment", "run", &experiment, "--rack", &lab.rack, "-o", &dir];
+        lab.on("control", &words).output().expect("it runs")
+    };
+    let got = run(&build);
+    let said = stderr(&got);
+    assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
+    let kept = RunDir::open(&dir).expect("the run directory is whole");
+    assert!(kept.trials().iter().all(|trial| trial.error.is_none()), "{said}");
+    let systems: Vec<String> = kept.environment()["machines"]
+        .as_array()
+        .expect("machines")
+        .iter()
+        .map(|m| m["described"]["environment"]["os"].to_string())
+        .collect();
+    println!("{systems:?}, {}", kept.environment()["servers"]);
 }
 
 /// The experiments that are tried, what is left out of each, and the counts that have to be alike.
