@@ -378,7 +378,7 @@ fn tell(run_event: &RunEvent) {
 }
 
 /// A time in words, to two figures.
-fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     match seconds {
         s if s < 100.0 => format!("{s:.0} s"),
         s if s < 5_400.0 => format!("{:.0} min", s / 60.0),

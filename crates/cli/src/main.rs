@@ -2,6 +2,7 @@
 
 mod browser;
 mod compare;
+mod coverage;
 mod doctor;
 mod experiment;
 mod impact;

@@ -1,6 +1,7 @@
 //! `dnsrack report`: the tables of runs on the terminal, their page, and one page of a run for a decision.
 
 use crate::browser::{self, Picture};
+use crate::coverage;
 use crate::output::{self, Common, Failure, Status};
 use results::RunDir;
 use serde_json::json;
@@ -37,12 +38,21 @@ pub struct Command {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write one page of one run instead, for a decision: its questions with their answers [default file: DIR/page.FORMAT]
-    #[arg(long, value_name = "FORMAT", value_enum)]
+    #[arg(long, value_name = "FORMAT", value_enum, conflicts_with = "coverage")]
     format: Option<Format>,
+    /// Print instead, in Markdown, how many of the published values the runs below DIR have a measured one beside, and what is missing
+    #[arg(long)]
+    coverage: bool,
+    /// With --coverage: the memory of the machine that missing values are to fit into [default: this machine's]
+    #[arg(long, value_name = "BYTES", value_parser = measure::units::count, requires = "coverage")]
+    memory: Option<u64>,
 }
 
 /// Runs the command.
 pub fn run(command: Command, common: &Common) -> output::Result {
+    if command.coverage {
+        return of_published(&command, common);
+    }
     if let Some(format) = command.format {
         return match command.dirs.as_slice() {
             [dir] => one_page(dir, format, command.output.as_deref(), common),
@@ -76,6 +86,40 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         output::json("report", &json!({ "report": page, "runs": all }))?;
     } else if !to_stdout {
         output::print(&format!("\nreport: {}\n", page.display()))?;
+    }
+    Ok(Status::Done)
+}
+
+/// Prints what the runs below some folders have of the published values.
+fn of_published(command: &Command, common: &Common) -> output::Result {
+    let mut runs = Vec::new();
+    for dir in &command.dirs {
+        let mut below: Vec<PathBuf> = match dir.join("run.toml").exists() {
+            true => vec![dir.clone()],
+            false => std::fs::read_dir(dir)
+                .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+                .map_err(|e| Failure { code: 1, message: format!("{}: {e}", dir.display()) })?,
+        };
+        below.retain(|path| path.join("run.toml").exists());
+        below.sort();
+        if below.is_empty() {
+            return Err(Failure {
+                code: 1,
+                message: format!("{}: there is no run directory below it", dir.display()),
+            });
+        }
+        runs.extend(below.iter().map(|dir| RunDir::open(dir)).collect::<Result<Vec<_>, _>>()?);
+    }
+    let memory = command.memory.unwrap_or_else(|| ::rack::environment(&[]).memory);
+    let coverage = coverage::of(&runs, memory)?;
+    match (&command.output, common.json) {
+        (Some(_), true) => return Err(Failure::usage("--json and -o: give one of them")),
+        (_, true) => output::json("report.coverage", &coverage.json())?,
+        (to, false) => {
+            let page = coverage.markdown()?;
+            let to = to.as_deref().unwrap_or(Path::new("-"));
+            output::write_output(to, |out| Ok(out.write_all(page.as_bytes())?))?;
+        }
     }
     Ok(Status::Done)
 }

@@ -39,6 +39,7 @@ pub use plan::plan;
 pub use planned::{Trial, ZonePlan};
 pub use read::{CATALOGUE, Set, load, named};
 pub use run::{Options, Summary, run};
+pub use trial::planned_params;
 
 use std::path::PathBuf;
 

@@ -2,6 +2,7 @@
 
 use crate::{Error, Experiment, check, keys};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -103,6 +104,8 @@ pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
                 ("quick", _) => return Err(refuse(set, "this experiment has no [quick] size".into())),
                 _ => return Err(refuse(set, "sizes are 'full' and 'quick'".into())),
             }
+        } else if set.key == "variants" {
+            vec![with_variants(table.clone(), &set.value).map_err(|m| refuse(set, m))?]
         } else {
             // The key's type decides what a text means: "10m" is ten million to one key and ten minutes to another, "bind" is
             // a list to a third.
@@ -126,6 +129,32 @@ pub fn load(path: &str, text: &str, sets: &[Set]) -> Result<Experiment, Error> {
     }
     check::experiment(&experiment)?;
     Ok(experiment)
+}
+
+/// The experiment with some of its variants alone: one by its name, or a list of names in TOML (names may have commas).
+fn with_variants(mut table: toml::Table, wanted: &str) -> Result<toml::Table, String> {
+    let wanted: Vec<String> = match wanted.starts_with('[') {
+        true => toml::from_str::<BTreeMap<String, Vec<String>>>(&format!("names = {wanted}"))
+            .map_err(|e| format!("a name, or a list such as [\"one\", \"other\"]: {}", e.message()))?
+            .remove("names")
+            .unwrap_or_default(),
+        false => vec![wanted.to_owned()],
+    };
+    let Some(toml::Value::Array(variants)) = table.remove("variant") else {
+        return Err("this experiment has no variants".into());
+    };
+    let name =
+        |variant: &toml::Value| variant.get("name").and_then(|n| n.as_str()).unwrap_or_default().to_owned();
+    let known: Vec<String> = variants.iter().map(name).collect();
+    if let Some(unknown) = wanted.iter().find(|wanted| !known.contains(wanted)) {
+        return Err(format!("there is no variant '{unknown}'; there are '{}'", known.join("', '")));
+    }
+    let kept: Vec<toml::Value> = variants.into_iter().filter(|v| wanted.contains(&name(v))).collect();
+    if kept.is_empty() {
+        return Err("give one variant at least".into());
+    }
+    table.insert("variant".into(), kept.into());
+    Ok(table)
 }
 
 fn overlay(mut base: toml::Table, over: &toml::Table) -> toml::Table {
@@ -189,6 +218,29 @@ mod tests {
                 load(name, text, &["size=quick".parse().unwrap()]).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn variants_are_chosen_by_name() {
+        let (path, text) = named("rzaia-ixfr").unwrap();
+        let names = |set: &str| {
+            let e = load(&path, &text, &[set.parse().unwrap()])?;
+            Ok::<_, Error>(e.variant.into_iter().map(|v| v.name).collect::<Vec<_>>())
+        };
+        let one = "10 % in 24 batches, default timers";
+        assert_eq!(names(&format!("variants={one}")).unwrap(), [one]);
+        let two =
+            names("variants=[\"1 % in 24 batches, tuned timers\", \"10 % in 24 batches, default timers\"]");
+        assert_eq!(two.unwrap().len(), 2);
+        for (set, says) in [
+            ("variants=fast", "there is no variant 'fast'; there are '10 % in 288"),
+            ("variants=[1]", "a list such as"),
+            ("variants=[]", "one variant at least"),
+        ] {
+            let error = names(set).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        assert!(demo(&["variants=x"]).unwrap_err().to_string().contains("no variants"));
     }
 
     #[test]

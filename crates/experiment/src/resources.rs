@@ -245,6 +245,30 @@ pub fn needs(e: &Experiment) -> Result<Needs, Error> {
     })
 }
 
+/// Whether an experiment fits into memory, and how long it takes, whatever this machine has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Seconds, about, of the trials that fit.
+    pub seconds: u64,
+    /// Why the first trial that does not fit is refused.
+    pub refused: Option<String>,
+}
+
+/// Looks whether an experiment fits into so many bytes of memory.
+///
+/// # Errors
+/// As [`needs`].
+pub fn fit(e: &Experiment, available: u64) -> Result<Fit, Error> {
+    let sums = Sums::of(e)?;
+    let memory = [Memory { name: None, hosts: None, available }];
+    let (fits, not): (Vec<Trial>, Vec<Trial>) =
+        plan(e).into_iter().partition(|t| sums.refused(t, &memory).is_none());
+    Ok(Fit {
+        seconds: if fits.is_empty() { 0 } else { sums.seconds(&fits) },
+        refused: not.first().and_then(|t| sums.refused(t, &memory)),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -75,6 +75,11 @@ pub fn skipped(e: &Experiment, trial: &Trial, reason: String) -> TrialRecord {
     TrialRecord { skipped: Some(reason), ..new_record(e, trial, None) }
 }
 
+/// The parameters that a trial of a plan will have, as far as the plan says them.
+pub fn planned_params(e: &Experiment, trial: &Trial) -> Vec<(Parameter, String)> {
+    params(e, trial, None)
+}
+
 /// A record that has the fixed parameters of a trial alone.
 fn new_record(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> TrialRecord {
     let mut record = TrialRecord { id: trial.id, repeat: trial.repeat, ..TrialRecord::default() };

@@ -23,6 +23,7 @@ mod latency;
 mod lines;
 pub mod live;
 mod page;
+mod pairs;
 mod past;
 mod paths;
 mod peak;
@@ -42,6 +43,7 @@ pub use churn::{ChurnStep, churn};
 pub use html::html;
 pub use lines::{LinePlot, lines};
 pub use page::{Page, page};
+pub use pairs::{Pair, pairs};
 pub use search::{RatePoint, SearchPlot, search_html, search_svg};
 pub use terminal::{side_by_side, terminal};
 

@@ -8,8 +8,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+mod repeat;
 mod unit;
 
+pub use repeat::{Repeat, Way};
 pub use unit::conversion;
 
 /// Where a cell's value lies in respect of its number.
@@ -139,6 +141,8 @@ pub struct Table {
     pub footnotes: BTreeMap<String, String>,
     /// Remarks: contradictions in the papers, misprints, and how the figures were counted.
     pub notes: Vec<String>,
+    /// How its values are measured again.
+    pub repeat: Repeat,
 }
 
 impl Table {
@@ -204,6 +208,7 @@ struct Raw {
     footnotes: BTreeMap<String, String>,
     #[serde(default)]
     notes: Vec<String>,
+    repeat: Repeat,
 }
 
 #[derive(Deserialize)]
@@ -245,6 +250,9 @@ pub fn parse(text: &str) -> Result<Table, String> {
         }
         rows.push(Row { key: row.key, unit: row.unit, cells });
     }
+    if let Some(fault) = raw.repeat.fault(&raw.row_titles, &raw.column_title) {
+        return Err(format!("{id}: repeat: {fault}"));
+    }
     Ok(Table {
         id,
         seed: raw.seed,
@@ -262,6 +270,7 @@ pub fn parse(text: &str) -> Result<Table, String> {
         rows,
         footnotes: raw.footnotes,
         notes: raw.notes,
+        repeat: raw.repeat,
     })
 }
 

@@ -1,7 +1,7 @@
 //! `dnsrack report` as pictures, by a real browser.
 
 use crate::kill::wait_until;
-use crate::{dnsrack, has};
+use crate::{dnsrack, has, output, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::Stdio;
@@ -44,4 +44,36 @@ fn browsers(folder: &str) -> usize {
             line.contains("chromium") && line.contains(folder)
         })
         .count()
+}
+
+/// What docs/coverage.md says is what the kept runs give.
+#[test]
+fn the_page_of_published_values_is_as_the_kept_runs_have_them() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let runs = format!("{root}/docs/runs");
+    let args = ["report", "--coverage", &runs, "--memory", "24G"];
+    let got = output(&args);
+    assert!(got.status.success(), "{}", stderr(&got));
+    let (page, file) = (String::from_utf8(got.stdout).unwrap(), format!("{root}/docs/coverage.md"));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(page == kept, "run this test with UPDATE_DOCS=1");
+    let got = output(&[&args[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
+    assert_eq!(json["schema"], "dnsrack.report.coverage/1");
+    let all: Vec<_> =
+        json["tables"].as_array().unwrap().iter().flat_map(|t| t["values"].as_array().unwrap()).collect();
+    assert_eq!(json["values"], all.len());
+    let measured = all.iter().filter(|v| v["measured"]["repeats"].as_u64().is_some_and(|n| n >= 3)).count();
+    assert_eq!(json["measured"], measured);
+    assert!(
+        all.iter()
+            .all(|v| v["missing"].is_null() == v["measured"]["repeats"].as_u64().is_some_and(|n| n >= 3))
+    );
+    // A folder without runs is refused, and so is memory without a page to make.
+    let got = output(&["report", "--coverage", &format!("{root}/docs/decisions")]);
+    assert!(stderr(&got).contains("there is no run directory below it"), "{}", stderr(&got));
+    assert_eq!(output(&["report", "x", "--memory", "24G"]).status.code(), Some(2));
 }

@@ -67,11 +67,11 @@ fn strike(lab: &Lab, victim: Victim, coordinator: u32) -> bool {
     }
 }
 
-/// Kills something of a run at a random instant, so many times, and lets the run go on.
-fn kills(lab: &Lab, times: usize) {
+/// Kills something of a run at a random instant, so many times, and lets the run go on. Each number of the draw gives other instants.
+fn kills(lab: &Lab, times: usize, number: u64) {
     let sets = ["repeats=3", "attempts=1", "measure=memory,latency"];
     let experiment = write(&lab.user.folder, "experiment.toml", TINY);
-    let mut draw = Seed(20081).draw("instants of kills", 0);
+    let mut draw = Seed(20081).draw("instants of kills", number);
     let mut struck = 0;
     for n in 0..times {
         let victim = VICTIMS[n % VICTIMS.len()];
@@ -129,7 +129,8 @@ const HOSTS: [(&str, u32); 2] = [("server", 0), ("generator", 1)];
 #[ignore = "it takes long: scripts/machines.sh"]
 fn whatever_is_killed_the_run_can_go_on() {
     if possible(&["sshd", "nsd", "ip"]) {
-        let times = std::env::var("DNSRACK_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
-        kills(&Lab::up("k", &HOSTS, Way::Ssh), times);
+        let set = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let times = set("DNSRACK_KILLS").unwrap_or(12);
+        kills(&Lab::up("k", &HOSTS, Way::Ssh), times as usize, set("DNSRACK_DRAW").unwrap_or(0));
     }
 }

@@ -1,0 +1,120 @@
+//! How the values of a published table are measured again.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// How the values of a table are measured again: by an experiment of the catalogue with a few keys set, or by another command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repeat {
+    /// The experiment.
+    pub experiment: Option<String>,
+    /// A command that gives the values, where no experiment does.
+    pub command: Option<String>,
+    /// What the experiment is told with `--set` for every value.
+    #[serde(default)]
+    pub sets: Vec<String>,
+    /// What it is told for a value with a certain heading: by the title of the row's headings, or of the columns'.
+    #[serde(default)]
+    pub by: BTreeMap<String, ByHeading>,
+    /// Why values with a certain heading are not measured: by the heading. Empty text: all values.
+    #[serde(default)]
+    pub without: BTreeMap<String, String>,
+}
+
+/// What an experiment is told for a heading.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum ByHeading {
+    /// The same for all of them, with `{}` for the heading itself.
+    Each(String),
+    /// One or several for each.
+    Of(BTreeMap<String, Vec<String>>),
+}
+
+/// How one value is measured again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By an experiment with these `--set`s.
+    Experiment {
+        /// Its name in the catalogue.
+        name: String,
+        /// As on the command line: `zone.delegations=1K`.
+        sets: Vec<String>,
+    },
+    /// By another command.
+    Command(String),
+    /// Not here, for this reason.
+    Not(String),
+}
+
+impl Repeat {
+    /// How the value with these headings is measured again; `row` has the titles and headings of its row, `column` those of its column.
+    pub fn of<'a>(&self, row: impl Iterator<Item = (&'a str, &'a str)>, column: (&'a str, &'a str)) -> Way {
+        let headings: Vec<(&str, &str)> = row.chain([column]).collect();
+        let why = headings.iter().find_map(|(_, heading)| self.without.get(*heading));
+        if let Some(why) = why.or_else(|| self.without.get("")) {
+            return Way::Not(why.clone());
+        }
+        let Some(name) = &self.experiment else {
+            return Way::Command(self.command.clone().unwrap_or_default());
+        };
+        let mut sets = self.sets.clone();
+        for (title, heading) in headings {
+            match self.by.get(title) {
+                None => {}
+                Some(ByHeading::Each(set)) => sets.push(set.replace("{}", heading)),
+                Some(ByHeading::Of(all)) => match all.get(heading) {
+                    Some(of_it) => sets.extend(of_it.iter().cloned()),
+                    None => return Way::Not(format!("nothing is known to measure for '{heading}'")),
+                },
+            }
+        }
+        Way::Experiment { name: name.clone(), sets }
+    }
+
+    /// What is wrong with it for a table with these titles.
+    pub(super) fn fault(&self, row_titles: &[String], column_title: &str) -> Option<String> {
+        let ways = [self.experiment.is_some(), self.command.is_some(), self.without.contains_key("")];
+        if ways.into_iter().filter(|way| *way).count() != 1 {
+            return Some("give one of experiment, command, and without for all values".into());
+        }
+        let title = self.by.keys().find(|title| *title != column_title && !row_titles.contains(title));
+        title.map(|title| format!("there is no title '{title}'"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{all, find};
+    use super::*;
+
+    fn way(id: &str, key: &[&str], column: &str) -> Way {
+        let table = find(id).unwrap();
+        let row = table.row_titles.iter().map(String::as_str).zip(key.iter().copied());
+        table.repeat.of(row, (table.column_title.as_str(), column))
+    }
+
+    #[test]
+    fn a_value_has_the_sets_of_its_headings() {
+        let Way::Experiment { name, sets } = way("rzaia-3.1", &["BIND", "signed"], "1M") else { panic!() };
+        assert_eq!(name, "rzaia-latency");
+        assert_eq!(sets, ["servers=bind", "zone.families=S-6-DS100", "zone.delegations=1M"]);
+        assert!(matches!(way("isc-3.3", &["FreeBSD 7.0"], "Queries/second"), Way::Not(_)));
+    }
+
+    #[test]
+    fn every_value_has_a_way_or_a_reason() {
+        for table in all() {
+            for row in &table.rows {
+                for column in &table.columns {
+                    let key: Vec<&str> = row.key.iter().map(String::as_str).collect();
+                    match way(&table.id, &key, column) {
+                        Way::Not(text) | Way::Command(text) => assert!(!text.is_empty(), "{}", table.id),
+                        Way::Experiment { sets, .. } => assert!(!sets.is_empty(), "{}", table.id),
+                    }
+                }
+            }
+        }
+    }
+}
