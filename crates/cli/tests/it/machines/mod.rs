@@ -305,8 +305,10 @@ fn a_static_build_runs_on_another_distribution() {
     }
     let lab = Lab::up("d", &[("server", 0), ("generator", 1)], Way::Command);
     let text = std::fs::read_to_string(&lab.rack).unwrap();
-    // The mounts go with the agent; its folder is below /tmp, which the root has for itself.
-    let mounts = format!("mount --rbind /proc {root}/proc && mount --rbind /dev {root}/dev");
+    // The mounts go with the agent. The root is one, as that of a machine is; it has a /tmp of its own.
+    let mounts = format!(
+        "mount --bind {root} {root} && mount --rbind /proc {root}/proc && mount --rbind /dev {root}/dev"
+    );
     let enter =
         write_program(lab.user.folder.path(), "enter", &format!("{mounts} && exec chroot {root} \"$@\""));
     let entered = format!("\"server\", \"unshare\", \"-m\", \"{}\"]", enter.display());
