@@ -1,30 +1,53 @@
 #!/usr/bin/env bash
-# RZAIA's table 1.1 again: every family at every size made, read and judged against the published row.
-# Usage: scripts/table-1.1.sh [SIZE...]     (1K 10K 100K 1M; 10M needs 8 GB of disk in $TMPDIR and some minutes)
+# RZAIA's table 1.1 again: every family at every size made from three seeds, read and judged against the published row. Prints a row for each
+# zone, and writes the counts to a file that 'dnsrack report --coverage' reads. Needs python3; no zone is kept on the disk.
+# Usage: scripts/table-1.1.sh [FILE [SIZE...]]     (default: docs/runs/table-1.1.values.json 1K 10K 100K 1M; 10M takes some minutes a zone)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+file=${1:-docs/runs/table-1.1.values.json}
+[ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- 1K 10K 100K 1M
-export PATH="$HOME/.cargo/bin:$PATH"
-cargo build --release --quiet --package dnsrack
-dnsrack="${CARGO_TARGET_DIR:-target}/release/dnsrack"
+dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
+[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
-printf '%-10s %5s  %s\n' family size 'found (difference to the published count, in per cent)'
-for family in U-4-DS0 U-6-DS0 S-6-DS10 S-6-DS50 S-6-DS100; do
-    for size in "$@"; do
-        "$dnsrack" zone generate --family "$family" --delegations "$size" -o "$work/zone" 2>/dev/null
-        "$dnsrack" --json zone info "$work/zone" --against "rzaia:$family:$size" 2>/dev/null >"$work/info" || status=$?
-        python3 - "$work/info" "$family" "$size" <<'PY'
+printf '%-10s %5s %4s  %s\n' family size seed 'found (difference to the published count, in per cent)'
+for size in "$@"; do
+    for family in U-4-DS0 U-6-DS0 S-6-DS10 S-6-DS50 S-6-DS100; do
+        for seed in 1 2 3; do
+            "$dnsrack" zone generate --family "$family" --delegations "$size" --seed "$seed" -o - 2>/dev/null |
+                "$dnsrack" --json zone info - --against "rzaia:$family:$size" 2>/dev/null >"$work/info" || status=$?
+            python3 - "$work/info" "$family" "$size" "$seed" "$work/values" <<'PY'
 import json, sys
-info = json.load(open(sys.argv[1]))
+info, (family, size, seed) = json.load(open(sys.argv[1])), sys.argv[2:5]
 row = []
 for f in info["verdict"]["findings"][1:]:
     off = 100 * (f["found"] - f["expected"]) / (f["expected"] or 1)
     row.append(f"{f['what'].split()[0]} {f['found']:,.0f} ({off:+.2f}{'' if f['within'] else ' OUT OF BOUNDS'})")
-print(f"{sys.argv[2]:10} {sys.argv[3]:>5}  " + "  ".join(row) + f"  octets {info['bytes']:,}, in wire format {info['wire_bytes']:,}")
+print(f"{family:10} {size:>5} {seed:>4}  " + "  ".join(row) + f"  octets {info['bytes']:,}, in wire format {info['wire_bytes']:,}")
+counts = {f"{t} RRs": info["types"].get(t, 0) for t in ("NS", "A", "AAAA", "DS")} | {"File Size": info["bytes"]}
+with open(sys.argv[5], "a") as values:
+    for what, count in counts.items():
+        print(json.dumps({"row": [family, what], "column": size, "value": count}), file=values)
 PY
-        rm "$work/zone"
+        done
     done
 done
+python3 - "$work/values" "$file" "$*" <<'PY'
+import json, sys
+values = {}
+for line in open(sys.argv[1]):
+    one = json.loads(line)
+    values.setdefault((*one["row"], one["column"]), []).append(one["value"])
+# Sizes that were made before stay.
+try:
+    kept = json.load(open(sys.argv[2]))["values"]
+except FileNotFoundError:
+    kept = []
+kept = [v for v in kept if (*v["row"], v["column"]) not in values]
+made = [{"row": list(key[:2]), "column": key[2], "measured": all_of_it} for key, all_of_it in values.items()]
+text = {"table": "rzaia-1.1", "command": "scripts/table-1.1.sh", "values": kept + made}
+json.dump(text, open(sys.argv[2], "w"), indent=1)
+PY
 exit "$status"

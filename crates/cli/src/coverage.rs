@@ -9,6 +9,7 @@ use results::published::{self, Cell, Row, Table, Way};
 use results::{RunDir, TrialRecord};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 /// A value counts as measured from so many valid repeats on.
 const REPEATS: usize = 3;
@@ -66,13 +67,88 @@ struct Known<'a> {
     trials: Vec<&'a TrialRecord>,
 }
 
-/// Looks at all published values, beside these runs, for machines with so many bytes of memory.
+/// Values of a table that a script measured without an experiment, and kept in a file `NAME.values.json`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptFile {
+    table: String,
+    /// How they are measured again: it is for people.
+    #[serde(rename = "command")]
+    _command: String,
+    values: Vec<KeptValue>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptValue {
+    row: Vec<String>,
+    column: String,
+    /// In the unit of the row, a value for each repeat.
+    measured: Vec<f64>,
+}
+
+/// What is kept of the published values.
+pub struct Kept {
+    runs: Vec<RunDir>,
+    files: Vec<(String, KeptFile)>,
+}
+
+impl Kept {
+    /// Reads run directories, and the run directories and files of values that lie in other folders.
+    ///
+    /// # Errors
+    /// A folder that has neither; a run or a file that cannot be read.
+    pub fn below(dirs: &[PathBuf]) -> Result<Self, Failure> {
+        let mut kept = Self { runs: Vec::new(), files: Vec::new() };
+        for dir in dirs {
+            let failed = |path: &Path, why: &dyn std::fmt::Display| Failure {
+                code: 1,
+                message: format!("{}: {why}", path.display()),
+            };
+            if dir.join("run.toml").exists() {
+                kept.runs.push(RunDir::open(dir)?);
+                continue;
+            }
+            let entries = std::fs::read_dir(dir).map_err(|e| failed(dir, &e))?;
+            let mut below: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            below.sort();
+            let before = kept.runs.len() + kept.files.len();
+            for path in below {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                if path.join("run.toml").exists() {
+                    kept.runs.push(RunDir::open(&path)?);
+                } else if name.ends_with(".values.json") {
+                    let text = std::fs::read_to_string(&path).map_err(|e| failed(&path, &e))?;
+                    kept.files.push((name, serde_json::from_str(&text).map_err(|e| failed(&path, &e))?));
+                }
+            }
+            if kept.runs.len() + kept.files.len() == before {
+                return Err(failed(dir, &"there is no run directory in it"));
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The value of a cell from a file, the median of its repeats.
+    fn of_file(&self, table: &Table, row: &Row, column: &str, cell: &Cell) -> Option<Measured> {
+        let of_table = self.files.iter().filter(|(_, file)| file.table == table.id);
+        let (name, value) = of_table
+            .flat_map(|(name, file)| file.values.iter().map(move |value| (name, value)))
+            .find(|(_, value)| value.row == row.key && value.column == column)?;
+        let median = stats::median(&value.measured)?;
+        let factor = cell.value.filter(|published| *published > 0.0).map(|published| median / published);
+        let text = if median >= 100.0 { units::grouped(median as u64) } else { median.to_string() };
+        Some(Measured { run: name.clone(), text, factor, repeats: value.measured.len() })
+    }
+}
+
+/// Looks at all published values, beside those that are kept, for machines with so many bytes of memory.
 ///
 /// # Errors
 /// Runs that cannot be reported; an experiment that a table names and that cannot be read.
-pub fn of(runs: &[RunDir], memory: u64) -> Result<Coverage, Failure> {
+pub fn of(kept: &Kept, memory: u64) -> Result<Coverage, Failure> {
     let mut known = Vec::new();
-    for run in runs {
+    for run in &kept.runs {
         let name = run.dir().file_name().unwrap_or(run.dir().as_os_str()).to_string_lossy().into_owned();
         for pair in report::pairs(run)? {
             let trials = run.trials().iter().filter(|t| pair.trials.contains(&t.id)).collect();
@@ -85,7 +161,7 @@ pub fn of(runs: &[RunDir], memory: u64) -> Result<Coverage, Failure> {
         for row in &table.rows {
             for (column, cell) in table.columns.iter().zip(&row.cells) {
                 if cell.value.is_some() {
-                    values.push(of_value(table, row, column, cell, &known, memory)?);
+                    values.push(of_value((table, row, column, cell), kept, &known, memory)?);
                 }
             }
         }
@@ -95,17 +171,15 @@ pub fn of(runs: &[RunDir], memory: u64) -> Result<Coverage, Failure> {
 }
 
 fn of_value(
-    table: &'static Table,
-    row: &'static Row,
-    column: &'static str,
-    cell: &'static Cell,
+    (table, row, column, cell): (&'static Table, &'static Row, &'static str, &'static Cell),
+    kept: &Kept,
     known: &[Known<'_>],
     memory: u64,
 ) -> Result<OfValue, Failure> {
     let headings = table.row_titles.iter().map(String::as_str).zip(row.key.iter().map(String::as_str));
     let (missing, measured) = match table.repeat.of(headings, (table.column_title.as_str(), column)) {
         Way::Not(why) => (Missing::Not(why), None),
-        Way::Command(command) => (Missing::Command(command), None),
+        Way::Command(command) => (Missing::Command(command), kept.of_file(table, row, column, cell)),
         Way::Experiment { name, sets } => {
             let e = experiment(&name, &sets)?;
             let measured = measured(&e, cell, known);

@@ -92,26 +92,9 @@ pub fn run(command: Command, common: &Common) -> output::Result {
 
 /// Prints what the runs below some folders have of the published values.
 fn of_published(command: &Command, common: &Common) -> output::Result {
-    let mut runs = Vec::new();
-    for dir in &command.dirs {
-        let mut below: Vec<PathBuf> = match dir.join("run.toml").exists() {
-            true => vec![dir.clone()],
-            false => std::fs::read_dir(dir)
-                .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
-                .map_err(|e| Failure { code: 1, message: format!("{}: {e}", dir.display()) })?,
-        };
-        below.retain(|path| path.join("run.toml").exists());
-        below.sort();
-        if below.is_empty() {
-            return Err(Failure {
-                code: 1,
-                message: format!("{}: there is no run directory below it", dir.display()),
-            });
-        }
-        runs.extend(below.iter().map(|dir| RunDir::open(dir)).collect::<Result<Vec<_>, _>>()?);
-    }
+    let kept = coverage::Kept::below(&command.dirs)?;
     let memory = command.memory.unwrap_or_else(|| ::rack::environment(&[]).memory);
-    let coverage = coverage::of(&runs, memory)?;
+    let coverage = coverage::of(&kept, memory)?;
     match (&command.output, common.json) {
         (Some(_), true) => return Err(Failure::usage("--json and -o: give one of them")),
         (_, true) => output::json("report.coverage", &coverage.json())?,

@@ -74,6 +74,6 @@ fn the_page_of_published_values_is_as_the_kept_runs_have_them() {
     );
     // A folder without runs is refused, and so is memory without a page to make.
     let got = output(&["report", "--coverage", &format!("{root}/docs/decisions")]);
-    assert!(stderr(&got).contains("there is no run directory below it"), "{}", stderr(&got));
+    assert!(stderr(&got).contains("there is no run directory in it"), "{}", stderr(&got));
     assert_eq!(output(&["report", "x", "--memory", "24G"]).status.code(), Some(2));
 }

@@ -72,7 +72,7 @@ impl Lab {
             Way::Ssh => format!("ssh = \"root@10.53.0.{n}\""),
         };
         format!(
-            "[[hosts]]\nname = \"{host}\"\n{way}\naddresses = [\"10.53.0.{n}\", \"fd53::{n}\"]\ncpus = [{cpu}]\nfolder = \"{}\"\n",
+            "[[hosts]]\nname = \"{host}\"\n{way}\naddresses = [\"10.53.0.{n}\", \"fd53::{n:x}\"]\ncpus = [{cpu}]\nfolder = \"{}\"\n",
             self.files.path().join(host).display()
         )
     }

@@ -3,15 +3,17 @@
 mod kills;
 mod lab;
 
-use crate::kill::wait_until;
+use crate::kill::{processes, wait_until};
 use crate::{TINY, has, stderr, write};
 use lab::{Lab, Way};
 use measure::params;
 use results::RunDir;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Whether machines can be made here; says loudly why not.
 fn possible(programs: &[&str]) -> bool {
@@ -219,7 +221,32 @@ fn sets_of_hosts_share_the_trials_and_one_goes_on_without_the_other() {
     assert_eq!(sets_of(&dir).len(), 8, "{said}");
 }
 
-/// How long it takes until an experiment on so many hosts makes its first trial. Prints a table in Markdown.
+/// CPU seconds, user and system, that the processes of each agent, by its folder, and of the coordinator have taken so far.
+fn cpu_seconds(lab: &Lab) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    // The shells that start an agent have its words, too.
+    let files = lab.files.path().to_str().expect("a path");
+    for (pid, line) in processes(lab.files.path()).into_iter().chain(processes(lab.runs.path())) {
+        let who = match line.split_once(" role host --folder ") {
+            Some((program, folder)) if program.starts_with(files) => folder.trim().to_owned(),
+            None if line.contains(" experiment run ") && !line.contains("rack exec") => {
+                COORDINATOR.to_owned()
+            }
+            _ => continue,
+        };
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // After the name, which may have spaces: 11 further fields, then both times in hundredths of a second.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+        *all.entry(who).or_insert(0.0) += (ticks(11) + ticks(12)) / 100.0;
+    }
+    all
+}
+
+const COORDINATOR: &str = "coordinator";
+
+/// How long it takes until an experiment on so many hosts makes its first trial, and what share of a core the agents and the coordinator take
+/// in the ten seconds in its middle. Prints a table in Markdown.
 #[test]
 #[ignore = "it takes long: scripts/machines.sh"]
 fn many_hosts_by_ssh_start_soon() {
@@ -247,7 +274,7 @@ fn many_hosts_by_ssh_start_soon() {
     let hosts: Vec<(&str, u32)> = MANY.iter().zip(0..).map(|(name, n)| (*name, n % 2)).collect();
     let lab = Lab::up("m", &hosts, Way::Ssh);
     println!(
-        "| hosts | program | seconds until all hosts were reached | until the first trial was done |\n|---|---|---|---|"
+        "| hosts | program | seconds until all hosts were reached | until a trial of 15 s was done | CPU of an agent, median and most | of the coordinator | clocks known within |\n|---|---|---|---|---|---|---|"
     );
     for (count, program) in [
         (16, "is copied"),
@@ -264,7 +291,7 @@ fn many_hosts_by_ssh_start_soon() {
             "measure=lag",
             "distribution.primary=bind",
             "updates.rates=4",
-            "updates.duration=1s",
+            "updates.duration=15s",
             &secondaries,
         ];
         let experiment = write(&lab.user.folder, "experiment.toml", TINY);
@@ -274,18 +301,47 @@ fn many_hosts_by_ssh_start_soon() {
         // The run says of each machine what it is once all were reached.
         let mut said = String::new();
         let mut reached = None;
-        for line in BufReader::new(run.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
-            if line.contains("its clock") {
-                reached.get_or_insert_with(|| began.elapsed());
+        let over = AtomicBool::new(false);
+        let seen = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let mut seen = Vec::new();
+                while !over.load(Ordering::Relaxed) {
+                    seen.push((began.elapsed().as_secs_f64(), cpu_seconds(&lab)));
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+                seen
+            });
+            for line in BufReader::new(run.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
+                if line.contains("its clock") {
+                    reached.get_or_insert_with(|| began.elapsed());
+                }
+                said += &(line + "\n");
             }
-            said += &(line + "\n");
-        }
+            over.store(true, Ordering::Relaxed);
+            watch.join().expect("it does not panic")
+        });
         let done = began.elapsed().as_secs_f64();
         assert!(matches!(run.wait().unwrap().code(), Some(0 | 3)), "{said}");
         let reached = reached.expect("it says of each machine what it is").as_secs_f64();
         let kept = RunDir::open(&dir).expect("the run directory is whole");
-        assert_eq!(kept.environment()["machines"].as_array().map(Vec::len), Some(count), "{said}");
-        println!("| {count} | {program} | {reached:.1} | {done:.1} |");
+        let machines = kept.environment()["machines"].as_array().expect("machines");
+        assert_eq!(machines.len(), count, "{said}");
+        let bounds = machines.iter().filter_map(|m| m["clock"]["bound"].as_u64());
+        let bound = bounds.max().expect("each has a clock") as f64 / 1e3;
+        // What follows the load takes about two seconds.
+        let at = |time: f64| seen.iter().min_by(|a, b| (a.0 - time).abs().total_cmp(&(b.0 - time).abs()));
+        let ((from, before), (to, after)) = (at(done - 14.0).unwrap(), at(done - 4.0).unwrap());
+        let percent = |who: &str| Some(100.0 * (after.get(who)? - before.get(who)?) / (to - from));
+        let mut agents: Vec<f64> =
+            before.keys().filter(|who| **who != COORDINATOR).filter_map(|who| percent(who)).collect();
+        agents.sort_by(f64::total_cmp);
+        assert_eq!(agents.len(), count, "{said}");
+        println!(
+            "| {count} | {program} | {reached:.1} | {done:.1} | {:.1} %, {:.1} % | {:.1} % | {bound:.0} µs |",
+            agents[count / 2],
+            agents[count - 1],
+            percent(COORDINATOR).expect("the coordinator")
+        );
         std::fs::remove_dir_all(&dir).unwrap();
     }
     lab.assert_tidy();
@@ -349,7 +405,15 @@ const ALIKE: [(&str, &[&str]); 6] = [
 const COUNTS: [&str; 4] = ["offered", "answers_validated", "update_offered", "transfer_records"];
 
 /// Figures that are shown beside each other.
-const SHOWN: [&str; 5] = ["latency_p50", "capacity_qps", "server_pss", "accepted_ups", "lag_p50"];
+const SHOWN: [&str; 7] = [
+    "latency_p50",
+    "capacity_qps",
+    "answered_qps",
+    "server_pss",
+    "update_accepted_ups",
+    "lag_p50",
+    "coordinator_cpu",
+];
 
 /// Prints a table in Markdown: each figure here, and by ssh in the rack's namespaces.
 #[test]
@@ -392,7 +456,7 @@ fn experiments_count_the_same_here_and_by_ssh() {
             }
             for figure in SHOWN {
                 if let (Some(a), Some(b)) = (metric(one, figure), metric(other, figure)) {
-                    println!("| {name} | {} | {figure} | {a:.0} | {b:.0} |", cell(one).join(" "));
+                    println!("| {name} | {} | {figure} | {a:.1} | {b:.1} |", cell(one).join(" "));
                 }
             }
         }
