@@ -48,6 +48,16 @@ pub(crate) struct Beside {
     pub table: &'static Table,
     /// The cell itself.
     pub cell: &'static published::Cell,
+    /// Other cells of its row that the same trials have values for.
+    pub more: Vec<Further>,
+}
+
+/// Another published cell of a row.
+#[derive(Clone, Debug)]
+pub(crate) struct Further {
+    pub cell: &'static published::Cell,
+    /// The measured value, where it is not the one that the first cell has.
+    pub measured: Option<f64>,
 }
 
 /// A cell in a grid: its text, its details, and the figure to compare with a published one, in the unit that
@@ -103,7 +113,12 @@ pub(crate) fn of_cell(
         }
         _ => None,
     };
-    Some(Beside { text: format!("{}{unit}", cell.text), factor, table, cell })
+    // What is printed in several places is one figure.
+    let printings = table.rows.iter().filter(|row| table.column_title == "Printed in" && row.key == heading);
+    let others =
+        printings.flat_map(|row| &row.cells).filter(|c| c.value.is_some() && !std::ptr::eq(*c, cell));
+    let more = others.map(|cell| Further { cell, measured: None }).collect();
+    Some(Beside { text: format!("{}{unit}", cell.text), factor, table, cell, more })
 }
 
 /// One grid from the cells that `keep` keeps; none where there are none.

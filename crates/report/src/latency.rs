@@ -2,7 +2,7 @@
 
 use crate::cells::{self, Cell, Figure, Key, Run};
 use crate::format;
-use crate::grid::{Grid, Shown, beside, grid, repeats, software};
+use crate::grid::{Grid, Shown, beside, grid, of_cell, repeats, software};
 use measure::{metrics, params, units};
 use results::published;
 use results::published::Table;
@@ -13,10 +13,10 @@ const PUBLISHED_RATE: f64 = 5000.0;
 /// The deadline of RZAIA's table 3.2, in nanoseconds.
 const PUBLISHED_DEADLINE: u64 = 4_000_000_000;
 
-/// The tables of one rate: the median, the slowest 1 %, and the share answered in time.
+/// The tables of one rate: the median, the slowest 1 %, the share answered in time, and, where the paper's text has it, the rest.
 pub(crate) fn grids(run: &Run, rate: &str) -> Vec<Grid> {
     let at = AtRate::new(run, rate);
-    [at.median(), at.slowest(), at.share()].into_iter().flatten().collect()
+    [at.median(), at.slowest(), at.share(), at.lost()].into_iter().flatten().collect()
 }
 
 /// The trials at one rate.
@@ -72,6 +72,30 @@ impl<'a> AtRate<'a> {
         );
         let beside = |key: &Key, measured| beside(published, key, heading, measured, "%");
         grid(self.run, text, |c| self.has(c), beside, answered_share)
+    }
+
+    /// What RZAIA's text says is lost, at 5,000 and 500 queries a second.
+    fn lost(&self) -> Option<Grid> {
+        let table = published::find("rzaia-text-lost")
+            .filter(|t| self.run.wants(&t.id) && self.run.deadline == PUBLISHED_DEADLINE)?;
+        let text = (
+            &*format!("lost-{}", self.rate),
+            format!("Queries not answered within {} at {} queries/s", self.limit(), self.qps),
+            format!("{}. What the share answered in time leaves.", self.how),
+        );
+        let beside = |key: &Key, measured| {
+            let mut heading = heading(key)?;
+            heading.extend([units::short(key.size?), self.rate.to_owned()]);
+            let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+            let row = table.rows.iter().find(|row| row.key == heading)?;
+            let first = row.cells.iter().find(|cell| cell.value.is_some())?;
+            of_cell(table, &heading, first, measured, "%")
+        };
+        let lost = |c: &Cell| {
+            let lost = 100.0 - c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?.value;
+            Some(Shown { text: format::percent(lost), details: Vec::new(), compare: Some(lost) })
+        };
+        grid(self.run, text, |c| self.has(c), beside, lost)
     }
 
     fn has(&self, cell: &Cell) -> bool {

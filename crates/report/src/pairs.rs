@@ -2,6 +2,8 @@
 
 use crate::Error;
 use crate::cells::{Run, State};
+use crate::format::significant;
+use crate::grid::GridCell;
 use crate::grids;
 use results::RunDir;
 use results::published::{Cell, Table};
@@ -29,16 +31,30 @@ pub fn pairs(dir: &RunDir) -> Result<Vec<Pair>, Error> {
     let run = Run::new(dir)?;
     let grids = grids::of(&run);
     let cells = grids.iter().flat_map(|grid| &grid.rows).flat_map(|row| &row.cells);
-    let pair = |cell: &crate::grid::GridCell| {
-        let beside = cell.published.as_ref().filter(|_| cell.state == State::Valid)?;
+    let of_cell = |cell: &GridCell| -> Vec<Pair> {
+        let Some(beside) = cell.published.as_ref().filter(|_| cell.state == State::Valid) else {
+            return Vec::new();
+        };
         let valid = cell.trials.iter().filter(|(_, valid)| *valid).map(|(id, _)| *id);
-        Some(Pair {
+        let trials: Vec<u32> = valid.collect();
+        let first = Pair {
             table: beside.table,
             cell: beside.cell,
             text: cell.text.clone(),
             factor: beside.factor,
-            trials: valid.collect(),
-        })
+            trials: trials.clone(),
+        };
+        let further = beside.more.iter().map(|further| Pair {
+            cell: further.cell,
+            text: further.measured.map_or_else(|| cell.text.clone(), significant),
+            factor: further
+                .measured
+                .zip(further.cell.value)
+                .map(|(measured, published)| measured / published),
+            ..first.clone()
+        });
+        let further: Vec<Pair> = further.collect();
+        std::iter::once(first).chain(further).collect()
     };
-    Ok(cells.filter_map(pair).filter(|pair| pair.text != "–").collect())
+    Ok(cells.flat_map(of_cell).filter(|pair| pair.text != "–").collect())
 }

@@ -2,7 +2,7 @@
 
 use crate::cells::{Cell, Key, Run, State};
 use crate::format;
-use crate::grid::{Beside, Grid, Shown, grid, of_cell, repeats};
+use crate::grid::{Beside, Further, Grid, Shown, grid, of_cell, repeats};
 use measure::{metrics, params};
 use results::published::{self, Table};
 
@@ -32,7 +32,21 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
                     trial.param(params::ADDRESSES).unwrap_or("1"),
                 ]
             });
-            row.iter().find_map(|row| total(table, row, "Total", measured))
+            let mut beside = row.iter().find_map(|row| total(table, row, "Total", measured))?;
+            // What each generator was answered stands in the row, too.
+            let of_client = |n: usize| metrics::ANSWERED_BY_GENERATOR.name(&format!("generator-{n}"));
+            let cell = run.cells.iter().find(|c| c.key == *key)?;
+            let row = table.rows.iter().find(|r| r.cells.iter().any(|c| std::ptr::eq(c, beside.cell)))?;
+            beside.more = (1..)
+                .zip(&row.cells)
+                .filter(|(_, client)| client.value.is_some() && !std::ptr::eq(*client, beside.cell))
+                .filter_map(|(n, client)| {
+                    let alone = (trial.param(params::GENERATORS).unwrap_or("1") == "1").then_some(measured);
+                    let each = || cell.metric_named(&of_client(n)).map(|f| f.value);
+                    Some(Further { cell: client, measured: Some(alone.flatten().or_else(each)?) })
+                })
+                .collect();
+            Some(beside)
         };
         let of_half = |table: &'static Table| {
             let column = match key.family.as_str() {

@@ -28,6 +28,8 @@ fn run(ready: &mut Ready<'_>, _: &mut TrialRecord, _: &mut dyn FnMut(RunEvent)) 
 pub fn wait(ready: &mut Ready<'_>, length: Time) -> Result<(), Error> {
     let distribution = ready.sut.context.experiment.distribution_of(ready.trial.variant.as_deref());
     let away = distribution.away.map(Duration::from);
+    // They begin after this time, and are to go on for the whole length.
+    ready.sut.context.pause(Duration::from_nanos(ready.sut.context.start_delay()))?;
     ready.absence = ready.sut.go_on(length.into(), away, &mut ready.others)?;
     Ok(())
 }
