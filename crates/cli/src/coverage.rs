@@ -297,7 +297,7 @@ impl Coverage {
         let mut text = format!(
             "# How much of the published tables is measured\n\n\
              **{measured} of {all} published values** have a measured value beside them at the same parameters, from a kept run with at \
-             least {REPEATS} valid repeats. {few} more have one from fewer repeats. `dnsrack report --coverage docs/runs --memory {gb:.0}G` \
+             least {REPEATS} valid repeats. {few} more have one from fewer repeats. `dnsrack report --coverage docs/runs docs/values --memory {gb:.0}G` \
              makes this page.\n\n\
              The parameters that have to agree are the server's kind, the zone's family and size, rate or window, deadline, updates, \
              batches, timers and path. A load has to last at least as long. Hardware and versions are of today.\n\n\
@@ -357,7 +357,7 @@ impl Coverage {
         runs.sort_unstable();
         runs.dedup();
         if !runs.is_empty() {
-            let runs: Vec<String> = runs.iter().map(|run| format!("`docs/runs/{run}`")).collect();
+            let runs: Vec<String> = runs.iter().map(|run| format!("`{run}`")).collect();
             let _ = writeln!(text, "Measured in {}.\n", runs.join(", "));
         }
         for line in missing(t)? {

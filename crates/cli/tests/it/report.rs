@@ -51,7 +51,8 @@ fn browsers(folder: &str) -> usize {
 fn the_page_of_published_values_is_as_the_kept_runs_have_them() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let runs = format!("{root}/docs/runs");
-    let args = ["report", "--coverage", &runs, "--memory", "24G"];
+    let values = format!("{root}/docs/values");
+    let args = ["report", "--coverage", &runs, &values, "--memory", "24G"];
     let got = output(&args);
     assert!(got.status.success(), "{}", stderr(&got));
     let (page, file) = (String::from_utf8(got.stdout).unwrap(), format!("{root}/docs/coverage.md"));
