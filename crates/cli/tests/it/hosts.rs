@@ -23,7 +23,7 @@ fn nsd(user: &User) -> Nsd {
         "$ORIGIN example.\n@ 60 SOA ns.example. h.example. 1 60 60 60 60\n@ 60 NS ns\nns 60 A 10.53.0.1\n";
     write(&user.folder, "zone", zone);
     let config = format!(
-        "server:\n username: \"\"\n database: \"\"\n zonesdir: \"{folder}\"\n pidfile: \"\"\n xfrdfile: \"\"\n xfrdir: \"{folder}\"\n \
+        "server:\n username: \"\"\n database: \"\"\n zonesdir: \"{folder}\"\n pidfile: \"\"\n xfrdfile: \"\"\n \
          zonelistfile: \"\"\n ip-address: 10.53.0.1\n server-count: 1\nremote-control:\n control-enable: no\n\
          zone:\n name: \"example.\"\n zonefile: \"zone\"\n"
     );

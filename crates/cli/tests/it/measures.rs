@@ -265,9 +265,8 @@ fn a_server_that_answers_elsewhere_is_asked_by_several_generators_over_both_tran
         "nsd.conf",
         &format!(
             "server:\n ip-address: 127.0.0.1@{port}\n zonesdir: \"\"\n pidfile: \"\"\n username: \"\"\n database: \"\"\n xfrdfile: \
-             \"\"\n xfrdir: \"{}\"\n zonelistfile: \"\"\n rrl-ratelimit: 0\n rrl-whitelist-ratelimit: 0\nremote-control:\n control-enable: \
-             no\nzone:\n name: \".\"\n zonefile: \"{zone}\"\n",
-            folder.path().display()
+             \"\"\n zonelistfile: \"\"\n rrl-ratelimit: 0\n rrl-whitelist-ratelimit: 0\nremote-control:\n control-enable: \
+             no\nzone:\n name: \".\"\n zonefile: \"{zone}\"\n"
         ),
     );
     let said = std::fs::File::create(path("said")).expect("a file");

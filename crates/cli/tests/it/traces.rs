@@ -32,7 +32,7 @@ fn nsd(user: &User) -> Running {
     write(&user.folder, "zone", &zone);
     let config = format!(
         "server:\n username: \"\"\n database: \"\"\n zonesdir: \"{folder}\"\n pidfile: \"\"\n xfrdfile: \"\"\n \
-         xfrdir: \"{folder}\"\n zonelistfile: \"\"\n ip-address: 10.53.0.1\n server-count: 1\n ipv4-edns-size: 4096\n rrl-ratelimit: 0\n\
+         zonelistfile: \"\"\n ip-address: 10.53.0.1\n server-count: 1\n ipv4-edns-size: 4096\n rrl-ratelimit: 0\n\
          remote-control:\n control-enable: no\nzone:\n name: \"example.\"\n zonefile: \"zone\"\n"
     );
     let config = write(&user.folder, "nsd.conf", &config);

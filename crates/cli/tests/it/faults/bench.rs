@@ -167,12 +167,12 @@ impl Bench {
             ("other.conf", "other", "other."),
         ] {
             let port = if self.setting.proxy.is_some() { 5300 } else { 53 };
-            let at = folder.path().display();
             let config = format!(
-                "server:\n username: \"\"\n database: \"\"\n zonesdir: \"{at}\"\n pidfile: \"\"\n xfrdfile: \"\"\n \
-                 xfrdir: \"{at}\"\n zonelistfile: \"\"\n ip-address: {SERVER}@{port}\n server-count: 1\n \
+                "server:\n username: \"\"\n database: \"\"\n zonesdir: \"{}\"\n pidfile: \"\"\n xfrdfile: \"\"\n \
+                 zonelistfile: \"\"\n ip-address: {SERVER}@{port}\n server-count: 1\n \
                  rrl-ratelimit: 0\n rrl-whitelist-ratelimit: 0\nremote-control:\n control-enable: no\n\
-                 zone:\n name: \"{origin}\"\n zonefile: \"{zone}\"\n"
+                 zone:\n name: \"{origin}\"\n zonefile: \"{zone}\"\n",
+                folder.path().display()
             );
             write(folder, name, &config);
         }
