@@ -51,7 +51,7 @@ pub(crate) enum Word {
     Hello {
         /// Of dnsrack.
         version: String,
-        /// What it was built from; empty where the build did not say.
+        /// The identifier of its source tree; empty for an ordinary build.
         build: String,
         /// The SHA-256 of its program.
         program: String,

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// The program that runs now.
 const OURS: &str = "/proc/self/exe";
 
-/// What the program was built from, where the build says it (`scripts/static.sh` does): builds for different processors have it in
-/// common, and nothing else.
+/// The identifier of the source tree, which `scripts/static.sh` sets: builds of one tree for different processors have the same. Empty for
+/// an ordinary build.
 pub(crate) const BUILD: &str = match option_env!("DNSRACK_BUILD") {
     Some(build) => build,
     None => "",

@@ -31,7 +31,7 @@ struct OfValue {
     column: &'static str,
     cell: &'static Cell,
     measured: Option<Measured>,
-    /// What keeps it from being measured, or how it is.
+    /// Why it is not measured, or the command that measures it.
     missing: Missing,
 }
 
@@ -72,7 +72,7 @@ struct Known<'a> {
 #[serde(deny_unknown_fields)]
 struct KeptFile {
     table: String,
-    /// How they are measured again: it is for people.
+    /// The command that measures them; only people read it.
     #[serde(rename = "command")]
     _command: String,
     values: Vec<KeptValue>,
@@ -87,7 +87,7 @@ struct KeptValue {
     measured: Vec<f64>,
 }
 
-/// What is kept of the published values.
+/// The run directories and files that have measured values.
 pub struct Kept {
     runs: Vec<RunDir>,
     files: Vec<(String, KeptFile)>,
@@ -237,7 +237,7 @@ const SAME: [Parameter; 19] = [
     params::PATH_LOSS,
 ];
 
-/// Whether a trial was made at planned parameters, and for as long at least.
+/// Whether a trial has the planned parameters and lasted at least as long as planned.
 fn same(planned: &[(Parameter, String)], trial: &TrialRecord) -> bool {
     planned.iter().all(|(parameter, value)| {
         let Some(made) = trial.param(*parameter) else { return !SAME.contains(parameter) };
@@ -367,7 +367,7 @@ impl Coverage {
     }
 }
 
-/// What is missing of a table, a line for each reason or command.
+/// The values of a table that are not measured: a line for each reason or command.
 fn missing(t: &OfTable) -> Result<Vec<String>, Failure> {
     let mut reasons: Vec<(String, Vec<&OfValue>)> = Vec::new();
     let mut commands: Vec<(String, Vec<String>)> = Vec::new();
@@ -437,7 +437,7 @@ fn joined(one: &[String], other: &[String]) -> Option<Vec<String>> {
     )
 }
 
-/// What a user types.
+/// The command line for an experiment.
 fn command(name: &str, sets: &[String]) -> String {
     let plain = |set: &str| set.bytes().all(|b| b.is_ascii_alphanumeric() || b"=.,-+".contains(&b));
     let word = |set: &String| match plain(set) {

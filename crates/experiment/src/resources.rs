@@ -245,7 +245,7 @@ pub fn needs(e: &Experiment) -> Result<Needs, Error> {
     })
 }
 
-/// Whether an experiment fits into memory, and how long it takes, whatever this machine has.
+/// Whether an experiment fits into a given amount of memory, and how long it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
     /// Seconds, about, of the trials that fit.

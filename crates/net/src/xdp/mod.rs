@@ -288,7 +288,7 @@ impl XdpFlows {
     }
 }
 
-/// Takes what a socket has received, `max` packets at most, and tells of each that is for one of our flows.
+/// Reads at most `max` received packets from a socket and passes those for our flows to `each`.
 fn take(
     socket: &mut Socket,
     table: &Table,
