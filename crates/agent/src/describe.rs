@@ -7,9 +7,8 @@ use rack::environment;
 use rack::process::allowed_cpus;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use server::Kind;
+use server::{Found, Program};
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 /// Describes the machine, before a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -18,22 +17,24 @@ pub struct Describe {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Tells the versions of servers, where these are installed.
+/// Looks for servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Installed {
-    /// Their kinds, and the program of each where it is not the usual one.
-    pub servers: Vec<(Kind, Option<PathBuf>)>,
+    /// The program of each.
+    pub servers: Vec<Program>,
 }
 
 impl Request for Installed {
     const NAME: &'static str = "Installed";
-    type Answer = Vec<Option<String>>;
+    /// Each server that was found, or why it was not.
+    type Answer = Vec<Result<Found, String>>;
 
     fn act(self, _: &At<'_>) -> Result<Self::Answer, Error> {
-        let version = |(kind, program): &(Kind, Option<PathBuf>)| {
-            server::found(*kind, program.as_deref()).map(|found| found.version)
-        };
-        Ok(self.servers.iter().map(version).collect())
+        Ok(self
+            .servers
+            .iter()
+            .map(|program| server::found(program).map_err(|e| e.problem.to_string()))
+            .collect())
     }
 }
 

@@ -210,8 +210,8 @@ impl HostEntry {
 pub struct NeededHost {
     /// As the experiment calls it.
     pub name: String,
-    /// The servers that it may have to run: their kinds, and the program of each where it is not the usual one.
-    pub servers: Vec<(Kind, Option<PathBuf>)>,
+    /// The servers that it may have to run.
+    pub servers: Vec<server::Program>,
 }
 
 /// A machine with hosts of the rack.
@@ -334,7 +334,7 @@ fn reach(
         needed.iter().filter(|n| hosts.contains(&n.name)).flat_map(|n| n.servers.clone()).collect();
     let addresses: Vec<IpAddr> = group.iter().flat_map(|host| host.addresses.clone()).collect();
     let described = any.ask(Describe { addresses: addresses.clone() }).map_err(failed)?;
-    let versions = any.ask(Installed { servers: servers.clone() }).map_err(failed)?;
+    let found = any.ask(Installed { servers: servers.clone() }).map_err(failed)?;
     let clock = any.clock().map_err(failed)?;
     let mut faults = Vec::new();
     if clock.ahead.unsigned_abs() > CLOCK {
@@ -355,11 +355,9 @@ fn reach(
             _ => {}
         }
     }
-    for ((kind, program), version) in servers.iter().zip(&versions) {
-        if version.is_none() && *kind != Kind::EXTERNAL {
-            let what =
-                program.as_ref().map_or_else(|| kind.to_string(), |p| format!("{kind} at {}", p.display()));
-            faults.push(format!("{who}: {name} has no {what}: apt-get install {}", server::package(*kind)));
+    for (server, found) in servers.iter().zip(found) {
+        if let (Err(why), true) = (found, server.kind != Kind::EXTERNAL) {
+            faults.push(format!("{who}: {name}: {why}"));
         }
     }
     let mut agents = Vec::new();

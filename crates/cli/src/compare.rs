@@ -236,15 +236,20 @@ fn builds(command: Command, common: &Common) -> output::Result {
     let set = |key: &str, value: String| Set { key: key.into(), value };
     let mut sets = Vec::new();
     for (label, build) in [("base", base), ("candidate", candidate)] {
+        sets.push(set(&format!("server.{label}.kind"), kind.name().into()));
+        // Quoted: a path may look like a number.
+        let quoted = |path: &Path| format!("\"{}\"", path.display());
+        if let Ok(root) = ::rack::Root::new(build) {
+            sets.push(set(&format!("server.{label}.root"), quoted(root.path())));
+            continue;
+        }
         let program = server::program_in(kind, build).ok_or_else(|| {
             Failure::usage(format!(
                 "--build {}: no program of {kind} that can be run is there",
                 build.display()
             ))
         })?;
-        sets.push(set(&format!("server.{label}.kind"), kind.name().into()));
-        // Quoted: a path may look like a number.
-        sets.push(set(&format!("server.{label}.program"), format!("\"{}\"", program.display())));
+        sets.push(set(&format!("server.{label}.program"), quoted(&program)));
     }
     sets.extend(command.budget.map(|budget| set("comparison.budget", budget)));
     sets.extend(command.sets);

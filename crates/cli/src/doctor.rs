@@ -3,7 +3,7 @@
 use crate::output::{self, Common, Status};
 use agent::{Agent, Installed, Machine, Machines, NeededHost, RackFile, RackSource};
 use serde::Serialize;
-use server::Kind;
+use server::{Kind, Program};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,9 +113,9 @@ const SERVERS: &str = "servers";
 fn of_machine(machine: &Machine, agent: &Agent) -> Result<Vec<Finding>, agent::Error> {
     let d = &machine.described;
     let model = d.environment["cpu_model"].as_str().unwrap_or("model unknown");
-    let kinds: Vec<Kind> = Kind::ours().collect();
-    let versions = agent.ask(Installed { servers: kinds.iter().map(|kind| (*kind, None)).collect() })?;
-    let found = kinds.iter().zip(versions).filter_map(|(kind, version)| Some(format!("{kind} {}", version?)));
+    let found = agent.ask(Installed { servers: Kind::ours().map(Program::of).collect() })?;
+    let found =
+        Kind::ours().zip(found).filter_map(|(kind, found)| Some(format!("{kind} {}", found.ok()?.version)));
     let found: Vec<String> = found.collect();
     let mut findings = vec![
         Finding::new("machine", Ready::Yes, format!("{model}, CPUs {:?}, Linux {}", d.cpus, d.kernel), ""),
@@ -188,7 +188,8 @@ fn servers() -> Vec<Finding> {
             Ready::No,
             "not found",
             &format!(
-                "apt-get install {}, or name a program with --set server.LABEL.program=PATH",
+                "apt-get install {}, or name a program with --set server.LABEL.program=PATH or another release's folder with \
+                 --set server.LABEL.root=FOLDER (scripts/server-root.sh)",
                 server::package(kind)
             ),
         ),

@@ -164,7 +164,7 @@ pub fn host_names(e: &Experiment) -> Result<Vec<String>, Error> {
 /// # Errors
 /// [`Error::Plan`] where a label is no server.
 fn needed(e: &Experiment) -> Result<Vec<NeededHost>, Error> {
-    let program = |label: &String| Ok::<_, Error>((e.kind(label)?, e.server(label)?.program));
+    let program = |label: &String| e.program(label);
     let measured = e.servers.iter().map(program).collect::<Result<Vec<_>, _>>()?;
     let all = e.labels().into_iter().map(program).collect::<Result<Vec<_>, _>>()?;
     let mut hosts = vec![NeededHost { name: SERVER.into(), servers: measured }];

@@ -67,9 +67,19 @@ impl<'a> Sums<'a> {
         (sum, format!("{} with {zone}{why}; {} MB beside", words.join(" and "), BASE / 1_000_000))
     }
 
-    /// Why a trial cannot fit into the memory of a machine, with the sum; none where it may.
+    /// Why a trial cannot be made: a server that cannot do what it is to do, or the memory of a machine, with the sum; none where it may.
     pub fn refused(&self, trial: &Trial, machines: &[Memory]) -> Option<String> {
         let servers = measures::servers(self.e, trial);
+        let signed = self.zone(&trial.zone).signatures > 0;
+        let distributed = measures::is_distributed(self.e, trial.measure, trial.variant.as_deref());
+        let lacking = |(_, label): &(String, String)| {
+            let kind = self.e.kind(label).ok()?;
+            let lacking = server::driver(kind).facts().can.lacking(signed, distributed)?;
+            Some(format!("{kind} {lacking}"))
+        };
+        if let Some(why) = servers.iter().find_map(lacking) {
+            return Some(why);
+        }
         machines.iter().find_map(|machine| {
             let on_it = servers.iter().filter(|(host, _)| machine.has(host)).map(|(_, label)| label.clone());
             let (need, how) = self.memory_of(trial, on_it.collect());
@@ -226,8 +236,8 @@ pub fn needs(e: &Experiment) -> Result<Needs, Error> {
     let here = [Memory::here()];
     let mut missing = Vec::new();
     for label in e.labels() {
-        let (server, kind) = (e.server(label)?, e.kind(label)?);
-        if kind != server::Kind::EXTERNAL && server.program.is_none() && server::installed(kind).is_none() {
+        let program = e.program(label)?;
+        if program.kind != server::Kind::EXTERNAL && server::found(&program).is_err() {
             missing.push(label.clone());
         }
     }

@@ -16,7 +16,6 @@ use rack::Rack;
 use results::{RunDir, TrialRecord};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -281,18 +280,20 @@ fn settle(e: &Experiment, context: &RunContext) -> Result<Vec<Reason>, Error> {
 fn preflight(e: &Experiment, is_elsewhere: bool) -> Result<Vec<(PathBuf, Survey)>, Error> {
     let mut captures: Vec<(PathBuf, Survey)> = Vec::new();
     for label in e.labels() {
-        let (server, kind) = (e.server(label)?, e.kind(label)?);
-        let absent = || server.program.is_none() && server::installed(kind).is_none();
+        let (server, program) = (e.server(label)?, e.program(label)?);
         // On other machines their agents look.
-        if !is_elsewhere && kind != server::Kind::EXTERNAL && absent() {
+        if !is_elsewhere
+            && program.kind != server::Kind::EXTERNAL
+            && let Err(why) = server::found(&program)
+        {
+            let kind = program.kind;
             return Err(Error::Machine(format!(
-                "server '{label}': no {kind} on this machine: apt-get install {}, or name a program with --set \
-                 server.{label}.kind={kind} --set server.{label}.program=PATH, or leave it out with --set servers=…",
-                server::package(kind)
+                "server '{label}': {} (--set server.{label}.kind={kind} --set server.{label}.program=PATH), or leave it out with \
+                 --set servers=…",
+                why.problem
             )));
         }
-        let program = server.program.as_ref().filter(|_| !is_elsewhere);
-        if let Some(path) = program.into_iter().chain(&server.config).find(|p| !p.is_file()) {
+        if let Some(path) = server.config.iter().find(|p| !p.is_file()) {
             return Err(Error::Machine(format!("server '{label}': {}: no such file", path.display())));
         }
     }
@@ -397,11 +398,13 @@ fn environment(e: &Experiment, options: &Options, sets: &[Hosts]) -> Result<serd
         .iter()
         .map(|label| {
             let server = e.server(label)?;
-            let kind = server::Kind::from_str(&server.kind).map_err(|m| e.refuse(m.to_string()))?;
-            let asked = Installed { servers: vec![(kind, server.program.clone())] };
-            let version = hosts.server.ask(asked)?.into_iter().next().flatten();
+            let found = hosts.server.ask(Installed { servers: vec![e.program(label)?] })?;
+            let found = found.into_iter().next().and_then(Result::ok);
+            let version = found.as_ref().map(|found| &found.version);
+            let release = found.as_ref().and_then(|found| found.release.as_ref());
             Ok(serde_json::json!({ "label": label, "kind": server.kind, "version": version,
-                "program": server.program, "config": server.config, "workers": server.workers }))
+                "program": server.program, "root": server.root, "release": release,
+                "config": server.config, "workers": server.workers }))
         })
         .collect::<Result<_, Error>>()?;
     // Of several machines it is the server's that stands for all.

@@ -163,6 +163,7 @@ pub fn server_spec(
         label: label.into(),
         kind: e.kind(label)?,
         program: given.program,
+        root: given.root,
         config,
         workers: given.workers.unwrap_or(host.cpus.len() as u32),
         udp_size: e.udp_size,

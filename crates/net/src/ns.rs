@@ -5,14 +5,14 @@
 //! is. User and PID namespaces are kept per process and can only be changed while it has a single thread.
 #![allow(unsafe_code)] // each block says why it is sound
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A set of namespace kinds, joined with `|`.
@@ -98,6 +98,8 @@ pub struct Entry {
     pub user: Option<OwnedFd>,
     /// The network namespace it moves into.
     pub net: Option<OwnedFd>,
+    /// Folders that it sees in the place of others: what it sees, and where. They are mounted in a mount namespace of its own.
+    pub binds: Vec<(PathBuf, PathBuf)>,
     /// The CPUs it may run on; empty: as the parent.
     pub cpus: Vec<usize>,
     /// Whether it leads a session (and so a process group) of its own.
@@ -109,8 +111,10 @@ pub struct Entry {
 
 /// Arranges for `command`'s child to be prepared as `entry` says.
 ///
-/// Errors: a CPU number beyond what the kernel's mask holds (1024).
+/// Errors: a CPU number beyond what the kernel's mask holds (1024), a path with a zero octet.
 pub fn prepare(command: &mut Command, entry: Entry) -> io::Result<()> {
+    let paths = |(seen, place): &(PathBuf, PathBuf)| Ok((c_path(seen)?, c_path(place)?));
+    let binds = entry.binds.iter().map(paths).collect::<io::Result<Vec<_>>>()?;
     // SAFETY: an all-zero cpu_set_t is the empty set.
     let mut set: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
     for &cpu in &entry.cpus {
@@ -146,6 +150,14 @@ pub fn prepare(command: &mut Command, entry: Entry) -> io::Result<()> {
         if let Some(fd) = &entry.net {
             // SAFETY: as above.
             check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) })?;
+        }
+        if !binds.is_empty() {
+            // SAFETY: no pointers, see `unshare`.
+            check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+            mount_raw(None, c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
+        }
+        for (seen, place) in &binds {
+            mount_raw(Some(seen), place, None, libc::MS_BIND | libc::MS_REC)?;
         }
         if pinned {
             // SAFETY: the set lives in this closure and has the size that is passed.
@@ -211,9 +223,14 @@ fn mount(from: Option<&Path>, to: &Path, kind: Option<&str>, flags: libc::c_ulon
     let from = from.map(c_path).transpose()?;
     let to = c_path(to)?;
     let kind = kind.map(|k| c_path(Path::new(k))).transpose()?;
-    let pointer = |s: &Option<CString>| s.as_ref().map_or(std::ptr::null(), |s| s.as_ptr());
+    mount_raw(from.as_deref(), &to, kind.as_deref(), flags)
+}
+
+/// mount(2) alone, without an allocation: between fork and exec.
+fn mount_raw(from: Option<&CStr>, to: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
+    let pointer = |s: Option<&CStr>| s.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: each pointer is null where mount(2) allows it, or a C string that outlives the call.
-    check(unsafe { libc::mount(pointer(&from), to.as_ptr(), pointer(&kind), flags, std::ptr::null()) })
+    check(unsafe { libc::mount(pointer(from), to.as_ptr(), pointer(kind), flags, std::ptr::null()) })
         .map(drop)
 }
 

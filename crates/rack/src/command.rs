@@ -1,5 +1,6 @@
 //! A command to start on a host.
 
+use crate::Root;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -46,6 +47,8 @@ pub struct Cmd {
     pub stderr: Output,
     /// The CPUs it may use; empty: any.
     pub cpus: Vec<usize>,
+    /// Another distribution's folder that program and libraries are taken from; none: this machine's.
+    pub root: Option<Root>,
 }
 
 impl Cmd {
@@ -60,6 +63,7 @@ impl Cmd {
             stdout: Output::Null,
             stderr: Output::Null,
             cpus: Vec::new(),
+            root: None,
         }
     }
 
@@ -90,6 +94,12 @@ impl Cmd {
     /// Pins it to these CPUs.
     pub fn cpus(mut self, cpus: &[usize]) -> Self {
         self.cpus = cpus.to_vec();
+        self
+    }
+
+    /// Takes program and libraries from another distribution's folder.
+    pub fn root(mut self, root: Option<&Root>) -> Self {
+        self.root = root.cloned();
         self
     }
 

@@ -121,10 +121,7 @@ pub fn environment(steering: &[Steering]) -> Environment {
         unix_time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
         hostname: text(system.nodename()),
         kernel: format!("{} {}", text(system.release()), text(system.version())),
-        os: fs::read_to_string("/etc/os-release").ok().and_then(|t| {
-            let name = t.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="))?;
-            Some(name.trim_matches('"').to_owned())
-        }),
+        os: crate::root::release(Path::new("/etc/os-release")),
         architecture: text(system.machine()),
         cpu_model: cpuinfo_value(&cpuinfo, "model name"),
         cpus: cores.len(),

@@ -172,6 +172,14 @@ pub enum Error {
         /// Advice, or nothing.
         hint: &'static str,
     },
+    /// A folder whose programs cannot be run on this machine.
+    #[error("root folder {}: {why}", path.display())]
+    Root {
+        /// The folder.
+        path: PathBuf,
+        /// Why not, and what would be right.
+        why: String,
+    },
     /// A trace of system calls could not be made or read.
     #[error("trace of system calls {}: {message}", path.display())]
     Syncs {

@@ -1,6 +1,6 @@
 //! Starting programs on a host of this machine, and ending them.
 
-use crate::{Cmd, Error, Host, Input, Output};
+use crate::{Cmd, Error, Host, Input, Output, Root};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
@@ -49,7 +49,8 @@ impl Launcher for Local {
             command.current_dir(folder);
         }
         let path = cmd.env.iter().rev().find(|(k, _)| k == "PATH").map(|(_, v)| v.clone());
-        if !found(&cmd.program, cmd.cwd.as_deref().unwrap_or(Path::new(".")), path) {
+        let seen = cmd.root.as_ref().map_or_else(|| cmd.program.clone(), |root| root.find(&cmd.program));
+        if !found(&seen, cmd.cwd.as_deref().unwrap_or(Path::new(".")), path) {
             return Err(Error::NoProgram { program, host: host.name.clone() });
         }
         command.stdin(match cmd.stdin {
@@ -69,6 +70,7 @@ impl Launcher for Local {
         let net = host.netns.as_ref().map(|fd| fd.try_clone()).transpose().map_err(start)?;
         let entry = net::ns::Entry {
             net,
+            binds: cmd.root.as_ref().map(Root::binds).unwrap_or_default(),
             cpus: cmd.cpus.clone(),
             session: true,
             die_with_parent: true,

@@ -42,6 +42,13 @@ pub fn spec(spec: &ServerSpec) -> Result<(), Error> {
     if unquotable(&spec.zone.origin) || spec.zone.origin.contains(' ') {
         return refuse("zone.origin", format!("'{}' has quotes, escapes or blanks", spec.zone.origin));
     }
+    let can = driver(spec.kind).facts().can;
+    if let Some(lacking) = can.lacking(spec.zone.signed, false) {
+        return refuse("zone", format!("{} {lacking}", spec.kind));
+    }
+    if let Some(lacking) = can.lacking(false, spec.distribution.is_some()) {
+        return refuse("distribution", format!("{} {lacking}", spec.kind));
+    }
     distribution(spec)
 }
 

@@ -4,7 +4,7 @@ use crate::counted::Counted;
 use crate::error::Error;
 use crate::programs;
 use crate::spec::ServerSpec;
-use rack::Cmd;
+use rack::{Cmd, Root};
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -25,6 +25,26 @@ pub struct Capabilities {
     pub ixfr_out: bool,
     /// Cuts UDP answers at [`ServerSpec::udp_size`], where the client would take more.
     pub udp_cap: bool,
+    /// Answers for names at and below a delegation with a referral.
+    pub referrals: bool,
+    /// Serves zones that are signed already.
+    pub signed: bool,
+    /// Makes zone transfers that TSIG protects.
+    pub transfers: bool,
+}
+
+impl Capabilities {
+    /// What it cannot do of what is asked of it; none: it can. `signed`: to serve a zone that is signed already, `distributed`: to be a
+    /// primary or a secondary.
+    pub fn lacking(&self, signed: bool, distributed: bool) -> Option<&'static str> {
+        if signed && !self.signed {
+            Some("serves no zone that is signed already")
+        } else if distributed && !self.transfers {
+            Some("makes no zone transfers with TSIG")
+        } else {
+            None
+        }
+    }
 }
 
 /// The meaning of a line of a server's log.
@@ -152,8 +172,10 @@ pub struct Site<'a> {
     pub zone_file: &'a Path,
     /// Where it listens.
     pub listen: &'a [SocketAddr],
-    /// The program.
+    /// The program, as it is seen from the root.
     pub program: &'a Path,
+    /// The root folder of the distribution that program and tools are of; none: this machine's.
+    pub root: Option<&'a Root>,
     /// Its version, as it says itself, such as `9.18.49`.
     pub version: &'a str,
     /// A TCP address of the host for control, for those without control sockets in the file system.
@@ -193,8 +215,9 @@ pub struct Prepared {
     pub files: Vec<(&'static str, String)>,
     /// Folders to be made in it.
     pub folders: Vec<&'static str>,
-    /// Checks the configuration: says the reason on its output, where it is wrong; see [`NameServer::accepted`].
-    pub check: Cmd,
+    /// Checks the configuration: says the reason on its output, where it is wrong; see [`NameServer::accepted`]. None: there is no
+    /// such command.
+    pub check: Option<Cmd>,
     /// Commands to run before the start.
     pub before: Vec<Cmd>,
     /// Starts the server in the foreground.
@@ -241,8 +264,7 @@ pub trait NameServer: Sync {
 
 /// A tool that belongs to the site's program.
 pub(crate) fn tool(site: &Site<'_>, name: &str) -> Result<Cmd, Error> {
-    let path = programs::tool(site.spec, site.program, name, site.package)?;
-    Ok(Cmd::new(path).cwd(site.dir))
+    Ok(Cmd::new(programs::tool(site, name)?).cwd(site.dir))
 }
 
 /// The extra configuration, ending in a newline where there is any.
@@ -271,6 +293,7 @@ mod tests {
             zone_file: Path::new("/z"),
             listen: &[],
             program: Path::new("/usr/sbin/nsd"),
+            root: None,
             version: "4.6.1",
             control: ([127, 0, 0, 1], 1).into(),
             secret: "",

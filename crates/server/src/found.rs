@@ -1,43 +1,75 @@
 //! Finding servers and their tools on this machine.
 
 use crate::driver::NameServer;
-use crate::error::Error;
+use crate::error::{Error, Problem};
 use crate::kind::Kind;
 use crate::programs::{looked, missing, on_path, runs};
 use crate::servers::driver;
-use crate::spec::ServerSpec;
+use crate::spec::{ServerSpec, ZoneRef};
 use crate::tool::Tools;
-use rack::{Cmd, Host, Local};
+use rack::{Cmd, Host, Local, Root};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
+/// Which program a server is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its kind.
+    pub kind: Kind,
+    /// A path, or a name that is looked for; none: the usual one of its kind.
+    pub path: Option<PathBuf>,
+    /// The root folder of the distribution that it is taken from; none: this machine's.
+    pub root: Option<PathBuf>,
+}
+
+impl Program {
+    /// The usual one of a kind.
+    pub fn of(kind: Kind) -> Self {
+        Self { kind, path: None, root: None }
+    }
+}
+
 /// An installed server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// The program.
+    /// The program, as it is seen from its root.
     pub path: PathBuf,
     /// Its version, as it says itself, such as `9.18.49-1~deb12u3-Debian`.
     pub version: String,
+    /// The release of the distribution whose root it is taken from.
+    pub release: Option<String>,
 }
 
 /// The server of this kind that would be started where no program is named; `None`: it is not installed, or it cannot even
 /// tell its version. Always `None` for [`Kind::EXTERNAL`].
 pub fn installed(kind: Kind) -> Option<Found> {
-    found(kind, None)
+    found(&Program::of(kind)).ok()
 }
 
-/// The same of a program: a path, or a name that is looked for on PATH; none: the usual one of its kind.
-pub fn found(kind: Kind, program: Option<&Path>) -> Option<Found> {
-    let path = match program {
-        Some(path) if path.components().count() > 1 => {
-            std::path::absolute(path).ok().filter(|path| runs(path))?
-        }
-        Some(name) => on_path(name)?,
-        None => on_path(driver(kind).facts().program)?,
+/// The program that would be started.
+///
+/// # Errors
+/// [`Problem::Missing`]; [`Problem::Rack`] where the root cannot be used, or the program not be started.
+pub fn found(program: &Program) -> Result<Found, Error> {
+    let kind = program.kind;
+    let zone = ZoneRef { origin: ".".into(), file: PathBuf::new(), signed: false };
+    let spec = ServerSpec {
+        program: program.path.clone(),
+        root: program.root.clone(),
+        ..ServerSpec::new(kind, zone)
     };
+    let root = root(&spec)?;
+    let path = self::program(&spec, root.as_ref())?;
     let home = Host::loopback();
-    let tools = Tools { launcher: &Local, host: &home, label: kind.name(), stop: None };
-    let version = version(tools, driver(kind), &path).ok()?;
-    Some(Found { path, version })
+    let tools = Tools { launcher: &Local, host: &home, label: kind.name(), root: root.as_ref(), stop: None };
+    let version = version(tools, driver(kind), &path)?;
+    Ok(Found { path, version, release: root.and_then(|root| root.release()) })
+}
+
+/// The root that a specification names.
+pub(crate) fn root(spec: &ServerSpec) -> Result<Option<Root>, Error> {
+    let root = spec.root.as_deref().map(Root::new).transpose();
+    root.map_err(|e| Error::new(&spec.label, Problem::Rack(e)))
 }
 
 /// The program of a build: the file named, or in the folder that it is installed under or was built in; none where nothing
@@ -47,7 +79,7 @@ pub fn program_in(kind: Kind, build: &Path) -> Option<PathBuf> {
     let name = driver(kind).facts().program;
     let places =
         [build.clone(), build.join("sbin").join(name), build.join("bin").join(name), build.join(name)];
-    places.into_iter().find(|path| runs(path))
+    places.into_iter().find(|path| runs(path, None))
 }
 
 /// The packages of Debian that hold a server and its tools, as `apt-get install` takes them.
@@ -55,23 +87,18 @@ pub fn package(kind: Kind) -> &'static str {
     driver(kind).facts().package
 }
 
-/// The program to start: the one named, or the usual one.
-pub(crate) fn program(spec: &ServerSpec) -> Result<PathBuf, Error> {
-    match &spec.program {
-        Some(path) if path.components().count() > 1 => {
-            if runs(path) {
-                // Relative to us, not to the server's folder.
-                std::path::absolute(path).map_err(|e| Error::file(&spec.label, "find", path, e))
-            } else {
-                Err(missing(spec, path, "a program that can be run".into(), package(spec.kind)))
-            }
-        }
-        Some(name) => on_path(name).ok_or_else(|| missing(spec, name, looked(), package(spec.kind))),
-        None => {
-            let name = Path::new(driver(spec.kind).facts().program);
-            on_path(name).ok_or_else(|| missing(spec, name, looked(), package(spec.kind)))
-        }
+/// The program to start, as it is seen from the root: the one named, or the usual one.
+pub(crate) fn program(spec: &ServerSpec, root: Option<&Root>) -> Result<PathBuf, Error> {
+    let usual = Path::new(driver(spec.kind).facts().program);
+    let named = spec.program.as_deref().unwrap_or(usual);
+    if named.components().count() == 1 {
+        return on_path(named, root).ok_or_else(|| missing(spec, named, looked(root), package(spec.kind)));
     }
+    if !runs(named, root) {
+        return Err(missing(spec, named, "a program that can be run".into(), package(spec.kind)));
+    }
+    // Relative to us, not to the server's folder.
+    std::path::absolute(named).map_err(|e| Error::file(&spec.label, "find", named, e))
 }
 
 /// The version that a program tells.

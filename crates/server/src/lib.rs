@@ -21,22 +21,26 @@
 //!
 //! # What differs
 //!
-//! | | BIND | NSD | Knot DNS | PowerDNS | YADIFA |
-//! |---|---|---|---|---|---|
-//! | `workers` | threads (`-n`) | processes (`server-count`, `reuseport`) | UDP, TCP and background threads, each | receiver threads (`reuseport`), each answering by itself | UDP threads for each address |
-//! | `config` goes | into `options { }` | to the end of `server:` | to the end of the file | to the end of the file | to the end of the file |
-//! | a setting set twice | ours is left out | theirs wins | theirs wins | theirs wins | theirs wins |
-//! | new sections | no | yes | yes; `zone:` and other lists only under new identifiers | (has none) | yes |
-//! | checked by | `named-checkconf` | `nsd-checkconf` | `knotc conf-check` | `pdns_server --config=check` (names, not values) | a start that ends before it listens |
-//! | reload | `rndc reload` | `nsd-control reload` | `knotc zone-reload` | `pdns_control bind-reload-now` | `yadifa ctrl -t reload`; a newer serial only |
-//! | counters | `rndc stats` | `nsd-control stats_noreset` | `knotc stats` (more with `mod-stats`) | `pdns_control show '*'` | its log's next line of counters (one every 5 s) |
-//! | updates (RFC 2136) | yes | no | yes | from SQLite, not from a zone file | yes |
-//! | IXFR out | yes | yes | yes | no | yes |
-//! | IXFR in | yes | yes | yes | not into a zone file | yes |
-//! | a broken zone file at a reload | old zone served | zone gone (SERVFAIL) | old zone served | old zone served | old zone served |
-//! | UDP answers end at | client's size or cap | client's size or cap | client's size or cap | client's size or cap | client's size; without EDNS 4,096 |
-//! | DNAME, ZONEMD | yes | yes | yes | DNAME with `dname-processing=yes` | zone refused |
-//! | DS in a referral without DO | no | no | no | yes | no |
+//! | | BIND | NSD | Knot DNS | PowerDNS | YADIFA | Hickory DNS |
+//! |---|---|---|---|---|---|---|
+//! | `workers` | threads (`-n`) | processes (`server-count`, `reuseport`) | UDP, TCP and background threads, each | receiver threads (`reuseport`), each answering by itself | UDP threads for each address | has always four threads |
+//! | `config` goes | into `options { }` | to the end of `server:` | to the end of the file | to the end of the file | to the end of the file | before the zone |
+//! | a setting set twice | ours is left out | theirs wins | theirs wins | theirs wins | theirs wins | refused at the start |
+//! | new sections | no | yes | yes; `zone:` and other lists only under new identifiers | (has none) | yes | yes |
+//! | checked by | `named-checkconf` | `nsd-checkconf` | `knotc conf-check` | `pdns_server --config=check` (names, not values) | a start that ends before it listens | (has none) |
+//! | reload | `rndc reload` | `nsd-control reload` | `knotc zone-reload` | `pdns_control bind-reload-now` | `yadifa ctrl -t reload`; a newer serial only | (has none) |
+//! | counters | `rndc stats` | `nsd-control stats_noreset` | `knotc stats` (more with `mod-stats`) | `pdns_control show '*'` | its log's next line of counters (one every 5 s) | (has none) |
+//! | updates (RFC 2136) | yes | no | yes | from SQLite, not from a zone file | yes | no (SIG(0) alone) |
+//! | IXFR out | yes | yes | yes | no | yes | no |
+//! | IXFR in | yes | yes | yes | not into a zone file | yes | no |
+//! | a broken zone file at a reload | old zone served | zone gone (SERVFAIL) | old zone served | old zone served | old zone served | (no reload) |
+//! | UDP answers end at | client's size or cap | client's size or cap | client's size or cap | client's size or cap | client's size; without EDNS 4,096 | client's size |
+//! | DNAME, ZONEMD | yes | yes | yes | DNAME with `dname-processing=yes` | zone refused | not tried |
+//! | DS in a referral without DO | no | no | no | yes | no | gives no referrals |
+//! | referrals | yes | yes | yes | yes | yes | no: wrong answers at and below delegations |
+//! | zones that are signed already | yes | yes | yes | yes | yes | no |
+//!
+//! Program, tools and libraries can be those of another distribution or release: [`ServerSpec::root`] names its root folder.
 //!
 //! PowerDNS runs with its packet and query caches on, as by default; `config` lines `cache-ttl=0`,
 //! `query-cache-ttl=0` and `negquery-cache-ttl=0` switch them off.
@@ -61,7 +65,7 @@ pub use check::spec as check;
 pub use counted::Counted;
 pub use driver::{Capabilities, Commit, Control, Facts, Line, Memory, NameServer, Prepared, Site};
 pub use error::{Cause, Error, Problem};
-pub use found::{Found, found, installed, package, program_in};
+pub use found::{Found, Program, found, installed, package, program_in};
 pub use kind::Kind;
 pub use ready::fuzz_answer;
 pub use replication::{Replication, Timers};

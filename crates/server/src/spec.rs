@@ -36,6 +36,9 @@ pub struct ServerSpec {
     /// are looked for beside it first.
     #[serde(default)]
     pub program: Option<PathBuf>,
+    /// The root folder of another distribution that its program, tools and libraries are taken from: see [`rack::Root`].
+    #[serde(default)]
+    pub root: Option<PathBuf>,
     /// Extra configuration in the server's own syntax; where it goes: see the table of this crate.
     #[serde(default)]
     pub config: Option<String>,
@@ -82,6 +85,7 @@ impl ServerSpec {
             label: kind.name().into(),
             kind,
             program: None,
+            root: None,
             config: None,
             workers: 1,
             udp_size: DEFAULT_UDP_SIZE,

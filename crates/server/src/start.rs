@@ -12,7 +12,7 @@ use crate::servers::driver;
 use crate::spec::ServerSpec;
 use crate::tool::{self, Tools};
 use crate::{check, found};
-use rack::{Cmd, Host, Launcher, Output, Process};
+use rack::{Cmd, Host, Launcher, Output, Process, Root};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -58,6 +58,7 @@ struct Place {
     zone_file: PathBuf,
     listen: Vec<SocketAddr>,
     program: PathBuf,
+    root: Option<Root>,
     version: String,
     control: SocketAddr,
     secret: String,
@@ -71,6 +72,7 @@ impl Place {
             zone_file: &self.zone_file,
             listen: &self.listen,
             program: &self.program,
+            root: self.root.as_ref(),
             version: &self.version,
             control: self.control,
             secret: &self.secret,
@@ -108,7 +110,9 @@ pub fn start_heeding(
     dir: &Path,
 ) -> Result<Server, Error> {
     check::spec(spec)?;
-    let tools = Tools { launcher: &launcher, host, label: &spec.label, stop: stop.as_deref() };
+    let root = found::root(spec)?;
+    let tools =
+        Tools { launcher: &launcher, host, label: &spec.label, root: root.as_ref(), stop: stop.as_deref() };
     let driver = driver(spec.kind);
     let mut place = Place {
         spec: spec.clone(),
@@ -116,6 +120,7 @@ pub fn start_heeding(
         zone_file: spec.zone.file.clone(),
         listen: spec.targets(host),
         program: PathBuf::new(),
+        root: root.clone(),
         version: "external".into(),
         control: SocketAddr::from(([127, 0, 0, 1], 0)),
         secret: String::new(),
@@ -132,7 +137,7 @@ pub fn start_heeding(
             Some(part) if part.is_secondary() => None,
             _ => Some(check::zone_file(spec)?),
         };
-        place.program = found::program(spec)?;
+        place.program = found::program(spec, root.as_ref())?;
         place.version = found::version(tools, driver, &place.program)?;
         check::ports_free(spec, host, &place.listen)?;
         place.control = check::control_address(spec, host)?;
@@ -200,12 +205,13 @@ fn prepare(tools: Tools<'_>, driver: &dyn NameServer, place: &Place) -> Result<C
         let path = dir.join(name);
         fs::create_dir(&path).map_err(|e| Error::file(label, "make the folder", &path, e))?;
     }
-    let check = check.cwd(dir);
-    let (status, said) = tools.outcome(&check)?;
-    if !driver.accepted(status.is_some_and(|status| status.success()), &said) {
-        let path = dir.join(files[0].0);
-        let said = tool::last_lines(&said);
-        return Err(Error::new(label, Problem::Config { checker: tool::line(&check), path, said }));
+    if let Some(check) = check.map(|check| check.cwd(dir)) {
+        let (status, said) = tools.outcome(&check)?;
+        if !driver.accepted(status.is_some_and(|status| status.success()), &said) {
+            let path = dir.join(files[0].0);
+            let said = tool::last_lines(&said);
+            return Err(Error::new(label, Problem::Config { checker: tool::line(&check), path, said }));
+        }
     }
     let secret = place.spec.distribution.as_ref().map_or("", |part| &part.key.secret);
     for cmd in before {
@@ -213,13 +219,15 @@ fn prepare(tools: Tools<'_>, driver: &dyn NameServer, place: &Place) -> Result<C
     }
     let output = dir.join("output.log");
     let mut cmd = start.cwd(dir).cpus(&place.spec.cpus).stdout(Output::File(output.clone()));
+    cmd.root = place.root.clone();
     cmd.env.extend(place.spec.env.iter().map(|(name, value)| (name.into(), value.into())));
     if cmd.stderr == Output::Null {
         cmd.stderr = Output::File(output);
     }
     if check::confined(&cmd.program, Path::new("/")) {
         let copy = dir.join(driver.facts().program);
-        fs::copy(&cmd.program, &copy).map_err(|e| Error::file(label, "copy the program to", &copy, e))?;
+        let program = cmd.root.as_ref().map_or_else(|| cmd.program.clone(), |root| root.find(&cmd.program));
+        fs::copy(program, &copy).map_err(|e| Error::file(label, "copy the program to", &copy, e))?;
         cmd.program = copy;
     }
     Ok(cmd)
@@ -236,8 +244,9 @@ fn secret(spec: &ServerSpec) -> Result<String, Error> {
 
 impl Server {
     fn tools(&self) -> Tools<'_> {
-        let Self { launcher, host, stop, .. } = self;
-        Tools { launcher: launcher.as_ref(), host, label: &self.place.spec.label, stop: stop.as_deref() }
+        let Self { launcher, host, stop, place, .. } = self;
+        let (label, root) = (&place.spec.label, place.root.as_ref());
+        Tools { launcher: launcher.as_ref(), host, label, root, stop: stop.as_deref() }
     }
 
     /// Its label.

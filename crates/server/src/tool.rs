@@ -1,7 +1,7 @@
 //! Running a server's tools to their end.
 
 use crate::error::{Error, Problem};
-use rack::{Cmd, Host, Launcher, Output};
+use rack::{Cmd, Host, Launcher, Output, Root};
 use std::io::Read;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,8 @@ pub(crate) struct Tools<'a> {
     pub host: &'a Host,
     /// The server's, for errors.
     pub label: &'a str,
+    /// Another distribution's, where they are taken from there.
+    pub root: Option<&'a Root>,
     /// Set: no tool is waited for any more.
     pub stop: Option<&'a AtomicBool>,
 }
@@ -36,7 +38,7 @@ impl Tools<'_> {
 
     fn outcome_within(&self, limit: Duration, cmd: &Cmd) -> Result<(Option<ExitStatus>, String), Error> {
         let rack = |e| Error::new(self.label, Problem::Rack(e));
-        let cmd = cmd.clone().stdout(Output::Pipe).stderr(Output::Pipe);
+        let cmd = cmd.clone().root(self.root).stdout(Output::Pipe).stderr(Output::Pipe);
         let mut process = self.launcher.spawn(self.host, &cmd).map_err(rack)?;
         let (out, err) = (drain(process.take_stdout()), drain(process.take_stderr()));
         let until = Instant::now() + limit;

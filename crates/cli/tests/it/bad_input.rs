@@ -42,7 +42,17 @@ fn an_experiment_that_cannot_be_run_leaves_nothing() {
         (
             TINY.into(),
             vec!["server.nsd.kind=nsd".into(), "server.nsd.program=/no/such/nsd".into()],
-            "/no/such/nsd: no such file",
+            "needs the program '/no/such/nsd', which is not a program that can be run",
+        ),
+        (
+            TINY.into(),
+            vec!["server.nsd.kind=nsd".into(), "server.nsd.root=/no/such/root".into()],
+            "server 'nsd': root folder /no/such/root: No such file",
+        ),
+        (
+            TINY.into(),
+            vec!["server.nsd.kind=nsd".into(), "server.nsd.root=/proc".into()],
+            "root folder /proc: it has no folder /usr: name the root folder of a distribution",
         ),
         (TINY.into(), vec![format!("zone.file={zone}")], "bad.zone:2:"),
         (TINY.into(), vec!["zone.file=/no/such.zone".into()], "/no/such.zone"),

@@ -397,6 +397,7 @@ impl Experiment {
         Ok(Server {
             kind: label.into(),
             program: None,
+            root: None,
             config: None,
             workers: None,
             signing: None,
@@ -405,6 +406,15 @@ impl Experiment {
             reset: Vec::new(),
             syncs: None,
         })
+    }
+
+    /// The program of a server.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where the label is no server.
+    pub fn program(&self, label: &str) -> Result<server::Program, Error> {
+        let Server { program, root, .. } = self.server(label)?;
+        Ok(server::Program { kind: self.kind(label)?, path: program, root })
     }
 
     /// The scenarios by name, and how the zone of each is made.

@@ -39,6 +39,9 @@ const FACTS: Facts = Facts {
         takes_signatures: false,
         ixfr_out: true,
         udp_cap: true,
+        referrals: true,
+        signed: true,
+        transfers: true,
     },
     memory: Some(Memory {
         empty: 37_000_000,
@@ -68,7 +71,7 @@ impl NameServer for Bind {
         Ok(Prepared {
             files: vec![("named.conf", named_conf(site)?), ("rndc.conf", rndc_conf(site))],
             folders: Vec::new(),
-            check: tool(site, "named-checkconf")?.arg(&config),
+            check: Some(tool(site, "named-checkconf")?.arg(&config)),
             before: Vec::new(),
             start: Cmd::new(site.program)
                 .args(["-f", "-c", &config, "-L", &site.path(FACTS.log)])

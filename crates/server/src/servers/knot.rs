@@ -38,6 +38,9 @@ const FACTS: Facts = Facts {
         takes_signatures: true,
         ixfr_out: true,
         udp_cap: true,
+        referrals: true,
+        signed: true,
+        transfers: true,
     },
     memory: Some(Memory {
         empty: 11_000_000,
@@ -68,7 +71,7 @@ impl NameServer for Knot {
         Ok(Prepared {
             files: vec![("knot.conf", knot_conf(site)?)],
             folders: vec!["db"],
-            check: tool(site, "knotc")?.args(["-c", &config, "conf-check"]),
+            check: Some(tool(site, "knotc")?.args(["-c", &config, "conf-check"])),
             before: import_keys(site, &config)?,
             start: Cmd::new(site.program).args(["-c", &config]),
         })

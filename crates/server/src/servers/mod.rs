@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 mod bind;
 mod external;
+mod hickory;
 mod knot;
 mod nsd;
 mod powerdns;
@@ -38,6 +39,8 @@ kinds! {
     POWERDNS = "powerdns", powerdns::Powerdns;
     /// YADIFA (`yadifad`).
     YADIFA = "yadifa", yadifa::Yadifa;
+    /// Hickory DNS (`hickory-dns`).
+    HICKORY = "hickory", hickory::Hickory;
     /// An address that already answers; nothing is started there.
     EXTERNAL = "external", external::External;
 }
@@ -84,7 +87,10 @@ mod tests {
             assert!(kind == Kind::EXTERNAL || !driver(kind).facts().program.is_empty(), "{kind}");
         }
         assert!(
-            "named".parse::<Kind>().unwrap_err().contains("bind, nsd, knot, powerdns, yadifa or external")
+            "named"
+                .parse::<Kind>()
+                .unwrap_err()
+                .contains("bind, nsd, knot, powerdns, yadifa, hickory or external")
         );
     }
 }

@@ -38,6 +38,9 @@ const FACTS: Facts = Facts {
         takes_signatures: false,
         ixfr_out: true,
         udp_cap: true,
+        referrals: true,
+        signed: true,
+        transfers: true,
     },
     memory: Some(Memory {
         empty: 48_000_000,
@@ -67,7 +70,7 @@ impl NameServer for Nsd {
         Ok(Prepared {
             files: vec![("nsd.conf", nsd_conf(site)?)],
             folders: Vec::new(),
-            check: tool(site, "nsd-checkconf")?.arg(&config),
+            check: Some(tool(site, "nsd-checkconf")?.arg(&config)),
             before: Vec::new(),
             start: Cmd::new(site.program).args(["-d", "-c", &config]),
         })

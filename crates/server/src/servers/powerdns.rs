@@ -45,6 +45,9 @@ const FACTS: Facts = Facts {
         takes_signatures: true,
         ixfr_out: false,
         udp_cap: true,
+        referrals: true,
+        signed: true,
+        transfers: true,
     },
     memory: Some(Memory {
         empty: 64_000_000,
@@ -118,7 +121,7 @@ impl NameServer for Powerdns {
         Ok(Prepared {
             files,
             folders: Vec::new(),
-            check: Cmd::new(site.program).args([&config_dir, "--config=check"]),
+            check: Some(Cmd::new(site.program).args([&config_dir, "--config=check"])),
             before,
             start: Cmd::new(site.program).arg(&config_dir).stderr(Output::File(site.dir.join(FACTS.log))),
         })

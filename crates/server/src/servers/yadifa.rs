@@ -18,7 +18,7 @@
 //! * Its log is buffered and reaches a file late or never; on standard error it comes at once.
 //! * It has no counters to ask for, but logs them every 5 s: the next such line is waited for.
 //! * Control is by TSIG-signed messages to its own addresses over TCP. `yadifa ctrl reload .` refuses the root's name,
-//!   `-t reload -q .` takes it.
+//!   `-t reload -q .` takes it. The client of version 3.0.2 (Debian 13) refuses every command of its own.
 //! * Each thread that answers ties itself to a CPU, from CPU 0 on, whatever it was confined to: see
 //!   [`crate::Server::ready`]. TCP has 128 threads more.
 //! * Zones are served as they are, with `maintain-dnssec no`: nothing is signed, and the zone file is only read. That
@@ -57,6 +57,9 @@ const FACTS: Facts = Facts {
         takes_signatures: false,
         ixfr_out: true,
         udp_cap: false,
+        referrals: true,
+        signed: true,
+        transfers: true,
     },
     memory: Some(Memory {
         empty: 12_000_000,
@@ -87,7 +90,7 @@ impl NameServer for Yadifa {
         Ok(Prepared {
             files: vec![("yadifad.conf", yadifad_conf(site)?)],
             folders: vec!["keys", "xfr"],
-            check: Cmd::new("prlimit").args(["--nofile=512", &program, "-c", &config]),
+            check: Some(Cmd::new("prlimit").args(["--nofile=512", &program, "-c", &config])),
             before: Vec::new(),
             start: Cmd::new(site.program)
                 .args(["-c", &config])

@@ -44,6 +44,9 @@ impl Server {
     pub fn ready(&mut self, probe: &Probe, timeout: Duration) -> Result<Duration, Error> {
         let began = Instant::now();
         let (host, mut first) = (self.host.clone(), None);
+        // Where it gives no referrals, a delegation's records are an answer.
+        let delegation = probe.delegation && self.driver.facts().can.referrals;
+        let probe = &Probe { delegation, ..probe.clone() };
         for target in self.place.listen.clone() {
             let mut asker = Asker::new(&host, target, probe).map_err(|e| self.error(Problem::Rack(e)))?;
             loop {

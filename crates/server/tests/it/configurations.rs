@@ -52,6 +52,7 @@ fn text(spec: &ServerSpec, zone_file: &Path) -> String {
         zone_file,
         listen: &listen,
         program: &program,
+        root: None,
         version: "4.7.0",
         control: ([127, 0, 0, 1], 953).into(),
         secret: "c2VjcmV0",
@@ -66,7 +67,7 @@ fn text(spec: &ServerSpec, zone_file: &Path) -> String {
     for (name, content) in &prepared.files {
         write!(text, "== {name}\n{content}").unwrap();
     }
-    write!(text, "== commands\n{}", line(&prepared.check)).unwrap();
-    text.extend(prepared.before.iter().map(line));
+    text += "== commands\n";
+    text.extend(prepared.check.iter().chain(&prepared.before).map(line));
     text + &line(&prepared.start)
 }

@@ -66,11 +66,14 @@ fn is_killed_and_comes_back(lab: &Lab, kind: Kind) {
     assert!(matches!(*gone.problem, Problem::Died { .. }), "{gone}");
 }
 
+/// The configuration without caches: a cached answer of the old zone would be the server's right, for 20 s.
+pub fn without_caches(kind: Kind) -> Option<String> {
+    (kind == Kind::POWERDNS).then(|| "cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0".into())
+}
+
 fn reloads(lab: &Lab, kind: Kind) {
     let mut spec = lab.spec(kind, &lab.zone_of("root.zone", 1, 50));
-    // A cached answer of the old zone would be the server's right, for 20 s.
-    spec.config =
-        (kind == Kind::POWERDNS).then(|| "cache-ttl=0\nquery-cache-ttl=0\nnegquery-cache-ttl=0".into());
+    spec.config = without_caches(kind);
     let mut server = lab.serve(&spec);
     for (serial, delegations) in [(2, 51), (4_000_000, 49)] {
         let file = lab.zone_of("root.zone", serial, delegations);

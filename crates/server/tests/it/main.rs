@@ -39,6 +39,7 @@ mod hosts;
 mod lab;
 mod life;
 mod rootless;
+mod roots;
 mod signed;
 mod signing;
 mod validated;

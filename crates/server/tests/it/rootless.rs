@@ -56,4 +56,5 @@ fn inside() {
             server.stop().unwrap();
         });
     }
+    crate::lab::with(Kind::NSD, crate::roots::nsd_from_its_own_root);
 }

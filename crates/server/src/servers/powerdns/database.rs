@@ -88,7 +88,7 @@ pub(super) fn prepare(site: &Site<'_>, part: &Replication, dir: &str, file: &str
     Ok(Prepared {
         files,
         folders: Vec::new(),
-        check: Cmd::new(site.program).args([&config_dir, "--config=check"]),
+        check: Some(Cmd::new(site.program).args([&config_dir, "--config=check"])),
         before,
         start: Cmd::new(site.program).arg(&config_dir).stderr(Output::File(site.dir.join("pdns.log"))),
     })
