@@ -321,13 +321,8 @@ pub fn signing(
     keys: &Option<PathBuf>,
 ) -> Result<zone::sign::Options, Error> {
     let now = (measure::clock::wall() / measure::clock::SECOND) as u32;
-    let options = match algorithm {
-        "rzaia" => zone::sign::Options::rzaia(now),
-        other => zone::sign::Options::new(
-            other.parse().map_err(|m: String| e.refuse(format!("zone.sign: {m}")))?,
-            now,
-        ),
-    };
+    let options =
+        zone::sign::Options::named(algorithm, now).map_err(|m| e.refuse(format!("zone.sign: {m}")))?;
     // Some servers re-sign signatures that are valid for a week at once, if they sign at all.
     let validity = if keys.is_some() { VALIDITY } else { options.validity };
     Ok(zone::sign::Options { keys: keys.clone(), validity, ..options })

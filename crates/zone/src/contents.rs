@@ -178,7 +178,7 @@ impl Contents {
     /// Octets of text of its DNSSEC records.
     fn dnssec_bytes(&self, algorithm: Algorithm, zsk_bits: u32) -> u64 {
         let signature = match algorithm {
-            Algorithm::RsaSha256 | Algorithm::RsaSha512 => u64::from(zsk_bits) / 8,
+            Algorithm::RsaSha1 | Algorithm::RsaSha256 | Algorithm::RsaSha512 => u64::from(zsk_bits) / 8,
             Algorithm::EcdsaP384Sha384 => 96,
             Algorithm::EcdsaP256Sha256 | Algorithm::Ed25519 => 64,
         };

@@ -45,11 +45,7 @@ pub fn run(g: &Generate, common: &Common) -> output::Result {
             ));
         }
         None => None,
-        Some(text) if text.eq_ignore_ascii_case("rzaia") => Some(g.signing.options(None)),
-        Some(text) => {
-            let algorithm = text.parse().map_err(|e| Failure::usage(format!("--sign: {e}, or rzaia")))?;
-            Some(g.signing.options(Some(algorithm)))
-        }
+        Some(text) => Some(g.signing.options(text).map_err(|why| Failure::usage(format!("--sign: {why}")))?),
     };
     let (shape, name) = match (&g.profile, g.family) {
         (Some(profile), _) => (Shape::from(Profile::load(profile)?), profile.as_str()),

@@ -18,11 +18,11 @@ pub struct Sign {
     /// Zone file to write; '-' is standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Algorithm: ECDSAP256SHA256 (the default), ECDSAP384SHA384, ED25519, RSASHA256 or RSASHA512
+    /// Algorithm: ECDSAP256SHA256 (the default), ECDSAP384SHA384, ED25519, RSASHA256, RSASHA512 or RSASHA1
     #[arg(long, value_name = "ALGORITHM", conflicts_with = "preset")]
     algorithm: Option<Algorithm>,
-    /// Preset: rzaia is RSASHA256, a KSK of 2048 and a ZSK of 1024 bits, NSEC, seven days
-    #[arg(long, value_name = "PRESET", value_parser = ["rzaia"])]
+    /// Preset: rzaia is RSASHA256, a KSK of 2048 and a ZSK of 1024 bits, NSEC, seven days; rzaia-2009 has the paper's RSASHA1
+    #[arg(long, value_name = "PRESET", value_parser = ["rzaia", "rzaia-2009"])]
     preset: Option<String>,
     #[command(flatten)]
     signing: Signing,
@@ -88,13 +88,11 @@ fn validity(text: &str) -> Result<u32, String> {
 }
 
 impl Signing {
-    pub fn options(&self, algorithm: Option<Algorithm>) -> Options {
+    /// The options of an algorithm or a preset, with these flags.
+    pub fn options(&self, name: &str) -> Result<Options, String> {
         let now = clock::wall() / clock::SECOND;
         let inception = self.at.unwrap_or(now.saturating_sub(3600)) as u32;
-        let mut options = match algorithm {
-            Some(algorithm) => Options::new(algorithm, inception),
-            None => Options::rzaia(inception),
-        };
+        let mut options = Options::named(name, inception)?;
         options.ksk_bits = self.ksk_bits.unwrap_or(options.ksk_bits);
         options.zsk_bits = self.zsk_bits.unwrap_or(options.zsk_bits);
         options.validity = self.validity.unwrap_or(options.validity);
@@ -105,7 +103,7 @@ impl Signing {
             iterations: self.iterations.unwrap_or(0),
             salt: self.salt.clone().map_or(Vec::new(), |s| s.0),
         });
-        options
+        Ok(options)
     }
 
     /// True where any of these flags is given.
@@ -129,10 +127,8 @@ impl Signing {
 /// Runs it.
 pub fn run(s: &Sign, common: &Common) -> output::Result {
     common.no_two_outputs(&s.output)?;
-    let options = match s.preset {
-        Some(_) => s.signing.options(None),
-        None => s.signing.options(Some(s.algorithm.unwrap_or(Algorithm::EcdsaP256Sha256))),
-    };
+    let algorithm = s.algorithm.unwrap_or(Algorithm::EcdsaP256Sha256).to_string();
+    let options = s.signing.options(s.preset.as_ref().unwrap_or(&algorithm)).map_err(Failure::usage)?;
     let (path, size) = input(&s.input);
     let mut progress = common.progress(&format!("signing {}, octets", s.input.display()), size);
     let signed = signed(&path, &s.output, &options, &mut progress);

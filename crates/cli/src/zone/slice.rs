@@ -108,10 +108,8 @@ fn signing(s: &Slice) -> Result<Option<Options>, Failure> {
     match s.sign.as_deref() {
         None if s.signing.is_used() => Err(Failure::usage("flags of the signer need --sign")),
         None => Ok(None),
-        Some(text) if text.eq_ignore_ascii_case("rzaia") => Ok(Some(s.signing.options(None))),
         Some(text) => {
-            let algorithm = text.parse().map_err(|e| Failure::usage(format!("--sign: {e}, or rzaia")))?;
-            Ok(Some(s.signing.options(Some(algorithm))))
+            s.signing.options(text).map(Some).map_err(|why| Failure::usage(format!("--sign: {why}")))
         }
     }
 }

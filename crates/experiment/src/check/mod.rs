@@ -55,10 +55,7 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
     for family in &e.zone.families {
         FamilySpec::from_str(family).map_err(|why| e.refuse(format!("zone.families: {why}")))?;
     }
-    if e.zone.sign != "rzaia" {
-        let known: Result<zone::sign::Algorithm, String> = e.zone.sign.parse();
-        known.map_err(|m| e.refuse(format!("zone.sign: {m}, or 'rzaia' for the paper's keys")))?;
-    }
+    zone::sign::Options::named(&e.zone.sign, 0).map_err(|m| e.refuse(format!("zone.sign: {m}")))?;
     if e.zone.denial != Denial::Nsec && !(e.zone.sign_file && e.zone.file.is_some()) {
         return Err(e.refuse("zone.denial is of a zone file that is signed first (zone.sign_file = true)"));
     }
@@ -139,6 +136,9 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
     durability::check(e)?;
     if !(1..=10_000).contains(&e.throughput.window) {
         return Err(e.refuse("throughput.window: queries that wait at once, from 1 to 10,000"));
+    }
+    if e.throughput.count == Some(0) {
+        return Err(e.refuse("throughput.count: at least one query"));
     }
     let width = e.peak.width;
     if !((0.0..1.0).contains(&e.peak.loss) && width > 0.0 && width < 1.0) {

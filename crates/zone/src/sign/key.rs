@@ -17,6 +17,8 @@ use wire::name;
 /// Algorithms that zones can be signed with here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
+    /// 5 (RFC 3110): that of RZAIA's zones, which no new zone should have (RFC 9905). NSEC alone.
+    RsaSha1,
     /// 8 (RFC 5702).
     RsaSha256,
     /// 10 (RFC 5702).
@@ -31,12 +33,19 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All of them, by number.
-    pub const ALL: [Self; 5] =
-        [Self::RsaSha256, Self::RsaSha512, Self::EcdsaP256Sha256, Self::EcdsaP384Sha384, Self::Ed25519];
+    pub const ALL: [Self; 6] = [
+        Self::RsaSha1,
+        Self::RsaSha256,
+        Self::RsaSha512,
+        Self::EcdsaP256Sha256,
+        Self::EcdsaP384Sha384,
+        Self::Ed25519,
+    ];
 
     /// The number in DNSKEY, DS and RRSIG.
     pub fn number(self) -> u8 {
         match self {
+            Self::RsaSha1 => 5,
             Self::RsaSha256 => 8,
             Self::RsaSha512 => 10,
             Self::EcdsaP256Sha256 => 13,
@@ -47,7 +56,7 @@ impl Algorithm {
 
     /// True where keys have a number of bits to choose.
     pub fn is_rsa(self) -> bool {
-        matches!(self, Self::RsaSha256 | Self::RsaSha512)
+        matches!(self, Self::RsaSha1 | Self::RsaSha256 | Self::RsaSha512)
     }
 
     /// The curve, where it has one that aws-lc-rs calls ECDSA.
@@ -72,8 +81,8 @@ impl std::str::FromStr for Algorithm {
         let number = codec::algorithm_number(text).or_else(|| text.parse().ok());
         Self::ALL.into_iter().find(|a| Some(a.number()) == number).ok_or_else(|| {
             format!(
-                "'{text}' is no algorithm to sign with: give ECDSAP256SHA256, ECDSAP384SHA384, ED25519, RSASHA256 \
-                 or RSASHA512"
+                "'{text}' is no algorithm to sign with: give ECDSAP256SHA256, ECDSAP384SHA384, ED25519, RSASHA256, \
+                 RSASHA512 or RSASHA1"
             )
         })
     }
@@ -111,7 +120,7 @@ impl Key {
     /// Makes a key from the system's randomness; `bits` counts for RSA only.
     pub fn generate(algorithm: Algorithm, bits: u32, ksk: bool) -> Result<Self, Error> {
         let secret = match algorithm {
-            Algorithm::RsaSha256 | Algorithm::RsaSha512 => {
+            Algorithm::RsaSha1 | Algorithm::RsaSha256 | Algorithm::RsaSha512 => {
                 if !(1024..=4096).contains(&bits) {
                     return Err(failed(format!("{bits} bits of RSA: give 1024 to 4096")));
                 }
@@ -164,7 +173,8 @@ impl Key {
         let broken =
             |e: &dyn fmt::Display| Error::Unable(format!("signing with key {} failed: {e}", self.tag));
         match &self.secret {
-            Secret::Rsa(_, Some(key)) => {
+            // aws-lc-rs signs nothing with SHA-1.
+            Secret::Rsa(_, Some(key)) if self.algorithm != Algorithm::RsaSha1 => {
                 let padding = match self.algorithm {
                     Algorithm::RsaSha512 => &RSA_PKCS1_SHA512,
                     _ => &RSA_PKCS1_SHA256,
@@ -173,8 +183,9 @@ impl Key {
                 out.resize(start + key.public_modulus_len(), 0);
                 key.sign(padding, random, data, &mut out[start..]).map_err(|e| broken(&e))?;
             }
-            Secret::Rsa(key, None) => {
+            Secret::Rsa(key, _) => {
                 let hash = match self.algorithm {
+                    Algorithm::RsaSha1 => MessageDigest::sha1(),
                     Algorithm::RsaSha512 => MessageDigest::sha512(),
                     _ => MessageDigest::sha256(),
                 };

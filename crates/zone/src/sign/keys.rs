@@ -229,7 +229,7 @@ mod tests {
                 .unwrap();
             assert!(Keys::prepare(Some(folder.path()), &origin, algorithm, (0, 0), 0).is_err());
         }
-        assert!("RSASHA1".parse::<Algorithm>().is_err());
+        assert!("RSAMD5".parse::<Algorithm>().is_err());
         assert!(Key::generate(Algorithm::RsaSha256, 512, true).is_err());
     }
 }

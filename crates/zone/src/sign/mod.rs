@@ -16,6 +16,7 @@ mod node;
 mod nsec3;
 mod rrset;
 mod rrsig;
+mod speed;
 pub mod verify;
 mod worker;
 
@@ -24,6 +25,7 @@ pub(crate) use chain::is_dropped as is_made_by_signing;
 pub use key::Algorithm;
 pub use nsec3::Nsec3;
 pub use rrset::{RrsetSigner, nsec};
+pub use speed::speed;
 
 use crate::error::Error;
 use crate::ordered::{Feed, ordered, threads};
@@ -87,6 +89,18 @@ impl Options {
     /// RZAIA's parameters with today's hash: RSASHA256, KSK 2,048 and ZSK 1,024 bits, seven days.
     pub fn rzaia(inception: u32) -> Self {
         Self { zsk_bits: 1024, ..Self::new(Algorithm::RsaSha256, inception) }
+    }
+
+    /// By the name of an algorithm, or of a preset: `rzaia` is [`Self::rzaia`], and `rzaia-2009` has the paper's own RSASHA1 instead.
+    ///
+    /// # Errors
+    /// A sentence that names the algorithms and presets there are.
+    pub fn named(name: &str, inception: u32) -> Result<Self, String> {
+        match name.to_ascii_lowercase().as_str() {
+            "rzaia" => Ok(Self::rzaia(inception)),
+            "rzaia-2009" => Ok(Self { algorithm: Algorithm::RsaSha1, ..Self::rzaia(inception) }),
+            _ => Ok(Self::new(name.parse().map_err(|why| format!("{why}, rzaia or rzaia-2009"))?, inception)),
+        }
     }
 }
 
@@ -278,6 +292,10 @@ fn prepare(source: &mut impl RecordSource, options: &Options) -> Result<(Zone, K
     let name = Name::from_wire(&apex).map_err(|e| Error::Unable(e.to_string()))?;
     if let Some(nsec3) = &options.nsec3 {
         nsec3.check(&name)?;
+        if options.algorithm == Algorithm::RsaSha1 {
+            let why = "RSASHA1 says of a zone that it denies with NSEC (RFC 5155 section 2): take RSASHA256, or leave NSEC3 out";
+            return Err(Error::Unable(why.to_owned()));
+        }
     }
     let bits = (options.ksk_bits, options.zsk_bits);
     let keys = Keys::prepare(options.keys.as_deref(), &name, options.algorithm, bits, options.inception)?;

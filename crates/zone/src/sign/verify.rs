@@ -112,7 +112,7 @@ pub fn verify(owner: &[u8], class: u16, rdatas: &[&[u8]], rrsig: &Rrsig<'_>, key
 }
 
 /// Verifies with one key, as the DNSKEY record has it.
-fn verify_with(algorithm: u8, key: &[u8], data: &[u8], signature: &[u8]) -> Verification {
+pub(super) fn verify_with(algorithm: u8, key: &[u8], data: &[u8], signature: &[u8]) -> Verification {
     let rsa = |parameters| {
         // RFC 3110 section 2: one octet of length, or a zero and two.
         let (len, rest) = match *key {

@@ -56,6 +56,11 @@ fn every_algorithm_denial_and_digest_verifies() {
                     zonemd,
                     ..Options::new(algorithm, an_hour_ago())
                 };
+                if algorithm == Algorithm::RsaSha1 && nsec3.is_some() {
+                    let refused = sign_text(zone.as_bytes(), &options).err().unwrap().to_string();
+                    assert!(refused.contains("RFC 5155 section 2"), "{refused}");
+                    continue;
+                }
                 let (signed, summary) = sign_text(zone.as_bytes(), &options).unwrap();
                 let opt_out = nsec3.as_ref().is_some_and(|n| n.opt_out);
                 let ldns: &[&str] = match (opt_out, zonemd) {

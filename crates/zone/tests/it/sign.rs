@@ -115,7 +115,9 @@ ns.unsigned A 192.0.2.5
 
 #[test]
 fn special_zones_verify_with_every_algorithm() {
-    let mut all = vec![Options::rzaia(an_hour_ago())];
+    let named = |name| Options::named(name, an_hour_ago()).unwrap();
+    assert!(Options::named("rzaia-2010", 0).unwrap_err().contains("RSASHA1, rzaia or rzaia-2009"));
+    let mut all = vec![named("rzaia"), named("rzaia-2009")];
     for algorithm in ["ECDSAP256SHA256", "ED25519", "RSASHA512"] {
         all.push(Options::new(algorithm.parse().unwrap(), an_hour_ago()));
     }
