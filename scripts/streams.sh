@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# The papers' streams of queries again: captures that the profiles 'rzaia' (section 3.1) and 'isc' (section 5.1) generate from three seeds,
+# counted by 'dnsrack trace info' and, packet by packet, by tshark. Writes the shares to FOLDER, where 'dnsrack report --coverage' reads
+# them. Needs python3 and tshark.
+# Usage: scripts/streams.sh [FOLDER]     (default: docs/values)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:-docs/values}
+dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
+[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$dnsrack" zone generate --family U-4-DS0 --delegations 1K --seed 1 -o "$work/zone" 2>/dev/null
+for seed in 1 2 3; do
+    # As long and as fast as the paper's: 5,000 queries a second for 60 s.
+    "$dnsrack" traffic generate rzaia --zone "$work/zone" --rate 5K --duration 60s --seed "$seed" -o "$work/rzaia.pcap" 2>/dev/null
+    "$dnsrack" traffic generate isc --zone "$work/zone" --rate 2401 --duration 120s --seed "$seed" -o "$work/isc.pcap" 2>/dev/null
+    for stream in rzaia isc; do
+        "$dnsrack" --json trace info "$work/$stream.pcap" >"$work/$stream.$seed.json" 2>/dev/null
+        tshark -r "$work/$stream.pcap" -o udp.check_checksum:TRUE -T fields -e ip.flags.df -e udp.checksum -e udp.checksum.status \
+            -e dns.qry.type -e dns.qry.name >"$work/$stream.$seed.packets" 2>/dev/null
+    done
+done
+python3 - "$work" "$folder" <<'PY'
+import json, sys
+work, folder = sys.argv[1:3]
+tlds = {line.split()[0].rstrip(".").lower() for line in open(f"{work}/zone") if line.split()[2:4] == ["IN", "NS"]}
+
+def write(table, values):
+    values = [{"row": [row], "column": column, "measured": measured} for (row, column), measured in values.items()]
+    with open(f"{folder}/{table}.values.json", "w") as file:
+        json.dump({"table": table, "command": "scripts/streams.sh", "values": values}, file, indent=1)
+    for value in values:
+        print(f"{table}: {value['row'][0]:32} {value['column']:7}", "  ".join(f"{m:.3f}" for m in value["measured"]))
+
+def read(stream, seed):
+    info = json.load(open(f"{work}/{stream}.{seed}.json"))
+    packets = [line.rstrip("\n").split("\t") for line in open(f"{work}/{stream}.{seed}.packets")]
+    # Both readers have to agree before either is believed.
+    assert len(packets) == info["queries"], (stream, len(packets), info["queries"])
+    return info, packets
+
+def misses(packet):
+    tld = packet[4].rstrip(".").rsplit(".", 1)[-1].lower()
+    return tld not in tlds and packet[4] not in ("", "<Root>")
+
+TYPES = {"A": 1, "PTR": 12, "AAAA": 28, "SOA": 6, "MX": 15, "A6": 38, "SRV": 33, "TXT": 16, "NS": 2, "ANY": 255, "CNAME": 5}
+rzaia, isc = {}, {}
+for seed in (1, 2, 3):
+    info, packets = read("rzaia", seed)
+    share = lambda count, of=None: round(100 * count / len(of if of is not None else packets), 3)
+    found = {
+        "with EDNS0": info["edns"]["present"], "with DO": info["edns"]["do"],
+        "with DF": sum(p[0] in ("1", "True") for p in packets),
+        "without UDP checksum": sum(int(p[1], 16) == 0 for p in packets),
+        "with a bad UDP checksum": sum(p[2] == "0" for p in packets),
+        "for TLDs that do not exist": sum(map(misses, packets)),
+    }
+    for what, count in found.items():
+        rzaia.setdefault((what, "3.1"), []).append(share(count))
+    rzaia.setdefault(("with DO", "3.2.1"), []).append(share(found["with DO"]))
+    info, packets = read("isc", seed)
+    isc.setdefault(("all", "failed"), []).append(share(sum(map(misses, packets))))
+    for kind, number in TYPES.items():
+        of_type = [packet for packet in packets if packet[3] == str(number)]
+        assert len(of_type) == info["types"][kind]["count"], (kind, len(of_type))
+        isc.setdefault((kind, "of all"), []).append(share(len(of_type)))
+        isc.setdefault((kind, "failed"), []).append(share(sum(map(misses, of_type)), of_type))
+write("rzaia-text-stream", rzaia)
+write("isc-5.1", isc)
+PY
