@@ -243,9 +243,7 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
         }
     })?;
     let run_dir = results::RunDir::open(&dir)?;
-    let html = dir.join("report.html");
-    let page = ::report::html(std::slice::from_ref(&run_dir))?;
-    output::write_output(&html, |out| Ok(out.write_all(page.as_bytes())?))?;
+    let html = crate::report::write_page(&run_dir)?;
     let compares = e.comparison.is_some();
     if common.json && !compares {
         output::json(

@@ -5,6 +5,7 @@ mod compare;
 mod coverage;
 mod doctor;
 mod experiment;
+mod hardware;
 mod impact;
 mod load;
 mod output;
@@ -72,6 +73,8 @@ enum Noun {
     Compare(Box<compare::Command>),
     /// Show what this machine, or each machine of a rack, can and cannot do
     Doctor(doctor::Command),
+    /// Measure this machine apart from any name server: memory, kernel, network, signatures, disk
+    Hardware(hardware::Command),
     /// Run a role on a host (started by the coordinator)
     #[command(hide = true)]
     Role {
@@ -115,6 +118,7 @@ fn run(cli: Cli) -> output::Result {
         Noun::Report(command) => report::run(command, common),
         Noun::Compare(command) => compare::run(*command, common),
         Noun::Doctor(command) => doctor::run(&command, common),
+        Noun::Hardware(command) => hardware::run(&command, common),
         Noun::Role { name, folder } => role::run(&name, folder.as_deref()),
     }
 }

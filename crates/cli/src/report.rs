@@ -77,7 +77,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     }
     // The tables are printed even where the page cannot be written.
     if !common.json && !to_stdout {
-        output::print(&report::side_by_side(&runs))?;
+        output::print(&report::side_by_side(&runs)?)?;
         output::print(&tables)?;
     }
     output::write_output(&page, |out| Ok(out.write_all(html.as_bytes())?))?;
@@ -88,6 +88,13 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         output::print(&format!("\nreport: {}\n", page.display()))?;
     }
     Ok(Status::Done)
+}
+
+/// Writes the page of a run into its directory; where it is.
+pub fn write_page(run: &RunDir) -> Result<PathBuf, Failure> {
+    let (html, page) = (run.dir().join("report.html"), report::html(std::slice::from_ref(run))?);
+    output::write_output(&html, |out| Ok(out.write_all(page.as_bytes())?))?;
+    Ok(html)
 }
 
 /// Prints what the runs below some folders have of the published values.

@@ -9,6 +9,7 @@ pub mod coarse;
 pub mod distinct;
 pub mod event;
 pub mod files;
+pub mod hardware;
 pub mod histogram;
 pub mod latency;
 pub mod limits;

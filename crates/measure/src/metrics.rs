@@ -288,6 +288,7 @@ registry! {
     OFFERED_QPS "offered_qps" "1/s" Neither "queries due a second";
     SENT_QPS "sent_qps" "1/s" Neither "queries sent a second";
     ANSWERED_QPS "answered_qps" "1/s" More "queries answered a second";
+    LOAD_SECONDS "load_seconds" "s" Neither "length of the measured part of a load";
     OFFERED "offered" "1" Neither "queries or updates due";
     SENT "sent" "1" Neither "queries or updates sent";
     UNSENT "unsent" "1" Less "queries or updates due that could not be sent";
@@ -495,6 +496,11 @@ registry! {
     IXFR_SECONDARIES "ixfr_secondaries" "1" Neither "secondaries that followed by IXFR";
     AXFR_BYTES "axfr_bytes" "B" Less "TCP payload of a whole transfer";
     VERSION_TO_AXFR "version_to_axfr" "%" Less "octets of a version's IXFR against those of a whole transfer";
+
+    // The machine without a server.
+    OPERATION_TIME "operation_time" "ns" Less "time of an operation of the machine";
+    OPERATION_RATE "operation_rate" "1/s" More "operations of the machine a second";
+    BANDWIDTH "bandwidth" "MB/s" More "octets that the machine moves in a second";
 
     // Durability.
     DISK_SYNCS_BEFORE "disk_syncs_before" "1/s" Neither "syncs a second that the disk did before the updates";

@@ -66,7 +66,7 @@ parameters! {
     BUDGET "budget" "time that the search may take";
     QUERIES "queries" "queries offered a second beside batches of updates";
     UPDATES "updates" "updates offered a second beside what was measured";
-    COUNT "count" "updates sent";
+    COUNT "count" "updates sent, or queries of a load that ends with them";
     MIX "mix" "mix of the updates";
     SHARE "share" "share of the zone that changes";
     BATCHES "batches" "batches of updates in which it changes";
@@ -87,6 +87,10 @@ parameters! {
     FIRST_NOT_COVERED "first_not_covered" "the first answer before the sync of what it acknowledges";
     FIRST_MIXED_BY_QUERY "first_mixed_by_query" "the first pair of names of which one was new and the other old";
     FIRST_HALF_BY_TRANSFER "first_half_by_transfer" "the first transferred zone with a half of a change";
+    TEST "test" "test of the machine: `memory latency`, `STREAM` …";
+    CASE "case" "case of a test of the machine";
+    WORKING_SET "working_set" "octets that a test of the machine works on";
+    THREADS "threads" "threads that a test of the machine runs at the same time";
     NOT_BACK "not_back" "why the server did not serve again";
 }
 

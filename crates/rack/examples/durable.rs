@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         ["calibrate", folder, seconds, threads] => {
             let duration = Duration::try_from_secs_f64(seconds.parse()?)?;
-            let disk = syncs::calibrate(Path::new(folder), duration, threads.parse()?)?;
+            let disk =
+                syncs::calibrate(Path::new(folder), syncs::Way::Fdatasync, duration, threads.parse()?)?;
             let [p50, p99] = [0.5, 0.99].map(|q| disk.latency.quantile(q) / 1000);
             println!("{} threads: {:.0} syncs/s, p50 {p50} µs, p99 {p99} µs", disk.threads, disk.rate());
         }

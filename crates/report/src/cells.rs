@@ -2,7 +2,7 @@
 
 use crate::Error;
 use measure::metrics::{self, Definition};
-use measure::{Histogram, Nanos, Parameter, params, units};
+use measure::{Histogram, Nanos, Parameter, hardware, params, units};
 use results::{RunDir, TrialRecord};
 use stats::{Basis, Interval};
 
@@ -42,6 +42,12 @@ pub(crate) enum Column {
     Size(Option<u64>),
     /// A scenario by its name.
     Scenario(String),
+    /// Memory of so many octets that a test of the machine goes through.
+    Octets(u64),
+    /// Threads of a test of the machine.
+    Threads(u64),
+    /// The one column of tests of the machine that have neither.
+    Machine,
 }
 
 impl Column {
@@ -50,6 +56,9 @@ impl Column {
         match self {
             Self::Size(size) => size.map_or_else(|| "zone".into(), units::short),
             Self::Scenario(name) => name.clone(),
+            Self::Octets(size) => crate::hardware::octets(*size),
+            Self::Threads(threads) => crate::format::plural(*threads as usize, "thread"),
+            Self::Machine => "this machine".into(),
         }
     }
 }
@@ -93,6 +102,9 @@ impl Carried {
 impl Key {
     fn of(trial: &TrialRecord) -> Self {
         let param = |parameter: Parameter| trial.param(parameter).unwrap_or_default().to_owned();
+        if trial.param(params::MEASURE) == Some(hardware::MEASURE) {
+            return Self::of_machine(trial);
+        }
         let measure = match trial.param(params::MEASURE) {
             Some(measure) => measure,
             None if trial
@@ -125,6 +137,27 @@ impl Key {
         }
     }
 
+    /// Of a test of the machine: its case stands where others have a server, and the test where they have a zone.
+    fn of_machine(trial: &TrialRecord) -> Self {
+        let param = |parameter: Parameter| trial.param(parameter).unwrap_or_default().to_owned();
+        let number = |parameter: Parameter| trial.param(parameter).and_then(|n| n.parse().ok());
+        let family = param(params::TEST);
+        Self {
+            server: param(params::CASE),
+            kind: String::new(),
+            size: number(params::WORKING_SET),
+            scenario: false,
+            signed: false,
+            rate: None,
+            updates: None,
+            measure: hardware::MEASURE.into(),
+            workers: number(params::THREADS).filter(|_| family == hardware::STREAM),
+            family,
+            variant: None,
+            carried: Carried::default(),
+        }
+    }
+
     /// Whether it is of this measure.
     pub fn is(&self, measure: &str) -> bool {
         self.measure == measure
@@ -142,12 +175,20 @@ impl Key {
 
     /// The words for the traffic: the variant, how fast the zone changes, and the CPUs that the server had.
     fn traffic(&self) -> impl Iterator<Item = String> {
-        let cpus = self.workers.map(|n| if n == 1 { "1 CPU".into() } else { format!("{n} CPUs") });
+        // Threads of a test of the machine are columns.
+        let cpus = self
+            .workers
+            .filter(|_| !self.is(hardware::MEASURE))
+            .map(|n| if n == 1 { "1 CPU".into() } else { format!("{n} CPUs") });
         self.variant.clone().into_iter().chain(self.changes()).chain(cpus)
     }
 
     /// The column in a table: a size, or a scenario.
     pub fn column(&self) -> Column {
+        if self.is(hardware::MEASURE) {
+            let octets = || self.size.map(Column::Octets).filter(|_| self.family != hardware::DISK);
+            return self.workers.map(Column::Threads).or_else(octets).unwrap_or(Column::Machine);
+        }
         if self.scenario { Column::Scenario(self.family.clone()) } else { Column::Size(self.size) }
     }
 

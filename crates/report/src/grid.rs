@@ -11,6 +11,8 @@ pub(crate) struct Grid {
     pub title: String,
     /// A sentence or two about the figures and how they were made.
     pub about: String,
+    /// The heads of the rows' own columns: `server` and `zone`.
+    pub heads: [&'static str; 2],
     /// Zone sizes, or scenarios.
     pub columns: Vec<String>,
     pub rows: Vec<Row>,
@@ -132,7 +134,7 @@ pub(crate) fn grid(
     let kept: Vec<&Cell> = run.cells.iter().filter(|c| keep(c)).collect();
     let mut columns = cells::distinct(kept.iter().copied(), |c| c.key.column());
     // Scenarios are in the order of the experiment.
-    if columns.iter().all(|column| matches!(column, Column::Size(_))) {
+    if !columns.iter().any(|column| matches!(column, Column::Scenario(_))) {
         columns.sort_unstable();
     }
     let mut rows = Vec::new();
@@ -161,6 +163,7 @@ pub(crate) fn grid(
         id: id.to_owned(),
         title,
         about,
+        heads: ["server", "zone"],
         columns: columns.iter().map(Column::name).collect(),
         rows,
         sources,

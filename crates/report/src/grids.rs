@@ -2,7 +2,7 @@
 
 use crate::cells::Run;
 use crate::grid::Grid;
-use crate::{answers, capacity, costs, durable, latency, peak, replication, throughput};
+use crate::{answers, capacity, costs, durable, hardware, latency, peak, replication, throughput};
 
 /// All tables of a run, in the order in which they are shown.
 pub(crate) fn of(run: &Run) -> Vec<Grid> {
@@ -18,5 +18,6 @@ pub(crate) fn of(run: &Run) -> Vec<Grid> {
     all.extend(answers::grids(run));
     all.extend(capacity::grid(run));
     all.extend(costs::grids(run));
+    all.extend(hardware::grids(run));
     all
 }

@@ -2,12 +2,13 @@
 //! dashed, beside it.
 
 use crate::cells::{self, Cell, Key, Run, State};
+use crate::hardware::{bandwidth, nanoseconds};
 use crate::past::{self, Past};
 use crate::plots::{self, Entry, Figure, Group, trim};
 use crate::svg::{self, Axis, Plot};
 use crate::{costs, format};
 use measure::metrics::{self, Definition};
-use measure::units;
+use measure::{hardware, units};
 use results::published::{self, Relation, Table};
 
 /// A published table and the heading of one of its rows, for a kind of server and the zone of a cell.
@@ -41,6 +42,22 @@ const CPUS: Over = Over {
     of: |key| key.workers,
     // Zones of different sizes are in plots of their own.
     row: Key::zone,
+};
+
+const OCTETS: Over = Over {
+    id: "octets",
+    title: "over the memory that is used",
+    axis: "octets",
+    of: |key| key.size,
+    row: |_| String::new(),
+};
+
+const THREADS: Over = Over {
+    id: "threads",
+    title: "over the threads",
+    axis: "threads",
+    of: |key| key.workers,
+    row: |_| String::new(),
 };
 
 /// Something that may change as the zone grows.
@@ -170,6 +187,46 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
         Quantity { id: "answered".into(), title: "Answers per second with a window".into(), ..peak };
     let (keep, value) = selection("throughput", metrics::ANSWERED_QPS);
     all.extend(group(run, &answered, &CPUS, keep, value));
+    all.extend(machine(run));
+    all
+}
+
+/// The plots of a machine without a server.
+fn machine(run: &Run) -> Vec<Group> {
+    let quantity = |id: &str, title: &str, unit, tick| Quantity {
+        id: id.into(),
+        title: title.into(),
+        unit,
+        scale: 1.0,
+        tick,
+        remark: "",
+        table: Box::new(|_, _| None),
+    };
+    let of_test = |test: &'static str, metric: Definition| {
+        (
+            move |c: &Cell| c.key.is(hardware::MEASURE) && c.key.family == test,
+            move |c: &Cell| c.metric(metric),
+        )
+    };
+    let mut all = Vec::new();
+    let (keep, value) = of_test(hardware::LATENCY, metrics::OPERATION_TIME);
+    all.extend(group(
+        run,
+        &quantity("memory-latency", "Memory latency", "ns", nanoseconds),
+        &OCTETS,
+        keep,
+        value,
+    ));
+    let (keep, value) = of_test(hardware::COPY, metrics::BANDWIDTH);
+    all.extend(group(run, &quantity("copy", "Copies of memory", "MB/s", bandwidth), &OCTETS, keep, value));
+    let (keep, value) = of_test(hardware::STREAM, metrics::BANDWIDTH);
+    all.extend(group(
+        run,
+        &quantity("stream", "Memory bandwidth (STREAM)", "MB/s", bandwidth),
+        &THREADS,
+        keep,
+        value,
+    ));
     all
 }
 
@@ -225,7 +282,8 @@ fn group(
             }
         }
         let lines: Vec<Line> = lines.into_iter().map(|l| l.divided(quantity.scale)).collect();
-        let what = format!("{} {}, {row}", quantity.title, over.title);
+        let of_what = if row.is_empty() { row } else { format!(", {row}") };
+        let what = format!("{} {}{of_what}", quantity.title, over.title);
         let (low, high) = plots::ends(lines.iter().flat_map(Line::ys))?;
         let y = Axis::log(&quantity.title, low, high, quantity.tick);
         let trials = of_row.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();

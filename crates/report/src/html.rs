@@ -2,8 +2,8 @@
 
 use crate::Error;
 use crate::cells::Run;
-use crate::scenarios;
 use crate::view::{self, Chapter};
+use crate::{ranking, scenarios};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior, context};
@@ -16,9 +16,9 @@ use results::RunDir;
 pub fn html(dirs: &[RunDir]) -> Result<String, Error> {
     let runs = dirs.iter().map(Run::new).collect::<Result<Vec<_>, _>>()?;
     let chapters: Vec<Chapter> = runs.iter().enumerate().map(|(i, run)| view::chapter(run, i)).collect();
-    let beside = scenarios::runs(dirs);
+    let (beside, rankings) = (scenarios::runs(dirs), ranking::rankings(&runs));
     let style = include_str!("../templates/style.css");
-    let values = context! { style, beside => Serde(beside), chapters => Serde(chapters) };
+    let values = context! { style, beside => Serde(beside), rankings => Serde(rankings), about_rankings => ranking::ABOUT, chapters => Serde(chapters) };
     render("report.html", include_str!("../templates/report.html"), values)
 }
 

@@ -27,6 +27,9 @@ fn scenarios(run: &Run) -> Option<String> {
 }
 
 fn what_was_done(run: &Run) -> String {
+    if crate::hardware::is(run) {
+        return crate::hardware::what_was_done(run);
+    }
     let mut zones: Vec<String> = Vec::new();
     let mut sizes: Vec<u64> = Vec::new();
     for key in run.cells.iter().map(|c| &c.key) {

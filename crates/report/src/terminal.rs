@@ -4,7 +4,7 @@ use crate::cells::{Run, State};
 use crate::decision::{Answer, Decision};
 use crate::grid::{Grid, GridCell};
 use crate::questions::{self, Question};
-use crate::{Error, grids, scenarios, summary};
+use crate::{Error, grids, ranking, scenarios, summary};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use results::RunDir;
 use std::fmt::Write;
@@ -44,6 +44,7 @@ pub fn terminal(dir: &RunDir) -> Result<String, Error> {
     if let Some(view) = &scenarios {
         let _ = write!(out, "\nScenarios beside each other\n{}", scenarios::text(&view.figures));
     }
+    out += &ranking::text(&ranking::rankings(std::slice::from_ref(&run)));
     for grid in &grids {
         let _ = write!(out, "\n{}\n{}\n", grid.title, table(grid));
         let _ = writeln!(out, "{}", grid.about);
@@ -68,19 +69,24 @@ pub fn terminal(dir: &RunDir) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Several runs side by side, for a terminal; empty for one.
-pub fn side_by_side(dirs: &[RunDir]) -> String {
-    match scenarios::runs(dirs) {
+/// Several runs side by side, for a terminal, and their platforms ranked; empty for one.
+///
+/// # Errors
+/// As [`terminal`].
+pub fn side_by_side(dirs: &[RunDir]) -> Result<String, Error> {
+    let beside = match scenarios::runs(dirs) {
         Some(figures) if figures.rows.is_empty() => figures.about[1..].join("\n") + "\n",
         Some(figures) => format!("Runs side by side\n{}", scenarios::text(&figures)),
-        None => String::new(),
-    }
+        None => return Ok(String::new()),
+    };
+    let runs = dirs.iter().map(Run::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(beside + &ranking::text(&ranking::rankings(&runs)))
 }
 
 fn table(grid: &Grid) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
-    let head = ["server".to_owned(), "zone".to_owned()].into_iter().chain(grid.columns.iter().cloned());
+    let head = grid.heads.into_iter().map(str::to_owned).chain(grid.columns.iter().cloned());
     table.set_header(head);
     for row in &grid.rows {
         let cells = row.cells.iter().map(cell_text);

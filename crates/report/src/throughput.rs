@@ -12,8 +12,11 @@ const MEASURE: &str = "throughput";
 pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
     let window = run.planned("throughput.window").unwrap_or_default();
     let duration = run.planned("throughput.duration").unwrap_or_default();
+    let length = run
+        .planned("throughput.count")
+        .map_or_else(|| format!("for {duration}"), |count| format!("until {count} were asked"));
     let about = format!(
-        "Each generator keeps {window} queries waiting for their answers, for {duration}: a rate that follows the server, as \
+        "Each generator keeps {window} queries waiting for their answers, {length}: a rate that follows the server, as \
          queryperf's. A slow answer delays the queries after it, so latencies of such a load say little; {}.",
         repeats(run, MEASURE)
     );
@@ -24,7 +27,8 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
             return None;
         }
         let of_clients = |table: &'static Table| {
-            let trial = run.cells.iter().find(|c| c.key == *key)?.trials.first()?;
+            let cell = run.cells.iter().find(|c| c.key == *key)?;
+            let trial = cell.trials.first()?;
             let row = ["9.4.0a5", "9.3.2"].map(|version| {
                 [
                     version,
@@ -35,7 +39,6 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
             let mut beside = row.iter().find_map(|row| total(table, row, "Total", measured))?;
             // What each generator was answered stands in the row, too.
             let of_client = |n: usize| metrics::ANSWERED_BY_GENERATOR.name(&format!("generator-{n}"));
-            let cell = run.cells.iter().find(|c| c.key == *key)?;
             let row = table.rows.iter().find(|r| r.cells.iter().any(|c| std::ptr::eq(c, beside.cell)))?;
             beside.more = (1..)
                 .zip(&row.cells)
@@ -79,6 +82,12 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
                 (each.iter().copied().reduce(f64::min), each.iter().copied().reduce(f64::max))
             {
                 details.push(format!("{} generators, each {}", each.len(), format::rate_range(least, most)));
+            }
+            if c.trials.iter().any(|t| t.param(params::COUNT).is_some()) {
+                details.extend(
+                    c.metric(metrics::LOAD_SECONDS)
+                        .map(|took| format!("the stream took {}", format::seconds(took.value))),
+                );
             }
             let sustained = c.metric(metrics::SUSTAINED_QPS);
             details.extend(sustained.map(|s| format!("sustained {}", format::rate(s.value))));

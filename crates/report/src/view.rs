@@ -46,6 +46,7 @@ pub(crate) struct GridView {
     id: String,
     title: String,
     about: String,
+    heads: [&'static str; 2],
     columns: Vec<String>,
     /// Whether each column has a published one beside it.
     beside: Vec<bool>,
@@ -186,6 +187,7 @@ fn grid_view(grid: &Grid) -> GridView {
         id: grid.id.clone(),
         title: grid.title.clone(),
         about: grid.about.clone(),
+        heads: grid.heads,
         columns: grid.columns.clone(),
         rows: rows.collect(),
         any_beside: beside.contains(&true),

@@ -117,18 +117,28 @@ impl RunDir {
     /// Where the trial's id is there already, another process writes to the run, or writing fails; then
     /// the run directory is as it was.
     pub fn append(&mut self, trial: TrialRecord) -> Result<(), Error> {
+        self.append_all(vec![trial])
+    }
+
+    /// Adds several trials; when this returns, all are kept.
+    ///
+    /// # Errors
+    /// As [`Self::append`]; then none of them is there.
+    pub fn append_all(&mut self, trials: Vec<TrialRecord>) -> Result<(), Error> {
         if self.lock.is_none() {
             self.lock = Some(lock(&self.dir)?);
             // Read before the lock was held: others may have added trials since.
             self.trials = Self::open(&self.dir)?.trials;
         }
-        if self.trials.iter().any(|t| t.id == trial.id) {
-            return Err(Error::Duplicate { path: self.dir.clone(), trial: trial.id });
+        let before = self.trials.len();
+        for trial in trials {
+            if self.trials.iter().any(|t| t.id == trial.id) {
+                self.trials.truncate(before);
+                return Err(Error::Duplicate { path: self.dir.clone(), trial: trial.id });
+            }
+            self.trials.push(trial);
         }
-        self.trials.push(trial);
-        self.write_tables().inspect_err(|_| {
-            self.trials.pop();
-        })
+        self.write_tables().inspect_err(|_| self.trials.truncate(before))
     }
 
     /// Notes how many trials of the plan are not done yet, so that a run that is ended before says so.

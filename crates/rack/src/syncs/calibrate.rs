@@ -2,10 +2,11 @@
 
 use crate::Error;
 use measure::{Histogram, Nanos, clock};
-use rustix::fs::{fdatasync, statfs};
+use rustix::fs::{OFlags, statfs};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -52,19 +53,45 @@ impl Calibration {
     }
 }
 
-/// Writes blocks of 4 KiB into files that are there in full length already, with an fdatasync after each: the least that a
+/// How each block is synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The data, and of the file's length and place what is needed to read it.
+    Fdatasync,
+    /// The times of the file as well.
+    Fsync,
+    /// The write itself syncs (O_DSYNC).
+    Dsync,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fdatasync, Self::Fsync, Self::Dsync];
+
+    /// Its name in the manual.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fdatasync => "fdatasync",
+            Self::Fsync => "fsync",
+            Self::Dsync => "O_DSYNC",
+        }
+    }
+}
+
+/// Writes blocks of 4 KiB into files that are there in full length already, with a sync after each. With fdatasync that is the least that a
 /// server can do, so the most it can reach. The files are below `folder`, without a name.
 ///
 /// # Errors
 /// [`Error::Disk`]: a file that cannot be made, written or synced.
-pub fn calibrate(folder: &Path, duration: Duration, threads: usize) -> Result<Calibration, Error> {
+pub fn calibrate(folder: &Path, way: Way, duration: Duration, threads: usize) -> Result<Calibration, Error> {
     let failed = |doing, source| Error::Disk { at: folder.into(), doing, source, hint: "" };
-    let files = (0..threads.max(1)).map(|_| prepared(folder)).collect::<io::Result<Vec<File>>>();
+    let files = (0..threads.max(1)).map(|_| prepared(folder, way)).collect::<io::Result<Vec<File>>>();
     let files = files.map_err(|e| failed("make a file to calibrate with", e))?;
     let stop = AtomicBool::new(false);
     let began = clock::now();
     let outcomes = std::thread::scope(|scope| {
-        let workers: Vec<_> = files.iter().map(|file| scope.spawn(|| work(file, duration, &stop))).collect();
+        let workers: Vec<_> =
+            files.iter().map(|file| scope.spawn(|| work(file, way, duration, &stop))).collect();
         workers.into_iter().map(|w| w.join().expect("a worker does not panic")).collect::<Vec<_>>()
     });
     let elapsed = clock::now() - began;
@@ -76,16 +103,21 @@ pub fn calibrate(folder: &Path, duration: Duration, threads: usize) -> Result<Ca
     Ok(Calibration { threads: files.len(), syncs: latency.count(), elapsed, latency, in_memory })
 }
 
-fn prepared(folder: &Path) -> io::Result<File> {
-    let file = tempfile::tempfile_in(folder)?;
+fn prepared(folder: &Path, way: Way) -> io::Result<File> {
+    let mut file = tempfile::tempfile_in(folder)?;
     for block in 0..BLOCKS {
         file.write_all_at(&[0; BLOCK], block * BLOCK as u64)?;
     }
     file.sync_all()?;
+    if way == Way::Dsync {
+        // The kernel takes the flag at an open only, and the file has no name any more.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        file = File::options().write(true).custom_flags(OFlags::DSYNC.bits() as i32).open(path)?;
+    }
     Ok(file)
 }
 
-fn work(file: &File, duration: Duration, stop: &AtomicBool) -> io::Result<Histogram> {
+fn work(file: &File, way: Way, duration: Duration, stop: &AtomicBool) -> io::Result<Histogram> {
     let end = clock::now() + duration.as_nanos() as Nanos;
     let mut latency = Histogram::default();
     let mut number = 0_u64;
@@ -95,8 +127,12 @@ fn work(file: &File, duration: Duration, stop: &AtomicBool) -> io::Result<Histog
             break;
         }
         let block = [number as u8; BLOCK];
-        let done =
-            file.write_all_at(&block, number % BLOCKS * BLOCK as u64).and_then(|()| Ok(fdatasync(file)?));
+        let written = file.write_all_at(&block, number % BLOCKS * BLOCK as u64);
+        let done = written.and_then(|()| match way {
+            Way::Fdatasync => file.sync_data(),
+            Way::Fsync => file.sync_all(),
+            Way::Dsync => Ok(()),
+        });
         if let Err(e) = done {
             stop.store(true, Ordering::Relaxed);
             return Err(e);
@@ -114,13 +150,17 @@ mod tests {
     #[test]
     fn a_rate_that_no_disk_reaches_names_itself() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = calibrate(folder.path(), Duration::from_millis(200), 2).unwrap();
+        for way in Way::ALL {
+            let disk = calibrate(folder.path(), way, Duration::from_millis(20), 1).unwrap();
+            assert!(disk.syncs > 0, "{}", way.name());
+        }
+        let disk = calibrate(folder.path(), Way::Fdatasync, Duration::from_millis(200), 2).unwrap();
         assert_eq!((disk.threads, disk.latency.count()), (2, disk.syncs));
         assert!(disk.syncs > 0);
         assert_eq!(disk.beyond(disk.rate()), None);
         assert!(disk.beyond(disk.rate() * 10.0).is_some_and(|times| (9.9..10.1).contains(&times)));
         assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
-        let gone = calibrate(Path::new("/nowhere"), Duration::from_millis(1), 1).unwrap_err();
+        let gone = calibrate(Path::new("/nowhere"), Way::Fdatasync, Duration::from_millis(1), 1).unwrap_err();
         assert!(gone.to_string().contains("/nowhere: make a file to calibrate with"), "{gone}");
     }
 }

@@ -42,7 +42,7 @@ mod run;
 mod verdict;
 
 pub use analysis::Analysis;
-pub use calibrate::{Calibration, calibrate};
+pub use calibrate::{Calibration, Way, calibrate};
 pub use report::{Answer, Basis, FileCount, Missing, Report, SyncVerdict};
 pub use run::{analyse, check, settle, traced};
 

@@ -84,7 +84,7 @@ impl SystemUnderTest<'_> {
     ) -> Result<(), Error> {
         let (context, folder) = (self.context, self.dir.join("server"));
         let file = self.dir.join("updates.txt");
-        let before = syncs::calibrate(self.dir, calibrate, 1)?;
+        let before = syncs::calibrate(self.dir, syncs::Way::Fdatasync, calibrate, 1)?;
         let mut server = Server::start(context.server, self.spec, &folder)?;
         record.add_param(params::VERSION, server.version());
         let took = server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
@@ -96,7 +96,7 @@ impl SystemUnderTest<'_> {
         fs::remove_file(&file).map_err(Error::io(&file))?;
         server.alive()?;
         server.stop()?;
-        let after = syncs::calibrate(self.dir, calibrate, 1)?;
+        let after = syncs::calibrate(self.dir, syncs::Way::Fdatasync, calibrate, 1)?;
         tell(RunEvent::Second {
             text: format!(
                 "{:.0} updates acknowledged/s, the disk syncs {:.0} and {:.0} times a second",
