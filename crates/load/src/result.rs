@@ -229,6 +229,7 @@ impl LoadResult {
             (metrics::OFFERED_QPS, self.counts.offered_qps),
             (metrics::SENT_QPS, self.counts.sent_qps),
             (metrics::ANSWERED_QPS, self.counts.answered_qps),
+            (metrics::LOAD_SECONDS, self.duration_s),
             (metrics::OFFERED, self.counts.offered as f64),
             (metrics::SENT, self.counts.sent as f64),
             (metrics::UNSENT, self.counts.unsent as f64),

@@ -130,6 +130,10 @@ impl Default for Latency {
 pub struct Throughput {
     /// Queries of each generator that wait for their answers: 20 were queryperf's default.
     pub window: u32,
+    /// Queries of the measured part, of all generators together, where it ends with the last of them, as a stream that is timed to its end.
+    /// It ends after `duration` all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
     /// Length of the measured part.
     #[serde(deserialize_with = "Time::positive")]
     pub duration: Time,
@@ -142,7 +146,13 @@ pub struct Throughput {
 
 impl Default for Throughput {
     fn default() -> Self {
-        Self { window: 20, duration: Time::seconds(60), warmup: Time::seconds(1), deadline: Time::seconds(5) }
+        Self {
+            window: 20,
+            count: None,
+            duration: Time::seconds(60),
+            warmup: Time::seconds(1),
+            deadline: Time::seconds(5),
+        }
     }
 }
 
@@ -248,12 +258,16 @@ pub struct Cpus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// `bind`, `nsd`, `knot`, `powerdns`, `yadifa` or `external`.
+    /// `bind`, `nsd`, `knot`, `powerdns`, `yadifa`, `hickory` or `external`.
     pub kind: String,
     /// The program instead of the one on PATH. Its tools are taken from beside it, or from `sbin` and `bin` next to its folder. Its version
     /// is asked for and stands in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<PathBuf>,
+    /// The root folder of another distribution or release that its program, tools and libraries are taken from, as `scripts/server-root.sh`
+    /// makes it. The kernel is this machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
     /// A file with extra configuration in the server's own syntax (for BIND the inside of `options`, for NSD of `server:`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<PathBuf>,

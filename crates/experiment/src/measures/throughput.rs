@@ -13,6 +13,7 @@ pub const MEASUREMENT: Measurement = Measurement {
     has_variants: true,
     params: |e, _| {
         let mut params = vec![(params::WINDOW, e.throughput.window.to_string())];
+        params.extend(e.throughput.count.map(|count| (params::COUNT, count.to_string())));
         params.extend(load_params(e.throughput.duration, e.throughput.deadline));
         params
     },
@@ -30,7 +31,18 @@ fn run(ready: &mut Ready<'_>, record: &mut TrialRecord, tell: &mut dyn FnMut(Run
     let mut load = sut.load(Pace::Closed { window }, given.duration.0)?;
     load.warmup = given.warmup.0;
     load.deadline = given.deadline.0;
+    load.count = given.count;
     sut.one_load(&load, None, &mut ready.server, record, tell)?;
+    let offered = record.outcome.metric(metrics::OFFERED).unwrap_or_default();
+    if let Some(count) = given.count.filter(|count| offered < *count as f64) {
+        record.outcome.validity.reject(Reason::new(
+            "cut_short",
+            format!(
+                "{offered:.0} of {count} queries were asked within {}: set throughput.duration higher",
+                given.duration
+            ),
+        ));
+    }
     let idle = record.outcome.metric(metrics::SERVER_IDLE);
     load::search::forgive_preemption(&mut record.outcome.validity, idle.map(|percent| percent / 100.0));
     let idle = idle.unwrap_or_default();
