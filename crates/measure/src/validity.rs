@@ -26,6 +26,9 @@ impl fmt::Display for Reason {
     }
 }
 
+/// The code of a warning: the server gives no referrals, so its answers on a zone with delegations are wrong.
+pub const NO_REFERRALS: &str = "no_referrals";
+
 /// Whether a trial's figures may be believed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,8 @@ use crate::cells::{Run, State};
 use crate::format;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use measure::metrics;
-use results::published;
+use measure::validity::NO_REFERRALS;
+use results::{TrialRecord, published};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -46,8 +47,12 @@ pub(crate) fn rankings(runs: &[Run]) -> Vec<Ranking> {
         for cell in run.cells.iter().filter(|c| c.key.is("throughput") && c.state() == State::Valid) {
             let Some(figure) = cell.metric(metrics::ANSWERED_QPS) else { continue };
             let ends = figure.interval.map_or((figure.value, figure.value), |i| (i.low, i.high));
-            let platform =
-                Platform { name: name(run, &cell.key.server, runs.len() > 1), rate: figure.value, ends };
+            let wrong = |t: &&TrialRecord| {
+                t.outcome.validity.warnings.iter().any(|warning| warning.code == NO_REFERRALS)
+            };
+            let wrong = if cell.used().iter().any(wrong) { ", wrong answers: no referrals" } else { "" };
+            let name = name(run, &cell.key.server, runs.len() > 1) + wrong;
+            let platform = Platform { name, rate: figure.value, ends };
             let title = cell.key.zone();
             match all.iter_mut().find(|(known, _)| *known == title) {
                 Some((_, platforms)) => platforms.push(platform),

@@ -1,7 +1,7 @@
 //! Hickory DNS. Found out by trial with version 0.24.4 (Debian 13):
 //!
 //! * It gives no referrals: names below a delegation get NXDOMAIN with AA, and a delegation's NS records come as an answer. So it is not
-//!   right for the zones of a root or a TLD: loads say how many of its answers are wrong. Zones without delegations are served rightly.
+//!   right for the zones of a root or a TLD, and trials on them say so. Zones without delegations are served rightly.
 //! * A zone file with RRSIG records is refused ("RRSIG should be dynamically generated"): it signs zones itself, and takes none that are signed.
 //! * Zone transfers and updates know no TSIG, so it has no part in a distribution here.
 //! * It answers with four threads, whatever `workers` says, and reads all messages of an address on one socket.
