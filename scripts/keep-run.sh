@@ -6,8 +6,8 @@ set -eu
 run=$1 to=$(dirname "$0")/../docs/runs/$2
 mkdir -p "$to"
 cp "$run/run.toml" "$run/trials.parquet" "$run/latency.parquet" "$run/series.parquet" "$to"
-python3 - "$run/environment.json" "$to/environment.json" <<'EOF'
-import json, shlex, sys
+python3 - "$run/environment.json" "$to/environment.json" "$to/run.toml" <<'EOF'
+import json, os.path, shlex, sys
 environment = json.load(open(sys.argv[1]))
 environment["machine"].pop("hostname", None)
 for machine in environment.get("machines", []):
@@ -18,6 +18,16 @@ words = shlex.split(environment["command"])
 if "-o" in words:
     del words[words.index("-o"):words.index("-o") + 2]
 environment["command"] = shlex.join(["dnsrack"] + words[1:])
+# Nor where the root folders of servers are: their names say which releases they hold.
+plan = open(sys.argv[3]).read()
+for root in {server.get("root") for server in environment.get("servers", [])} - {None}:
+    name = os.path.basename(root)
+    environment["command"] = environment["command"].replace(root, name)
+    plan = plan.replace(root, name)
+for server in environment.get("servers", []):
+    if server.get("root"):
+        server["root"] = os.path.basename(server["root"])
+open(sys.argv[3], "w").write(plan)
 json.dump(environment, open(sys.argv[2], "w"), indent=2, sort_keys=True)
 EOF
 du -sh "$to"

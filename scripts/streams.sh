@@ -24,7 +24,12 @@ done
 python3 - "$work" "$folder" <<'PY'
 import json, sys
 work, folder = sys.argv[1:3]
-tlds = {line.split()[0].rstrip(".").lower() for line in open(f"{work}/zone") if line.split()[2:4] == ["IN", "NS"]}
+# An owner stands on the first line of its records alone.
+tlds, owner = set(), ""
+for line in open(f"{work}/zone"):
+    owner, *rest = (line if line[0] not in " \t" else owner + line).split()
+    if "NS" in rest[:-1] and owner.count(".") == 1 and owner != ".":
+        tlds.add(owner.rstrip(".").lower())
 
 def write(table, values):
     values = [{"row": [row], "column": column, "measured": measured} for (row, column), measured in values.items()]

@@ -164,14 +164,24 @@ const SAME: [Parameter; 19] = [
     params::PATH_LOSS,
 ];
 
+/// By what share a slice may be smaller or larger than its part of the zone.
+const SLICES: f64 = 0.05;
+
 /// Whether a trial has the planned parameters and lasted at least as long as planned.
 fn same(planned: &[(Parameter, String)], trial: &TrialRecord) -> bool {
     planned.iter().all(|(parameter, value)| {
         let Some(made) = trial.param(*parameter) else { return !SAME.contains(parameter) };
-        match (*parameter == params::DURATION, units::duration(made), units::duration(value)) {
-            (true, Ok(made), Ok(planned)) => made >= planned,
-            (true, ..) => false,
-            (false, ..) => !SAME.contains(parameter) || equal(made, value),
+        match *parameter {
+            params::DURATION => match (units::duration(made), units::duration(value)) {
+                (Ok(made), Ok(planned)) => made >= planned,
+                _ => false,
+            },
+            // Slices of a zone are about as large as each other.
+            params::ZONE_SIZE => match (made.parse::<f64>(), value.parse::<f64>()) {
+                (Ok(made), Ok(planned)) => (made - planned).abs() <= SLICES * planned,
+                _ => false,
+            },
+            _ => !SAME.contains(parameter) || equal(made, value),
         }
     })
 }

@@ -157,7 +157,7 @@ fn short(count: u64) -> String {
 }
 
 /// The contents of a zone of the plan, before it is made.
-fn contents(e: &Experiment, zone: &ZonePlan) -> Result<Contents, Error> {
+pub(crate) fn contents(e: &Experiment, zone: &ZonePlan) -> Result<Contents, Error> {
     match zone {
         ZonePlan::Family { family, delegations } => {
             let spec = FamilySpec::from_str(family).map_err(|m| e.refuse(m))?;

@@ -31,6 +31,8 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     let pages = if run.servers.iter().any(|case| case == "huge pages") { "huge pages" } else { "4 KB pages" };
     let largest = run.cells.iter().filter(|c| c.key.family == LATENCY).filter_map(|c| c.key.size).max();
     let repeats = run.cells.iter().map(|c| c.trials.len()).max().unwrap_or(0);
+    let arrays = run.cells.iter().filter(|c| c.key.family == STREAM).find_map(|c| c.key.size);
+    let arrays = arrays.map_or_else(String::new, octets);
     let median =
         format!("Median of {} with memory of its own, and its range.", format::plural(repeats, "repeat"));
     let chosen = format!("Published: {CHOSEN}, the computer that the authors chose.");
@@ -63,7 +65,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
             "stream",
             "Memory bandwidth (STREAM)".into(),
             format!(
-                "The four kernels of STREAM on arrays that no cache holds, by the threads that share the work, each on a core of its own; \
+                "The four kernels of STREAM on three arrays of {arrays}, by the threads that share the work, each on a core of its own; \
                  octets are counted as STREAM counts them. {median} {chosen}"
             ),
         ),

@@ -29,24 +29,20 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
         let of_clients = |table: &'static Table| {
             let cell = run.cells.iter().find(|c| c.key == *key)?;
             let trial = cell.trials.first()?;
-            let row = ["9.4.0a5", "9.3.2"].map(|version| {
-                [
-                    version,
-                    trial.param(params::GENERATORS).unwrap_or("1"),
-                    trial.param(params::ADDRESSES).unwrap_or("1"),
-                ]
-            });
-            let mut beside = row.iter().find_map(|row| total(table, row, "Total", measured))?;
-            // What each generator was answered stands in the row, too.
+            let param = |parameter| trial.param(parameter).unwrap_or("1");
+            let (clients, addresses) = (param(params::GENERATORS), param(params::ADDRESSES));
+            let keys = ["9.4.0a5", "9.3.2"].map(|version| [version, clients, addresses]);
+            let mut beside = keys.iter().find_map(|key| total(table, key, "Total", measured))?;
+            // Both versions were asked by as many clients, and what each of these was answered stands in the row, too.
             let of_client = |n: usize| metrics::ANSWERED_BY_GENERATOR.name(&format!("generator-{n}"));
-            let row = table.rows.iter().find(|r| r.cells.iter().any(|c| std::ptr::eq(c, beside.cell)))?;
-            beside.more = (1..)
-                .zip(&row.cells)
-                .filter(|(_, client)| client.value.is_some() && !std::ptr::eq(*client, beside.cell))
-                .filter_map(|(n, client)| {
-                    let alone = (trial.param(params::GENERATORS).unwrap_or("1") == "1").then_some(measured);
+            let rows = table.rows.iter().filter(|row| keys.iter().any(|key| row.key == key));
+            let cells = rows.flat_map(|row| row.cells.iter().zip(&table.columns).zip(1..));
+            beside.more = cells
+                .filter(|((printed, _), _)| printed.value.is_some() && !std::ptr::eq(*printed, beside.cell))
+                .filter_map(|((printed, column), n)| {
+                    let all = if column == "Total" || clients == "1" { measured } else { None };
                     let each = || cell.metric_named(&of_client(n)).map(|f| f.value);
-                    Some(Further { cell: client, measured: Some(alone.flatten().or_else(each)?) })
+                    Some(Further { cell: printed, measured: Some(all.or_else(each)?) })
                 })
                 .collect();
             Some(beside)
