@@ -2,7 +2,7 @@
 //! dashed, beside it.
 
 use crate::cells::{self, Cell, Key, Run, State};
-use crate::hardware::{bandwidth, nanoseconds};
+use crate::hardware::nanoseconds;
 use crate::past::{self, Past};
 use crate::plots::{self, Entry, Figure, Group, trim};
 use crate::svg::{self, Axis, Plot};
@@ -208,21 +208,22 @@ fn machine(run: &Run) -> Vec<Group> {
             move |c: &Cell| c.metric(metric),
         )
     };
+    let gigaoctets = |v: f64| trim(&format!("{} GB/s", format::significant(v / 1e3)));
     let mut all = Vec::new();
     let (keep, value) = of_test(hardware::LATENCY, metrics::OPERATION_TIME);
     all.extend(group(
         run,
-        &quantity("memory-latency", "Memory latency", "ns", nanoseconds),
+        &quantity("memory-latency", "Memory latency", "ns", |v| trim(&nanoseconds(v))),
         &OCTETS,
         keep,
         value,
     ));
     let (keep, value) = of_test(hardware::COPY, metrics::BANDWIDTH);
-    all.extend(group(run, &quantity("copy", "Copies of memory", "MB/s", bandwidth), &OCTETS, keep, value));
+    all.extend(group(run, &quantity("copy", "Copies of memory", "MB/s", gigaoctets), &OCTETS, keep, value));
     let (keep, value) = of_test(hardware::STREAM, metrics::BANDWIDTH);
     all.extend(group(
         run,
-        &quantity("stream", "Memory bandwidth (STREAM)", "MB/s", bandwidth),
+        &quantity("stream", "Memory bandwidth (STREAM)", "MB/s", gigaoctets),
         &THREADS,
         keep,
         value,

@@ -141,7 +141,7 @@ pub(crate) fn nanoseconds(ns: f64) -> String {
     if ns < 1000.0 { format!("{} ns", format::significant(ns)) } else { format::latency(ns) }
 }
 
-pub(crate) fn bandwidth(rate: f64) -> String {
+fn bandwidth(rate: f64) -> String {
     format!("{} MB/s", units::grouped(rate.round() as u64))
 }
 
