@@ -33,6 +33,10 @@ published = ["isc-2.2"]
 pub fn run(command: &Command, common: &Common) -> output::Result {
     let dir =
         command.output.clone().unwrap_or_else(|| format!("runs/hardware-{}", output::time_stamp()).into());
+    if dir.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        let message = format!("{}: the folder is not empty: name another one with -o", dir.display());
+        return Err(Failure { code: 1, message });
+    }
     // The network between two hosts takes namespaces, which are made before any thread is there. Without them it is left out.
     let _ = ::rack::confine();
     let stop = output::stop_flag()?;

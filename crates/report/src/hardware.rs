@@ -33,8 +33,10 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     let repeats = run.cells.iter().map(|c| c.trials.len()).max().unwrap_or(0);
     let arrays = run.cells.iter().filter(|c| c.key.family == STREAM).find_map(|c| c.key.size);
     let arrays = arrays.map_or_else(String::new, octets);
-    let median =
-        format!("Median of {} with memory of its own, and its range.", format::plural(repeats, "repeat"));
+    let median = format!(
+        "Median of {}, each with memory of its own, and its range.",
+        format::plural(repeats, "repeat")
+    );
     let chosen = format!("Published: {CHOSEN}, the computer that the authors chose.");
     let mut all = Vec::new();
     all.extend(grid(

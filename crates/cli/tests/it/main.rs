@@ -9,6 +9,7 @@ mod durable;
 mod edit;
 mod facts;
 mod faults;
+mod hardware;
 mod help;
 mod hosts;
 mod impact;
