@@ -1,9 +1,8 @@
 //! Signatures and their verification by the algorithms of DNSSEC, and SipHash, by which servers put names and clients into tables.
 
 use crate::system::each;
-use crate::{Bench, Measured, Point};
+use crate::{Bench, Measured, Point, on_first_core};
 use measure::metrics::OPERATION_TIME;
-use net::scheduling::settle;
 use std::hash::Hasher;
 use std::hint::black_box;
 use std::time::Duration;
@@ -23,23 +22,19 @@ const ALGORITHMS: [(Algorithm, u32); 5] = [
 
 /// On one core.
 pub(crate) fn operations(bench: &Bench<'_>) -> Measured {
-    let mut measured = Measured::default();
-    if let Err(why) = settle(bench.options.cpus.first().copied()) {
-        measured.left_out.push(format!("signatures: {why}"));
-        return measured;
-    }
-    for (algorithm, bits) in ALGORITHMS {
-        let name = if bits > 0 { format!("{algorithm}, {bits} bits") } else { algorithm.to_string() };
-        match speed(algorithm, bits, TIME) {
-            Ok((sign, verify)) => measured.points.extend([
-                Point::new(format!("{name}: a signature"), OPERATION_TIME, sign),
-                Point::new(format!("{name}: a verification"), OPERATION_TIME, verify),
-            ]),
-            Err(why) => measured.left_out.push(format!("{name}: {why}")),
+    on_first_core(bench, "signatures", |measured| {
+        for (algorithm, bits) in ALGORITHMS {
+            let name = if bits > 0 { format!("{algorithm}, {bits} bits") } else { algorithm.to_string() };
+            match speed(algorithm, bits, TIME) {
+                Ok((sign, verify)) => measured.points.extend([
+                    Point::new(format!("{name}: a signature"), OPERATION_TIME, sign),
+                    Point::new(format!("{name}: a verification"), OPERATION_TIME, verify),
+                ]),
+                Err(why) => measured.left_out.push(format!("{name}: {why}")),
+            }
         }
-    }
-    measured.points.push(Point::new("SipHash-2-4 of 32 octets", OPERATION_TIME, siphash()));
-    measured
+        measured.points.push(Point::new("SipHash-2-4 of 32 octets", OPERATION_TIME, siphash()));
+    })
 }
 
 fn siphash() -> f64 {

@@ -1,4 +1,4 @@
-//! What the kernel says of the machine without a measurement.
+//! Facts about the machine that the kernel tells: caches, huge pages, memory, NUMA distances.
 
 use serde_json::{Value, json};
 use std::fs;

@@ -1,8 +1,9 @@
-//! What a machine does apart from any name server, as section 2 of ISC-TN-2008-1 chose its hardware: the latency and bandwidth of its memory,
-//! and what decides a name server's speed today besides: system calls, datagrams, context switches, wake-ups, signatures, syncs.
+//! Measures a machine without a name server. Section 2 of ISC-TN-2008-1 chose its hardware by the latency and bandwidth of memory; these are
+//! measured here, and with them what else decides a name server's speed today: system calls, datagrams, context switches, wake-ups,
+//! signatures and syncs.
 //!
-//! Each test measures its points once, and all tests are made again in each repeat, with memory that is allocated anew. The trials of a run
-//! directory are the points ([`measure::params::TEST`] and its neighbours say which), so reports and queries read them as any others. What
+//! All tests run once in each repeat, and allocate their memory again each time. A test gives several points, and each point is a trial of the
+//! run directory ([`measure::params::TEST`] and its neighbours say which), so reports and queries read them as any others. What
 //! cannot be measured here is left out, and the reason is given.
 //!
 //! The machine has to be quiet: a test during which other programs, or the hypervisor, took more than a few percent of its cores is
@@ -23,15 +24,16 @@ use measure::hardware::{
 };
 use measure::metrics::Definition;
 use measure::{Metric, Reason, params};
+use net::scheduling::settle;
 use quiet::Quiet;
 use results::TrialRecord;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is measured, and where.
+/// How the machine is to be measured.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How often every test is made.
+    /// The number of times that each test runs.
     pub repeats: u32,
     /// The CPUs, one of each core: threads are kept on them in this order.
     pub cpus: Vec<usize>,
@@ -42,21 +44,13 @@ pub struct Options {
 /// An error that ends the measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It was told to stop.
+    /// The user interrupted it.
     #[error("stopped: {done} of {of} repeats were measured")]
     Stopped {
         /// Repeats that are whole.
         done: u32,
         /// Repeats that were asked for.
         of: u32,
-    },
-    /// A folder to measure in.
-    #[error("{}: {source}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
     },
 }
 
@@ -86,17 +80,27 @@ impl Point {
     }
 }
 
-/// What a test gives: its points, and what it left out, with the reason.
+/// The result of a test: its points, and the reasons why others are missing.
 #[derive(Debug, Default)]
 struct Measured {
     points: Vec<Point>,
     left_out: Vec<String>,
 }
 
-/// What all tests know of the machine.
+/// The input of all tests.
 struct Bench<'a> {
     options: &'a Options,
     facts: &'a Facts,
+}
+
+/// Runs a test on the first core alone; without it, `what` is left out.
+fn on_first_core(bench: &Bench<'_>, what: &str, test: impl FnOnce(&mut Measured)) -> Measured {
+    let mut measured = Measured::default();
+    match settle(bench.options.cpus.first().copied()) {
+        Ok(()) => test(&mut measured),
+        Err(why) => measured.left_out.push(format!("{what}: {why}")),
+    }
+    measured
 }
 
 /// A test, and its name in the trials.
@@ -115,7 +119,7 @@ const TESTS: &[Test] = &[
     (DISK, disk::syncs),
 ];
 
-/// What happens meanwhile.
+/// The progress of a measurement.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A test begins.

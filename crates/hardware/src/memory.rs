@@ -1,7 +1,7 @@
 //! Memory: its latency by a random pointer chase, as Manegold's calibrator and lmbench's `lat_mem_rd` measure it, copies, and the four
 //! kernels of McCalpin's STREAM.
 
-use crate::{Bench, Measured, Point};
+use crate::{Bench, Measured, Point, on_first_core};
 use measure::metrics::{BANDWIDTH, OPERATION_TIME};
 use measure::seed::Seed;
 use memmap2::{Advice, MmapMut};
@@ -40,34 +40,30 @@ fn sizes(largest: usize) -> impl Iterator<Item = usize> {
 /// The time of a load that depends on the one before, by the size of the memory that it goes through in random order, with pages of 4 KB and
 /// with huge ones.
 pub(crate) fn latency(bench: &Bench<'_>) -> Measured {
-    let mut measured = Measured::default();
-    if let Err(why) = settle(bench.options.cpus.first().copied()) {
-        measured.left_out.push(format!("memory latency: {why}"));
-        return measured;
-    }
-    let never = bench.facts.huge_pages.as_deref().is_none_or(|setting| setting == "never");
-    if never {
-        measured.left_out.push(
+    on_first_core(bench, "memory latency", |measured| {
+        let never = bench.facts.huge_pages.as_deref().is_none_or(|setting| setting == "never");
+        if never {
+            measured.left_out.push(
             "memory latency with huge pages: the kernel gives none (/sys/kernel/mm/transparent_hugepage/enabled)".into(),
         );
-    }
-    let ways = [("4 KB pages", Advice::NoHugePage), ("huge pages", Advice::HugePage)];
-    for (case, advice) in ways.into_iter().take(if never { 1 } else { 2 }) {
-        for size in sizes(largest(bench)) {
-            // Less than a huge page is on one page of either kind.
-            if advice == Advice::HugePage && size < 2 << 20 {
-                continue;
-            }
-            match chased(size, advice) {
-                Ok(ns) => measured.points.push(Point::new(case, OPERATION_TIME, ns).of(size as u64)),
-                Err(e) => {
-                    measured.left_out.push(format!("memory latency with {case}: {e}"));
-                    break;
+        }
+        let ways = [("4 KB pages", Advice::NoHugePage), ("huge pages", Advice::HugePage)];
+        for (case, advice) in ways.into_iter().take(if never { 1 } else { 2 }) {
+            for size in sizes(largest(bench)) {
+                // Less than a huge page is on one page of either kind.
+                if advice == Advice::HugePage && size < 2 << 20 {
+                    continue;
+                }
+                match chased(size, advice) {
+                    Ok(ns) => measured.points.push(Point::new(case, OPERATION_TIME, ns).of(size as u64)),
+                    Err(e) => {
+                        measured.left_out.push(format!("memory latency with {case}: {e}"));
+                        break;
+                    }
                 }
             }
         }
-    }
-    measured
+    })
 }
 
 /// Nanoseconds of each load in a chase through `size` octets.
@@ -116,27 +112,23 @@ const AT_ONCE: usize = 4 << 20;
 
 /// Octets that are copied in a second, by the size of what is copied.
 pub(crate) fn copy(bench: &Bench<'_>) -> Measured {
-    let mut measured = Measured::default();
-    if let Err(why) = settle(bench.options.cpus.first().copied()) {
-        measured.left_out.push(format!("copies: {why}"));
-        return measured;
-    }
-    for size in sizes(largest(bench)).step_by(2) {
-        let (from, mut to) = (vec![1_u8; size], vec![0_u8; size]);
-        to.copy_from_slice(&from);
-        // Small copies are over before the clock is read.
-        let times = (AT_ONCE / size).max(1);
-        let (began, mut copied) = (Instant::now(), 0_u64);
-        while began.elapsed() < TIME {
-            for _ in 0..times {
-                black_box(&mut to[..]).copy_from_slice(black_box(&from[..]));
+    on_first_core(bench, "copies", |measured| {
+        for size in sizes(largest(bench)).step_by(2) {
+            let (from, mut to) = (vec![1_u8; size], vec![0_u8; size]);
+            to.copy_from_slice(&from);
+            // Small copies are over before the clock is read.
+            let times = (AT_ONCE / size).max(1);
+            let (began, mut copied) = (Instant::now(), 0_u64);
+            while began.elapsed() < TIME {
+                for _ in 0..times {
+                    black_box(&mut to[..]).copy_from_slice(black_box(&from[..]));
+                }
+                copied += (size * times) as u64;
             }
-            copied += (size * times) as u64;
+            let rate = copied as f64 / began.elapsed().as_secs_f64() / 1e6;
+            measured.points.push(Point::new("memcpy", BANDWIDTH, rate).of(size as u64));
         }
-        let rate = copied as f64 / began.elapsed().as_secs_f64() / 1e6;
-        measured.points.push(Point::new("memcpy", BANDWIDTH, rate).of(size as u64));
-    }
-    measured
+    })
 }
 
 /// A kernel of STREAM: its name, what it does to the three arrays a, b and c, and how many octets STREAM counts for each element.
@@ -152,7 +144,7 @@ const KERNELS: [Kernel; 4] = [
 
 const SCALAR: f64 = 3.0;
 
-/// How often each kernel goes through its arrays for a figure.
+/// The number of times that each kernel goes through its arrays for one figure.
 const PASSES: u32 = 3;
 
 /// A thread's part of the three arrays.

@@ -1,6 +1,6 @@
-//! What the kernel takes: system calls, reads of the clock, context switches, sleeps and wake-ups.
+//! The time that the kernel takes for system calls, reads of the clock, context switches, sleeps and wake-ups.
 
-use crate::{Bench, Measured, Point};
+use crate::{Bench, Measured, Point, on_first_core};
 use measure::clock;
 use measure::metrics::OPERATION_TIME;
 use net::scheduling::settle;
@@ -19,33 +19,29 @@ pub(crate) fn each(count: u32, mut call: impl FnMut()) -> f64 {
 
 /// A system call that does nothing, and reading the clock, which needs none where the machine's clock can be read by programs.
 pub(crate) fn calls(bench: &Bench<'_>) -> Measured {
-    let mut measured = Measured::default();
-    if let Err(why) = settle(bench.options.cpus.first().copied()) {
-        measured.left_out.push(format!("system calls: {why}"));
-        return measured;
-    }
-    let call = each(200_000, || {
-        black_box(rustix::process::getppid());
-    });
-    let clock = each(1_000_000, || {
-        black_box(clock::now());
-    });
-    // The shortest sleep that a generator's pace is made of, and how much too long it takes.
-    let sleep = Duration::from_micros(200);
-    let mut late: Vec<f64> = (0..200)
-        .map(|_| {
-            let began = Instant::now();
-            std::thread::sleep(sleep);
-            began.elapsed().saturating_sub(sleep).as_nanos() as f64
-        })
-        .collect();
-    late.sort_by(f64::total_cmp);
-    measured.points.extend([
-        Point::new("a system call (getppid)", OPERATION_TIME, call),
-        Point::new("a read of the clock (clock_gettime)", OPERATION_TIME, clock),
-        Point::new("a sleep of 200 µs: too late by", OPERATION_TIME, late[late.len() / 2]),
-    ]);
-    measured
+    on_first_core(bench, "system calls", |measured| {
+        let call = each(200_000, || {
+            black_box(rustix::process::getppid());
+        });
+        let clock = each(1_000_000, || {
+            black_box(clock::now());
+        });
+        // The shortest sleep that a generator's pace is made of, and how much too long it takes.
+        let sleep = Duration::from_micros(200);
+        let mut late: Vec<f64> = (0..200)
+            .map(|_| {
+                let began = Instant::now();
+                std::thread::sleep(sleep);
+                began.elapsed().saturating_sub(sleep).as_nanos() as f64
+            })
+            .collect();
+        late.sort_by(f64::total_cmp);
+        measured.points.extend([
+            Point::new("a system call (getppid)", OPERATION_TIME, call),
+            Point::new("a read of the clock (clock_gettime)", OPERATION_TIME, clock),
+            Point::new("a sleep of 200 µs: too late by", OPERATION_TIME, late[late.len() / 2]),
+        ]);
+    })
 }
 
 /// How often a message goes to and fro.

@@ -21,8 +21,8 @@ pub struct Zone {
     /// A zone file of one's own instead of families.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// How S families, scenarios, and the zone file where `sign_file` says so, are signed: `rzaia` (RSASHA256, a KSK of 2,048 and a ZSK of 1,024 bits),
-    /// `rzaia-2009` (the same with the paper's RSASHA1) or an algorithm.
+    /// The keys that sign S families, scenarios and, with `sign_file`, the zone file: `rzaia` (RSASHA256, a KSK of 2,048 and a ZSK of 1,024
+    /// bits), `rzaia-2009` (the same with the paper's RSASHA1) or an algorithm.
     pub sign: String,
     /// Sign the zone file first (any signatures in it are replaced).
     pub sign_file: bool,
