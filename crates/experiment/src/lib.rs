@@ -6,6 +6,7 @@
 //! the next begins, so that a run cut off goes on where it was.
 
 mod anchor;
+mod answer_check;
 mod check;
 mod config;
 mod event;

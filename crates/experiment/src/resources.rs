@@ -109,7 +109,7 @@ impl<'a> Sums<'a> {
             let start = labels.iter().map(start).sum();
             start + (measures::of(t.measure).seconds)(e, t, &Reckoned { start, zone })
         };
-        let made = |zone: &Contents| zone.bytes as f64 / 2e8 + zone.signatures as f64 / SIGNATURES;
+        let made = |zone: &Contents| zone.bytes as f64 / READ + zone.signatures as f64 / SIGNATURES;
         (plan.iter().map(trial).sum::<f64>() + self.zones.values().map(made).sum::<f64>()).ceil() as u64
     }
 }
@@ -144,6 +144,16 @@ pub struct Reckoned {
     /// The contents of its zone.
     pub zone: Contents,
 }
+
+impl Reckoned {
+    /// Seconds in which a sample of a load's answers is compared with the zone: its file is read once.
+    pub fn check(&self, e: &Experiment) -> f64 {
+        if e.traffic.check > 0 { self.zone.bytes as f64 / READ } else { 0.0 }
+    }
+}
+
+/// Octets of a zone file that are read in a second, about.
+const READ: f64 = 2e8;
 
 /// Signatures a second, with reading and writing: RSA with 1,024 bits on one core.
 const SIGNATURES: f64 = 4_000.0;

@@ -8,7 +8,6 @@ use crate::system_under_test::SystemUnderTest;
 use crate::zones::Prepared;
 use crate::{Error, Experiment, Measure, RunEvent, Trial, family_spec, measures, resources};
 use measure::clock::{SECOND, Wall};
-use measure::validity::NO_REFERRALS;
 use measure::{Parameter, Reason, metrics, params};
 use results::TrialRecord;
 use std::path::Path;
@@ -189,15 +188,6 @@ fn measure(
             "no_udp_cap",
             format!(
                 "{} does not cap its UDP answers: the {udp_size} octets asked for are without effect",
-                spec.kind
-            ),
-        ));
-    }
-    if zone.probe.delegation && !server::driver(spec.kind).facts().can.referrals {
-        record.outcome.validity.warn(Reason::new(
-            NO_REFERRALS,
-            format!(
-                "{} gives no referrals, so its answers for names at and below a delegation are wrong: do not compare their rate",
                 spec.kind
             ),
         ));

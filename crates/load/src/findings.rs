@@ -4,6 +4,7 @@
 //! [`Signs`](crate::Signs) of a load amount to. A load without a fault has no finding.
 
 use crate::LoadResult;
+use crate::check::GLUE;
 use measure::sender_faults::ms;
 use measure::units::grouped;
 use measure::{Nanos, Reason};
@@ -253,6 +254,7 @@ fn contents(r: &LoadResult, found: &mut Vec<Reason>) {
     let Some(checked) = &r.checked else { return };
     let count_of = |faults: &[&str]| faults.iter().filter_map(|f| checked.wrong.get(*f)).sum::<u64>();
     let all: u64 = checked.wrong.values().sum();
+    let glue = count_of(&GLUE);
     let (serial, record) = (count_of(&["old_serial", "serial_went_back"]), count_of(&["foreign_record"]));
     let whole = checked.checked;
     if serial > 0 {
@@ -267,12 +269,20 @@ fn contents(r: &LoadResult, found: &mut Vec<Reason>) {
             format!("{} checked answers have records that are not in the zone", percent(record, whole));
         found.push(Reason::new("wrong_rdata", text));
     }
-    let rest = all - serial - record;
+    if glue > 0 {
+        let text = format!(
+            "{} checked answers lack glue, although TC is clear: a resolver has to ask for it apart (RFC 9471)",
+            percent(glue, whole)
+        );
+        found.push(Reason::new("glue_left_out", text));
+    }
+    let rest = all - serial - record - glue;
     if rest > 0 && record == 0 && !refused && !fails {
-        let kinds: Vec<&str> = checked.wrong.keys().map(String::as_str).collect();
+        let kinds = checked.wrong.keys().map(String::as_str).filter(|kind| !GLUE.contains(kind));
+        let kinds: Vec<&str> = kinds.collect();
         let text = format!(
             "{} of {whole} checked answers are wrong: {}",
-            grouped(whole - checked.right),
+            grouped(checked.wrong()),
             kinds.join(", ")
         );
         found.push(Reason::new("wrong_answers", text));
@@ -372,6 +382,7 @@ mod tests {
                 &["wrong_rdata"],
             ),
             (with(0, |r| r.checked = checked(&[("ttl", 100)])), paced.clone(), &["wrong_answers"]),
+            (with(0, |r| r.checked = checked(&[("glue_missing", 9)])), paced.clone(), &["glue_left_out"]),
         ];
         for (n, (r, k, wanted)) in cases.iter().enumerate() {
             assert_eq!(codes(r, k), *wanted, "case {n}: {:?}", name(r, k));

@@ -6,7 +6,7 @@ use measure::metrics::{self, Scope};
 use measure::{Histogram, Latency, Metric, Named, Nanos, Outcome, PacingError, Reason, Timeline, Validity};
 use net::transport::Connections;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The distributions behind the percentiles: nanoseconds, and octets of answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -267,7 +267,9 @@ impl LoadResult {
             ]);
         }
         metrics.extend(self.counts.rcodes.iter().map(|(code, n)| metrics::RCODE.of(code, *n as f64)));
-        metrics.extend(self.findings.iter().map(|f| metrics::FINDING.of(&f.code, 1.0)));
+        // Several generators may have the same one, with figures of their own.
+        let codes: BTreeSet<&str> = self.findings.iter().map(|finding| finding.code.as_str()).collect();
+        metrics.extend(codes.into_iter().map(|code| metrics::FINDING.of(code, 1.0)));
         metrics.extend(self.drops.iter().map(|(place, n)| metrics::DROPS.of(place, *n as f64)));
         let histograms = vec![
             Named::new("latency", self.histograms.latency.clone()),
@@ -289,8 +291,7 @@ impl LoadResult {
             metrics.extend(metrics::LATENCY.within(scope).of(&p.latency_us));
         }
         if let Some(c) = &self.checked {
-            metrics.push(metrics::CHECKED.of(c.checked as f64));
-            metrics.push(metrics::CHECKED_WRONG.of((c.checked - c.right) as f64));
+            metrics.extend(c.metrics());
         }
         if let Some(tcp) = &self.tcp {
             metrics.extend([

@@ -317,6 +317,7 @@ registry! {
     CALM_LATENCY_P99 "calm_latency_p99" "us" Less "latency of 99 % in the calmest stretches of 100 ms";
     CHECKED "checked" "1" Neither "answers whose content was checked";
     CHECKED_WRONG "checked_wrong" "1" Less "checked answers that were wrong";
+    CHECKED_LACKING_GLUE "checked_lacking_glue" "1" Less "checked answers that lacked glue, although TC was clear";
     SUSTAINED_QPS "sustained_qps" "1/s" More "queries answered a second, without the machine's pauses";
 
     // TCP.

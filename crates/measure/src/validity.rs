@@ -26,8 +26,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The code of a warning: the server gives no referrals, so its answers on a zone with delegations are wrong.
-pub const NO_REFERRALS: &str = "no_referrals";
+/// The code of a warning: some of the answers that were compared with the zone are wrong.
+pub const WRONG_ANSWERS: &str = "wrong_answers";
 
 /// Whether a trial's figures may be believed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -329,6 +329,10 @@ impl<'a> Cell<'a> {
         } else if invalid > 0 {
             all.push(format!("{invalid} of {of} invalid, left out"));
         }
+        let wrong = self.used().iter().filter(|trial| trial.wrong_answers().is_some()).count();
+        if wrong > 0 {
+            all.push("wrong answers".to_owned());
+        }
         if failed > 0 && self.state() != State::Failed {
             all.push(format!("{failed} of {of} failed"));
         }

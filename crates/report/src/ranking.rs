@@ -5,8 +5,7 @@ use crate::cells::{Run, State};
 use crate::format;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use measure::metrics;
-use measure::validity::NO_REFERRALS;
-use results::{TrialRecord, published};
+use results::published;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -47,10 +46,8 @@ pub(crate) fn rankings(runs: &[Run]) -> Vec<Ranking> {
         for cell in run.cells.iter().filter(|c| c.key.is("throughput") && c.state() == State::Valid) {
             let Some(figure) = cell.metric(metrics::ANSWERED_QPS) else { continue };
             let ends = figure.interval.map_or((figure.value, figure.value), |i| (i.low, i.high));
-            let wrong = |t: &&TrialRecord| {
-                t.outcome.validity.warnings.iter().any(|warning| warning.code == NO_REFERRALS)
-            };
-            let wrong = if cell.used().iter().any(wrong) { ", wrong answers: no referrals" } else { "" };
+            let wrong = cell.used().iter().any(|trial| trial.wrong_answers().is_some());
+            let wrong = if wrong { ", gives wrong answers" } else { "" };
             let name = name(run, &cell.key.server, runs.len() > 1) + wrong;
             let platform = Platform { name, rate: figure.value, ends };
             let title = cell.key.zone();

@@ -1,7 +1,8 @@
 //! One trial, as it is kept.
 
 use measure::metrics::{self, Family};
-use measure::{Definition, Metric, Nanos, Outcome, Parameter};
+use measure::validity::WRONG_ANSWERS;
+use measure::{Definition, Metric, Nanos, Outcome, Parameter, Reason};
 use serde::{Deserialize, Serialize};
 
 /// One figure of one second of a trial.
@@ -60,6 +61,11 @@ impl TrialRecord {
     /// True where the trial was done, did not fail and nothing speaks against its figures.
     pub fn is_valid(&self) -> bool {
         self.error.is_none() && self.skipped.is_none() && self.outcome.validity.valid
+    }
+
+    /// What is wrong with the answers that were compared with the zone; none where all were right, or none was compared.
+    pub fn wrong_answers(&self) -> Option<&Reason> {
+        self.outcome.validity.warnings.iter().find(|warning| warning.code == WRONG_ANSWERS)
     }
 
     /// The latency in nanoseconds, from the intended time, by [`Histogram::quantile_of_sent`](measure::Histogram::quantile_of_sent).

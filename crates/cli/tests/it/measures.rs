@@ -295,6 +295,32 @@ fn a_server_that_answers_elsewhere_is_asked_by_several_generators_over_both_tran
     }
     let at = |transport: &str| all.iter().filter(|e| e["params"]["transport"] == transport).count();
     assert_eq!((at("udp"), at("tcp")), (2, 2));
+    for event in &all {
+        assert!(metric(event, "checked") > Some(50.0), "{event}");
+        assert_eq!(metric(event, "checked_wrong"), Some(0.0), "{event}");
+    }
+    // The same server against a zone file in which some name servers have other addresses than it gives.
+    let served = std::fs::read_to_string(&zone).expect("the zone");
+    let moved = served.replace("\tA\t6", "\tA\t7");
+    assert_ne!(moved, served);
+    let other = write(&folder, "other", &moved);
+    let file = write(&folder, "lies.toml", &text.replace(&format!("\"{zone}\""), &format!("\"{other}\"")));
+    let (dir, mut wrong) = (path("lies"), 0.0);
+    for event in &done(&file, &dir) {
+        wrong += metric(event, "checked_wrong").expect("a count");
+        let folder = format!("{dir}/servers/{}", event["trial"]);
+        let kept = std::fs::read_to_string(folder + "/wrong-answers.json").expect("the wrong answers");
+        assert!(kept.contains("foreign_record"), "{kept}");
+    }
+    assert!(wrong > 0.0);
+    let report = stdout(&output(&["report", &dir]));
+    assert!(
+        report.contains("wrong answers")
+            && report.contains("answers that were compared with the zone are wrong"),
+        "{report}"
+    );
+    let page = std::fs::read_to_string(dir + "/report.html").expect("its page");
+    assert!(page.contains("Were the answers right?") && page.contains("WRONG"));
 }
 
 #[test]

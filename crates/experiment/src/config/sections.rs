@@ -69,6 +69,9 @@ pub struct Traffic {
     pub addresses: u32,
     /// How packets are sent: `auto`, `socket` or `xdp`.
     pub backend: load::Backend,
+    /// Answers of a load, drawn at random, that are compared with the zone file in full once it is over: records, referral, denial,
+    /// signatures (docs/trust.md). 0: none. Answers of a zone that changes meanwhile are not compared.
+    pub check: u32,
 }
 
 impl Default for Traffic {
@@ -84,6 +87,7 @@ impl Default for Traffic {
             generators: 1,
             addresses: 1,
             backend: load::Backend::Auto,
+            check: 1000,
         }
     }
 }

@@ -16,7 +16,7 @@ pub const MEASUREMENT: Measurement = Measurement {
         params.extend(load_params(e.latency.duration, e.latency.deadline));
         params
     },
-    seconds: |e, _, _| e.latency.warmup.as_seconds() + e.latency.duration.as_seconds(),
+    seconds: |e, _, of| of.check(e) + e.latency.warmup.as_seconds() + e.latency.duration.as_seconds(),
     known_by: Some((metrics::LATENCY.p50, |precision| precision.latency)),
     run: Run::Ready(run),
 };

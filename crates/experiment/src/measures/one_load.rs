@@ -20,7 +20,7 @@ impl SystemUnderTest<'_> {
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let Driven { result, each, began, series, drops, machine, second } =
-            self.drive(load, 0.0, server, &mut |values| {
+            self.drive(&self.checked(load), 0.0, server, &mut |values| {
                 tell(RunEvent::Second { text: crate::sampling::sentence(values) });
             })?;
         record.series = series;
@@ -33,6 +33,7 @@ impl SystemUnderTest<'_> {
             record.outcome.metrics.push(metrics::SUSTAINED_QPS.of(sustained));
         }
         take(&mut record.outcome, result.outcome());
+        self.note_wrong(result.checked.as_ref(), record)?;
         machine.note(&mut record.outcome.validity);
         second.iter().for_each(|count| count.note(&mut record.outcome));
         if let Some(witness) = witness {

@@ -4,6 +4,7 @@ use super::{Measurement, Part, Run, ZoneChanges};
 use crate::system_under_test::{Driven, SystemUnderTest, take};
 use crate::{Error, RunEvent};
 use agent::Server;
+use load::check::CheckResult;
 use load::search::{CapacityGoal, Goal, Offered, Search};
 use load::{LoadResult, LoadSpec};
 use measure::clock::SECOND;
@@ -29,10 +30,10 @@ pub const MEASUREMENT: Measurement = Measurement {
             (params::DEADLINE, e.peak.deadline.to_string()),
         ]
     },
-    seconds: |e, _, _| {
+    seconds: |e, _, of| {
         let windows =
             f64::from(e.peak.window_loads) * (1.25 * e.peak.window_load.as_seconds() + LOAD_OVERHEAD);
-        windows + e.peak.budget.as_seconds() * (1.1 + LOAD_OVERHEAD / e.peak.trial.as_seconds())
+        of.check(e) + windows + e.peak.budget.as_seconds() * (1.1 + LOAD_OVERHEAD / e.peak.trial.as_seconds())
     },
     known_by: Some((metrics::CAPACITY_QPS, |precision| precision.rate)),
     run: Run::Ready(|ready, record, tell| ready.sut.peak(&mut ready.server, record, tell)),
@@ -60,11 +61,17 @@ impl SystemUnderTest<'_> {
         load.deadline = e.peak.deadline.0;
         // Of the load that was measured last: datagrams dropped in the server's host, and each place by itself.
         let seen = std::cell::RefCell::new((0.0, Vec::new()));
+        // The answers of the first load are compared with the zone: each time takes a pass over its file.
+        let checked = std::cell::RefCell::new(None);
         // The queries of all loads, as the server's host counted them.
         let (arrived, contradicted) = (std::cell::RefCell::new(None), std::cell::RefCell::default());
         let mut measure = |load: &LoadSpec| -> Result<Offered, Error> {
-            let Driven { result, drops, machine, second, .. } =
-                self.drive(load, e.peak.loss, server, &mut |_| {})?;
+            let first = checked.borrow().is_none().then(|| self.checked(load));
+            let Driven { mut result, drops, machine, second, .. } =
+                self.drive(first.as_ref().unwrap_or(load), e.peak.loss, server, &mut |_| {})?;
+            if first.is_some() {
+                *checked.borrow_mut() = Some(result.checked.take());
+            }
             let dropped =
                 drops.iter().find(|m| m.name == metrics::HOST_DROPS.name("server")).map_or(0.0, |m| m.value);
             *seen.borrow_mut() = (dropped, machine.losses.metrics());
@@ -148,6 +155,9 @@ impl SystemUnderTest<'_> {
         record.outcome.validity.merge(found.validity());
         record.outcome.metrics.extend(arrived.into_inner().map(|count| metrics::ARRIVED.count(count)));
         record.outcome.validity.merge(contradicted.into_inner());
+        let checked = checked.into_inner().flatten();
+        record.outcome.metrics.extend(checked.iter().flat_map(CheckResult::metrics));
+        self.note_wrong(checked.as_ref(), record)?;
         record.outcome.metrics.extend(server.memory()?);
         let detail = self.dir.join("search.json");
         let text = serde_json::to_string_pretty(&found).map_err(|e| Error::Machine(e.to_string()))?;

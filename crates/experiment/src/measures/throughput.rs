@@ -17,7 +17,7 @@ pub const MEASUREMENT: Measurement = Measurement {
         params.extend(load_params(e.throughput.duration, e.throughput.deadline));
         params
     },
-    seconds: |e, _, _| e.throughput.warmup.as_seconds() + e.throughput.duration.as_seconds(),
+    seconds: |e, _, of| of.check(e) + e.throughput.warmup.as_seconds() + e.throughput.duration.as_seconds(),
     known_by: Some((metrics::ANSWERED_QPS, |precision| precision.rate)),
     run: Run::Ready(run),
 };

@@ -30,7 +30,7 @@ pub use sampler::{Sample, Sampler};
 use crate::{Error, counts};
 use compare::{Comparison, Fault, compare};
 use facts::Facts;
-use measure::Seed;
+use measure::{Metric, Seed, metrics};
 use message::Answer;
 use serde::{Deserialize, Serialize};
 use signatures::Signatures;
@@ -81,6 +81,9 @@ impl CheckSpec {
     }
 }
 
+/// The faults of an answer that lacks glue.
+pub(crate) const GLUE: [&str; 2] = ["glue_missing", "glue_incomplete"];
+
 /// Examples of wrong answers kept, and of each fault.
 const EXAMPLES: usize = 20;
 const EXAMPLES_OF_A_FAULT: usize = 3;
@@ -120,7 +123,7 @@ pub struct Serials {
 }
 
 /// The result of checking sampled answers. `sampled = checked + Σ unchecked`; an answer with several faults counts
-/// once under each, so `checked - right` is the number of wrong answers.
+/// once under each, so `checked - right` is the number of answers with a fault.
 ///
 /// Faults: `rcode`, `aa`, `malformed`, `duplicate_record`, `foreign_record` (not the zone's), `incomplete_rrset`,
 /// `ttl`, `negative_ttl`, `answer_missing`, `answer_extra`, `referral_missing` (the NS RRset), `soa_missing`,
@@ -136,6 +139,9 @@ pub struct CheckResult {
     pub checked: u64,
     /// Answers without a fault.
     pub right: u64,
+    /// Answers whose only fault is that they lack glue, although TC is clear. Before RFC 9471 (2023) servers were free to leave it out.
+    #[serde(default)]
+    pub lack_glue: u64,
     /// Compared answers that were truncated: compared in part only.
     pub truncated: u64,
     /// Judged answers that had to have signatures and proofs: DO, and the zone is signed.
@@ -164,6 +170,20 @@ impl CheckResult {
         self.right == self.checked
     }
 
+    /// Answers with a fault other than that they lack glue.
+    pub fn wrong(&self) -> u64 {
+        self.checked - self.right - self.lack_glue
+    }
+
+    /// How many answers were compared, how many of these are wrong, and how many lack glue.
+    pub fn metrics(&self) -> [Metric; 3] {
+        [
+            metrics::CHECKED.count(self.checked),
+            metrics::CHECKED_WRONG.count(self.wrong()),
+            metrics::CHECKED_LACKING_GLUE.count(self.lack_glue),
+        ]
+    }
+
     /// Adds what another generator found; the serials of a target that both asked stay apart, as nobody knows the
     /// order between them.
     pub fn merge(&mut self, other: &Self) {
@@ -172,6 +192,7 @@ impl CheckResult {
             sampled,
             checked,
             right,
+            lack_glue,
             truncated,
             dnssec,
             signatures,
@@ -185,6 +206,7 @@ impl CheckResult {
         self.sampled += sampled;
         self.checked += checked;
         self.right += right;
+        self.lack_glue += lack_glue;
         self.truncated += truncated;
         self.dnssec += dnssec;
         self.signatures += signatures;
@@ -224,7 +246,11 @@ impl CheckResult {
         for odd in comparison.odd {
             *self.odd.entry(odd.to_owned()).or_default() += 1;
         }
-        self.right += u64::from(comparison.faults.is_empty());
+        let glue = |fault: &Fault| GLUE.contains(&fault.name);
+        match comparison.faults.as_slice() {
+            [] => self.right += 1,
+            faults => self.lack_glue += u64::from(faults.iter().all(glue)),
+        }
         let mut named: Vec<&str> = comparison.faults.iter().map(|f| f.name).collect();
         named.sort_unstable();
         named.dedup();

@@ -7,6 +7,9 @@ use measure::metrics::{self, Definition, Scope};
 use measure::{params, units};
 use results::published;
 
+/// Where none of n was seen, the true share is less than this, over n (95 %).
+const NONE_OF: f64 = 3.0;
+
 /// The share of good queries, in per cent, that must be answered for them to have survived.
 const SURVIVED: f64 = 99.0;
 
@@ -17,7 +20,42 @@ pub(super) fn questions(run: &Run) -> Vec<Question> {
         all.extend(over_tcp(run));
     }
     all.extend(flood(run));
+    all.extend(right(run));
     all
+}
+
+/// Whether the answers that were compared with the zone were right.
+fn right(run: &Run) -> Option<Question> {
+    let of_server = |server: &str| {
+        let trials = || {
+            let mine = run.cells.iter().filter(|c| c.key.server == server);
+            mine.flat_map(Cell::used)
+        };
+        let sum = |metric| trials().filter_map(|t| t.outcome.metric(metric)).sum::<f64>();
+        let (checked, wrong) = (sum(metrics::CHECKED), sum(metrics::CHECKED_WRONG));
+        let lacking = sum(metrics::CHECKED_LACKING_GLUE);
+        let lacking = match lacking > 0.0 {
+            true => {
+                format!("; {} lacked glue, without TC (RFC 9471)", format::percent(100.0 * lacking / checked))
+            }
+            false => String::new(),
+        };
+        let count = units::grouped(checked as u64);
+        if checked == 0.0 {
+            None
+        } else if wrong == 0.0 {
+            // None in n: at most 3 in n at 95 %.
+            let most = format::percent(100.0 * NONE_OF / checked);
+            Some(format!("{server} all {count} (at most {most} of its answers are wrong, at 95 %{lacking})"))
+        } else {
+            Some(format!("{server} {} of {count} WRONG{lacking}", units::grouped(wrong as u64)))
+        }
+    };
+    let all = each_server(run, of_server)?;
+    let answers = vec![format!(
+        "Answers drawn at random and compared with the zone in full (records, referrals, denials, signatures), right: {all}."
+    )];
+    question("Were the answers right?", answers)
 }
 
 fn valid<'a>(run: &'a Run<'a>) -> impl Iterator<Item = &'a Cell<'a>> {

@@ -70,9 +70,9 @@ pub struct Comparison {
     pub gates: Gates,
     /// Trials that were not done, as a run was ended before.
     pub undone: usize,
-    /// Trials that failed for the candidate, in cells where none failed for the base.
+    /// Trials that failed for the candidate, or in which it gave wrong answers, in cells where the base did neither.
     pub candidate_failed: usize,
-    /// The error of the first of them.
+    /// The error of the first of them, or what was wrong with its answers.
     pub candidate_error: Option<String>,
     /// Cells that both sides have, in A's order.
     pub cells: Vec<Cell>,
@@ -282,7 +282,12 @@ pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
         match in_b.iter().find(|(other, _)| other == params) {
             Some((_, others)) => {
                 let sound = trials.iter().all(|t| t.error.is_none()) && trials.iter().any(|t| t.is_valid());
-                failed.extend(others.iter().filter(|t| sound && t.error.is_some()));
+                let right = trials.iter().all(|t| t.wrong_answers().is_none());
+                failed.extend(
+                    others
+                        .iter()
+                        .filter(|t| sound && (t.error.is_some() || right && t.wrong_answers().is_some())),
+                );
                 cells.extend(cell(params, trials, others, interleaved, &mut alone));
             }
             None => alone.push(Alone::cell(params, "only the base has it")),
@@ -311,7 +316,9 @@ pub fn compare(a: Side, b: Side, gates: &Gates) -> Comparison {
         gates: gates.clone(),
         undone: a.run.undone() + if interleaved { 0 } else { b.run.undone() },
         candidate_failed: failed.len(),
-        candidate_error: failed.first().and_then(|t| t.error.clone()),
+        candidate_error: failed
+            .first()
+            .and_then(|t| t.error.clone().or_else(|| Some(t.wrong_answers()?.text.clone()))),
         cells,
         alone,
         apart,

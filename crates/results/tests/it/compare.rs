@@ -321,6 +321,15 @@ fn a_candidate_that_fails_is_no_figure() {
     // Where the base fails too, the candidate is not to blame.
     trials[2].error = Some("the disk is full".into());
     assert_eq!(turns(trials.clone(), &Gates::default()).outcome(), compare::Outcome::NoWorse);
+    // A candidate whose answers are wrong fails, too; where the base's are as wrong, both are compared.
+    let mut lies = scattered("answered_qps", 1.0, 0.01);
+    let wrong = measure::Reason::new(measure::validity::WRONG_ANSWERS, "9 of 1000 answers are wrong");
+    lies[5].outcome.validity.warn(wrong.clone());
+    let c = turns(lies.clone(), &Gates::default());
+    assert_eq!((c.outcome(), c.candidate_failed), (compare::Outcome::CandidateFailed, 1));
+    assert_eq!(c.candidate_error.as_deref(), Some("9 of 1000 answers are wrong"));
+    lies[2].outcome.validity.warn(wrong);
+    assert_eq!(turns(lies, &Gates::default()).outcome(), compare::Outcome::NoWorse);
     // And a base that never works leaves nothing to compare with.
     trials.iter_mut().step_by(2).for_each(|t| t.error = Some("no".into()));
     assert_eq!(turns(trials, &Gates::default()).outcome(), compare::Outcome::NotKnown);
