@@ -21,6 +21,9 @@ pub struct Info {
     /// Also draw it: SVG files with an index.html, and the series as CSV, in this folder, which must be new or empty
     #[arg(long, value_name = "DIR")]
     plot: Option<PathBuf>,
+    /// With --plot: a line for each capture, over one time, instead of all captures as one
+    #[arg(long, requires = "plot", conflicts_with = "rssac002")]
+    apart: bool,
     /// Print the RSSAC002 metrics of each UTC day as YAML, and nothing else
     #[arg(long, conflicts_with_all = ["plot", "window"])]
     rssac002: bool,
@@ -60,6 +63,11 @@ pub fn run(args: &Info, common: &Common) -> output::Result {
     if let Some(dir) = &args.plot {
         plots::check(dir)?;
     }
+    if args.apart && args.captures.iter().any(|capture| capture.as_os_str() == "-") {
+        return Err(Failure::usage(
+            "--apart reads each capture twice, and standard input can be read once: name a file",
+        ));
+    }
     let mut progress = common.progress("packets", 0);
     let (threads, mut heard) = (threads(args.threads), |packets| progress.set(packets));
     let (facts, found) = match args.transfers {
@@ -70,13 +78,22 @@ pub fn run(args: &Info, common: &Common) -> output::Result {
             (both.0, Some(both.1))
         }
     };
+    // The report is of all captures as one; where they are drawn apart, each is read once more.
+    let mut each = Vec::new();
+    for capture in args.captures.iter().filter(|_| args.apart) {
+        let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
+        each.push((
+            name,
+            facts::collect(std::slice::from_ref(capture), &args.ports, args.window, threads, &mut heard)?,
+        ));
+    }
     progress.finish();
     if facts.counts.packets == 0 && facts.skipped.is_empty() {
         return Err(Failure { code: 1, message: "the captures hold no packets".into() });
     }
     let report = facts.report();
     if let Some(dir) = &args.plot {
-        plots::write(dir, &facts)?;
+        plots::write(dir, &facts, &each)?;
     }
     match found {
         None => common.tell("trace.info", &report, || text::report(&report))?,

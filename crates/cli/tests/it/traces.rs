@@ -224,6 +224,12 @@ fn plots_go_into_a_new_folder_only() {
     let series = std::fs::read_to_string(format!("{plots}/series.csv")).expect("a table");
     let sum: u64 = series.lines().skip(1).map(|l| l.split(',').nth(2).unwrap().parse::<u64>().unwrap()).sum();
     assert_eq!(sum, 20_000);
+    // Two captures apart have a line each.
+    let (other, apart) = (generated(&folder, "b.pcap", "rzaia", "2"), folder.path().join("apart"));
+    let apart = apart.to_str().unwrap();
+    assert!(output(&["trace", "info", &path, &other, "--plot", apart, "--apart"]).status.success());
+    let both = std::fs::read_to_string(format!("{apart}/queries.svg")).expect("a plot");
+    assert!(both.contains(">a.pcap, UDP<") && both.contains(">b.pcap, UDP<"), "{both}");
     let again = output(&["trace", "info", &path, "--plot", &plots]);
     assert_eq!(again.status.code(), Some(1));
     assert!(stderr(&again).contains("give a new folder"), "{}", stderr(&again));

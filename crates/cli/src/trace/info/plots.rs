@@ -25,8 +25,8 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Draws everything that the trace has.
-pub fn write(dir: &Path, facts: &Facts) -> Result<(), Failure> {
+/// Draws everything that the trace has; where there is something in `each`, a line for each capture of that name.
+pub fn write(dir: &Path, facts: &Facts, each: &[(String, Facts)]) -> Result<(), Failure> {
     std::fs::create_dir_all(dir)
         .map_err(|e| Failure { code: 1, message: format!("--plot {}: {e}", dir.display()) })?;
     let put =
@@ -37,7 +37,8 @@ pub fn write(dir: &Path, facts: &Facts) -> Result<(), Failure> {
     );
     let begins = time(facts.span.map_or(0, |(first, _)| first));
     let _ = writeln!(index, "<h1>Trace from {begins}, {:.1} s</h1>", facts.seconds());
-    for (name, plot) in all(facts) {
+    let plots = if each.is_empty() { all(facts, Time::of(facts)) } else { apart(each, Time::of(facts)) };
+    for (name, plot) in plots {
         put(&format!("{name}.svg"), &lines(&plot))?;
         let _ = writeln!(index, "<img src=\"{name}.svg\" alt=\"{name}\">");
     }
@@ -45,8 +46,26 @@ pub fn write(dir: &Path, facts: &Facts) -> Result<(), Failure> {
     put("series.csv", &csv(facts))
 }
 
-fn all(facts: &Facts) -> Vec<(&'static str, LinePlot)> {
-    let over = Over::new(facts);
+/// The plots of several captures as one of each kind, in which every line has the name of its capture.
+fn apart(each: &[(String, Facts)], from: Time) -> Vec<(&'static str, LinePlot)> {
+    let mut plots: Vec<(&str, LinePlot)> = Vec::new();
+    for (capture, facts) in each.iter().filter(|(_, facts)| facts.counts.packets > 0) {
+        for (name, mut plot) in all(facts, from) {
+            let alone = plot.lines.len() == 1;
+            for (line, _) in &mut plot.lines {
+                *line = if alone { capture.clone() } else { format!("{capture}, {line}") };
+            }
+            match plots.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, all)) => all.lines.append(&mut plot.lines),
+                None => plots.push((name, plot)),
+            }
+        }
+    }
+    plots
+}
+
+fn all(facts: &Facts, from: Time) -> Vec<(&'static str, LinePlot)> {
+    let over = Over::new(facts, from);
     let mut plots = vec![(
         "queries",
         over.rates("Requests (ISC-TN-2008-1 section 5.2)", &[("UDP", Line::Udp), ("TCP", Line::Tcp)]),
@@ -155,28 +174,41 @@ fn latency(facts: &Facts) -> LinePlot {
     }
 }
 
+/// The axis of time.
+#[derive(Clone, Copy)]
+struct Time {
+    /// Where it begins: wall clock, nanoseconds.
+    begin: u64,
+    /// Seconds in its unit, and that unit's name.
+    unit: (f64, &'static str),
+}
+
+impl Time {
+    fn of(facts: &Facts) -> Self {
+        let unit = match facts.seconds() {
+            s if s >= 3.0 * 86_400.0 => (86_400.0, "days"),
+            s if s >= 3.0 * 3600.0 => (3600.0, "hours"),
+            s if s >= 300.0 => (60.0, "minutes"),
+            _ => (1.0, "seconds"),
+        };
+        Self { begin: facts.series.origin(), unit }
+    }
+}
+
 /// The windows, several together where there are many.
 struct Over<'a> {
     facts: &'a Facts,
     /// Windows of a point, and points.
     step: usize,
     points: usize,
-    /// Seconds in a unit of the time axis, and its name.
-    unit: (f64, &'static str),
+    from: Time,
 }
 
 impl<'a> Over<'a> {
-    fn new(facts: &'a Facts) -> Self {
+    fn new(facts: &'a Facts, from: Time) -> Self {
         let windows = facts.series.line(Line::Udp).count();
         let step = windows.div_ceil(POINTS).max(1);
-        let seconds = facts.seconds();
-        let unit = match seconds {
-            s if s >= 3.0 * 86_400.0 => (86_400.0, "days"),
-            s if s >= 3.0 * 3600.0 => (3600.0, "hours"),
-            s if s >= 300.0 => (60.0, "minutes"),
-            _ => (1.0, "seconds"),
-        };
-        Self { facts, step, points: windows.div_ceil(step), unit }
+        Self { facts, step, points: windows.div_ceil(step), from }
     }
 
     fn sums(&self, line: Line) -> Vec<u64> {
@@ -190,15 +222,16 @@ impl<'a> Over<'a> {
     }
 
     fn x(&self) -> String {
-        let start = time(self.facts.series.origin());
-        format!("{} since {} (points of {} s)", self.unit.1, &start[..19], self.seconds())
+        let start = time(self.from.begin);
+        format!("{} since {} (points of {} s)", self.from.unit.1, &start[..19], self.seconds())
     }
 
     /// Where points are: what did not last as long as the others is left out, unless it is all.
     fn times(&self) -> impl Iterator<Item = f64> + use<'_> {
         let covered = (self.facts.seconds() / self.seconds()).floor() as usize;
         let most = if covered == 0 { self.points } else { self.points.min(covered) };
-        (0..most).map(|n| (n as f64 + 0.5) * self.seconds() / self.unit.0)
+        let late = self.facts.series.origin().saturating_sub(self.from.begin) as f64 / SECOND as f64;
+        (0..most).map(move |n| (late + (n as f64 + 0.5) * self.seconds()) / self.from.unit.0)
     }
 
     fn rates(&self, title: &str, which: &[(&str, Line)]) -> LinePlot {
