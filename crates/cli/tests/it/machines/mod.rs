@@ -246,6 +246,71 @@ fn cpu_seconds(lab: &Lab) -> BTreeMap<String, f64> {
 
 const COORDINATOR: &str = "coordinator";
 
+/// CPU seconds by process at some times, which are in seconds since `began`.
+type Seen = Vec<(f64, BTreeMap<String, f64>)>;
+
+/// Looks at the CPU time of all twice a second until it is over.
+fn watch(lab: &Lab, began: Instant, over: &AtomicBool) -> Seen {
+    let mut seen = Vec::new();
+    while !over.load(Ordering::Relaxed) {
+        seen.push((began.elapsed().as_secs_f64(), cpu_seconds(lab)));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    seen
+}
+
+/// The share of a core, in per cent, that each process took between two times: of the agents by their folders, and of the coordinator.
+fn shares(seen: &Seen, from: f64, to: f64) -> (BTreeMap<String, f64>, f64) {
+    let at = |time: f64| seen.iter().min_by(|a, b| (a.0 - time).abs().total_cmp(&(b.0 - time).abs()));
+    let ((from, before), (to, after)) = (at(from).unwrap(), at(to).unwrap());
+    let percent = |who: &String| Some((who.clone(), 100.0 * (after.get(who)? - before[who]) / (to - from)));
+    let mut all: BTreeMap<String, f64> = before.keys().filter_map(percent).collect();
+    let coordinator = all.remove(COORDINATOR).expect("the coordinator");
+    (all, coordinator)
+}
+
+/// What an agent takes of a core while its host is measured: a load of 20 s at 5,000 queries/s, with both sides sampled. Prints a line for each
+/// of five runs.
+#[test]
+#[ignore = "it takes long: scripts/machines.sh"]
+fn agents_take_little_of_a_core_in_a_load() {
+    if !possible(&["sshd", "nsd"]) {
+        return;
+    }
+    let lab = Lab::up("c", &[("server", 0), ("generator", 1)], Way::Ssh);
+    println!("| agent of the server | of the generator | coordinator | valid |\n|---|---|---|---|");
+    for n in 0..5 {
+        let dir = lab.runs.path().join(format!("run-{n}"));
+        let sets = [
+            "servers=nsd",
+            "zone.families=U-4-DS0",
+            "zone.delegations=10K",
+            "repeats=1",
+            "latency.duration=20s",
+        ];
+        let began = Instant::now();
+        let mut command = lab.experiment(&dir, "rzaia-latency", &sets);
+        let run = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let over = AtomicBool::new(false);
+        let (got, seen) = std::thread::scope(|scope| {
+            let watch = scope.spawn(|| watch(&lab, began, &over));
+            let got = run.wait_with_output().unwrap();
+            over.store(true, Ordering::Relaxed);
+            (got, watch.join().expect("it does not panic"))
+        });
+        let (done, said) = (began.elapsed().as_secs_f64(), stderr(&got));
+        assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
+        // What follows the load takes about two seconds.
+        let (agents, coordinator) = shares(&seen, done - 18.0, done - 6.0);
+        let of = |host: &str| {
+            agents.iter().find(|(folder, _)| folder.ends_with(host)).map(|(_, percent)| *percent).expect(host)
+        };
+        let valid = RunDir::open(&dir).expect("the run directory is whole").trials()[0].is_valid();
+        println!("| {:.2} % | {:.2} % | {coordinator:.2} % | {valid} |", of("server"), of("generator"));
+    }
+    lab.assert_tidy();
+}
+
 /// The secondaries beside the one that is measured, as many as 16 hosts have room for.
 const SECONDARIES: [&str; 13] = [
     "secondary-2",
@@ -304,14 +369,7 @@ fn many_hosts_by_ssh_start_soon() {
         let mut reached = None;
         let over = AtomicBool::new(false);
         let seen = std::thread::scope(|scope| {
-            let watch = scope.spawn(|| {
-                let mut seen = Vec::new();
-                while !over.load(Ordering::Relaxed) {
-                    seen.push((began.elapsed().as_secs_f64(), cpu_seconds(&lab)));
-                    std::thread::sleep(Duration::from_millis(500));
-                }
-                seen
-            });
+            let watch = scope.spawn(|| watch(&lab, began, &over));
             for line in BufReader::new(run.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
                 if line.contains("its clock") {
                     reached.get_or_insert_with(|| began.elapsed());
@@ -330,18 +388,14 @@ fn many_hosts_by_ssh_start_soon() {
         let bounds = machines.iter().filter_map(|m| m["clock"]["bound"].as_u64());
         let bound = bounds.max().expect("each has a clock") as f64 / 1e3;
         // What follows the load takes about two seconds.
-        let at = |time: f64| seen.iter().min_by(|a, b| (a.0 - time).abs().total_cmp(&(b.0 - time).abs()));
-        let ((from, before), (to, after)) = (at(done - 14.0).unwrap(), at(done - 4.0).unwrap());
-        let percent = |who: &str| Some(100.0 * (after.get(who)? - before.get(who)?) / (to - from));
-        let mut agents: Vec<f64> =
-            before.keys().filter(|who| **who != COORDINATOR).filter_map(|who| percent(who)).collect();
+        let (agents, coordinator) = shares(&seen, done - 14.0, done - 4.0);
+        let mut agents: Vec<f64> = agents.into_values().collect();
         agents.sort_by(f64::total_cmp);
         assert_eq!(agents.len(), count, "{said}");
         println!(
-            "| {count} | {program} | {reached:.1} | {done:.1} | {:.1} %, {:.1} % | {:.1} % | {bound:.0} µs |",
+            "| {count} | {program} | {reached:.1} | {done:.1} | {:.1} %, {:.1} % | {coordinator:.1} % | {bound:.0} µs |",
             agents[count / 2],
-            agents[count - 1],
-            percent(COORDINATOR).expect("the coordinator")
+            agents[count - 1]
         );
         std::fs::remove_dir_all(&dir).unwrap();
     }
