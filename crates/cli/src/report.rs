@@ -43,6 +43,10 @@ pub struct Command {
     /// Print instead, in Markdown, how many of the published values the runs below DIR have a measured one beside, and what is missing
     #[arg(long)]
     coverage: bool,
+    /// Draw instead the papers' figures of the runs below DIR: one page (FILE.html), or Markdown (FILE.md) with a folder of SVG files
+    /// beside it
+    #[arg(long, conflicts_with_all = ["coverage", "format"], requires = "output")]
+    figures: bool,
     /// With --coverage: the memory of the machine that missing values are to fit into [default: this machine's]
     #[arg(long, value_name = "BYTES", value_parser = measure::units::count, requires = "coverage")]
     memory: Option<u64>,
@@ -52,6 +56,9 @@ pub struct Command {
 pub fn run(command: Command, common: &Common) -> output::Result {
     if command.coverage {
         return of_published(&command, common);
+    }
+    if command.figures {
+        return figures(&command, common);
     }
     if let Some(format) = command.format {
         return match command.dirs.as_slice() {
@@ -110,6 +117,34 @@ fn of_published(command: &Command, common: &Common) -> output::Result {
             let to = to.as_deref().unwrap_or(Path::new("-"));
             output::write_output(to, |out| Ok(out.write_all(page.as_bytes())?))?;
         }
+    }
+    Ok(Status::Done)
+}
+
+/// Draws the papers' figures of the runs below some folders.
+fn figures(command: &Command, common: &Common) -> output::Result {
+    let to = command.output.as_deref().expect("it is required");
+    let stem = to.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let runs = coverage::Kept::below(&command.dirs)?.runs;
+    let gallery = report::gallery(&runs);
+    let mut files = Vec::new();
+    match to.extension().and_then(|ending| ending.to_str()) {
+        Some("html") => files.push((to.to_owned(), gallery.html()?)),
+        Some("md") => {
+            let folder = to.with_extension("");
+            std::fs::create_dir_all(&folder)
+                .map_err(|e| Failure { code: 1, message: format!("{}: {e}", folder.display()) })?;
+            files.extend(gallery.pictures().into_iter().map(|(name, svg)| (folder.join(name), svg)));
+            files.push((to.to_owned(), gallery.markdown(&stem)));
+        }
+        _ => return Err(Failure::usage("--figures writes FILE.html or FILE.md: name one of them with -o")),
+    }
+    for (file, text) in &files {
+        output::write_output(file, |out| Ok(out.write_all(text.as_bytes())?))?;
+    }
+    match common.json {
+        true => output::json("report.figures", &json!({ "page": to, "files": files.len() }))?,
+        false => output::print(&format!("figures: {}\n", to.display()))?,
     }
     Ok(Status::Done)
 }

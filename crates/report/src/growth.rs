@@ -60,6 +60,13 @@ const THREADS: Over = Over {
     row: |_| String::new(),
 };
 
+impl Over {
+    fn logarithmic(&self, lines: &[Line]) -> Option<Axis> {
+        let (first, last) = plots::ends(lines.iter().flat_map(Line::xs))?;
+        Some(Axis::log(self.axis, first, last, |v| units::short(v as u64)))
+    }
+}
+
 /// Something that may change as the zone grows.
 struct Quantity {
     id: String,
@@ -77,27 +84,47 @@ struct Quantity {
     table: Published,
 }
 
+/// What a line is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Measured,
+    Published,
+    /// Reckoned from what was measured.
+    Model,
+}
+
+impl Kind {
+    /// The class of its style.
+    fn class(self) -> &'static str {
+        match self {
+            Self::Measured => "solid",
+            Self::Published => "past",
+            Self::Model => "second",
+        }
+    }
+}
+
 /// A line of a plot: its points, those of trials that are not valid, and those of which only a bound is known.
-struct Line {
+pub(crate) struct Line {
     name: String,
     style: usize,
-    past: bool,
-    points: Vec<(f64, f64)>,
+    kind: Kind,
+    pub points: Vec<(f64, f64)>,
     /// At a size: low and high.
-    intervals: Vec<(f64, f64, f64)>,
+    pub intervals: Vec<(f64, f64, f64)>,
     invalid: Vec<(f64, f64)>,
     /// At a size: the bound, and whether the value is above it.
     bounds: Vec<(f64, f64, bool)>,
 }
 
 impl Line {
-    fn new(name: String, style: usize) -> Self {
+    pub fn new(name: String, style: usize) -> Self {
         let (points, intervals) = (Vec::new(), Vec::new());
-        Self { name, style, past: false, points, intervals, invalid: Vec::new(), bounds: Vec::new() }
+        Self { name, style, kind: Kind::Measured, points, intervals, invalid: Vec::new(), bounds: Vec::new() }
     }
 
-    fn of_past(past: &Past, style: usize) -> Self {
-        let mut line = Self { past: true, ..Self::new(past.name.clone(), style) };
+    pub fn of_past(past: &Past, style: usize) -> Self {
+        let mut line = Self { kind: Kind::Published, ..Self::new(past.name.clone(), style) };
         for (size, value, relation) in &past.points {
             match relation {
                 Relation::Above => line.bounds.push((*size, *value, true)),
@@ -109,20 +136,25 @@ impl Line {
     }
 
     /// All values that must be on the axis.
-    fn ys(&self) -> impl Iterator<Item = f64> {
+    pub fn ys(&self) -> impl Iterator<Item = f64> {
         let intervals = self.intervals.iter().flat_map(|i| [i.1, i.2]);
         let single = self.points.iter().chain(&self.invalid).map(|p| p.1);
         single.chain(self.bounds.iter().map(|b| b.1)).chain(intervals)
     }
 
-    fn divided(mut self, by: f64) -> Self {
+    /// What a model says beyond the points of another line.
+    pub fn of_model(name: String, style: usize, points: Vec<(f64, f64)>) -> Self {
+        Self { kind: Kind::Model, points, ..Self::new(name, style) }
+    }
+
+    pub fn divided(mut self, by: f64) -> Self {
         self.points.iter_mut().chain(&mut self.invalid).for_each(|p| p.1 /= by);
         self.intervals.iter_mut().for_each(|i| (i.1, i.2) = (i.1 / by, i.2 / by));
         self.bounds.iter_mut().for_each(|b| b.1 /= by);
         self
     }
 
-    fn xs(&self) -> impl Iterator<Item = f64> {
+    pub fn xs(&self) -> impl Iterator<Item = f64> {
         self.points.iter().chain(&self.invalid).map(|p| p.0).chain(self.bounds.iter().map(|b| b.0))
     }
 }
@@ -277,8 +309,9 @@ fn group(
         for (i, kind) in past::KINDS.iter().enumerate() {
             let Some((table, heading)) = (quantity.table)(kind, &of_row[0].key) else { continue };
             let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
-            if let Some(past) = past::past(run, table, kind, &heading, quantity.unit) {
-                lines.push(Line::of_past(&past, past.style.unwrap_or(run.servers.len() + i)));
+            if let Some(past) = past::past(table, kind, &heading, quantity.unit) {
+                let style = run.kinds().position(|of| of == *kind).unwrap_or(run.servers.len() + i);
+                lines.push(Line::of_past(&past, style));
                 notes.extend(past.notes);
             }
         }
@@ -288,15 +321,8 @@ fn group(
         let (low, high) = plots::ends(lines.iter().flat_map(Line::ys))?;
         let y = Axis::log(&quantity.title, low, high, quantity.tick);
         let trials = of_row.iter().flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
-        draw(
-            &format!("{}-{}-{n}", over.id, quantity.id),
-            &what,
-            (over, quantity.remark),
-            y,
-            &lines,
-            &notes,
-            trials,
-        )
+        let id = format!("{}-{}-{n}", over.id, quantity.id);
+        draw(&id, &what, quantity.remark, (over.logarithmic(&lines)?, y), &lines, &notes, trials)
     });
     let main: Vec<Figure> = figures.collect();
     let title = format!("{} {}", quantity.title, over.title);
@@ -369,7 +395,7 @@ fn relative(
         let published = |key: &Key| {
             let (table, heading) = (quantity.table)(kind, key)?;
             let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
-            past::past(run, table, kind, &heading, quantity.unit)
+            past::past(table, kind, &heading, quantity.unit)
         };
         for (style, family) in families.iter().enumerate().filter(|(i, _)| *i != base) {
             let Some((line, cell)) = of_family(family) else { continue };
@@ -380,7 +406,7 @@ fn relative(
                 let (line, base) = (Line::of_past(&past, style), Line::of_past(&base, style));
                 let points = over(&line.points, &base.points);
                 let name = format!("{family}, {}", past.name);
-                lines.push(Line { points, past: true, ..Line::new(name, style) });
+                lines.push(Line { points, kind: Kind::Published, ..Line::new(name, style) });
                 notes.extend(past.notes.iter().map(|note| format!("{family}, {note}")));
             }
         }
@@ -394,15 +420,8 @@ fn relative(
             Axis::linear(&format!("times that of {}", costs::BASE), high, |v| trim(&format::significant(v)));
         let trials = cells.iter().filter(|c| c.key.server == *server);
         let trials = trials.flat_map(|c| c.used().into_iter().map(|t| t.id)).collect();
-        draw(
-            &format!("relative-{}-{n}", quantity.id),
-            &what,
-            (&SIZE, quantity.remark),
-            y,
-            &lines,
-            &notes,
-            trials,
-        )
+        let id = format!("relative-{}-{n}", quantity.id);
+        draw(&id, &what, quantity.remark, (SIZE.logarithmic(&lines)?, y), &lines, &notes, trials)
     });
     let main: Vec<Figure> = figures.collect();
     let title = format!("{} relative to {}", quantity.title, costs::BASE);
@@ -414,29 +433,34 @@ fn relative(
     })
 }
 
-fn draw(
+/// Draws lines; published ones are dashed.
+pub(crate) fn draw(
     id: &str,
     what: &str,
-    (over, remark): (&Over, &str),
-    y: Axis,
+    remark: &str,
+    (x, y): (Axis, Axis),
     lines: &[Line],
     notes: &[String],
     trials: Vec<u32>,
 ) -> Option<Figure> {
-    let (first, last) = plots::ends(lines.iter().flat_map(Line::xs))?;
-    let x = Axis::log(over.axis, first, last, |v| units::short(v as u64));
+    let about = format!(
+        "By {}{}, for {}.",
+        x.title,
+        if x.log { " (logarithmic)" } else { "" },
+        format::list(&names(lines))
+    );
     let mut plot = Plot::new(x, y);
     // Measured values are drawn last, so that they lie on top.
-    for line in lines.iter().filter(|l| l.past).chain(lines.iter().filter(|l| !l.past)) {
-        let class = if line.past { "past" } else { "solid" };
+    let of = |kind| lines.iter().filter(move |line: &&Line| line.kind == kind);
+    for line in of(Kind::Published).chain(of(Kind::Model)).chain(of(Kind::Measured)) {
+        let class = line.kind.class();
         line.intervals.iter().for_each(|(x, low, high)| plot.interval(*x, *low, *high, line.style));
         line.bounds.iter().for_each(|(x, y, above)| plot.bound(*x, *y, line.style, *above, class));
         line.invalid.iter().for_each(|(x, y)| plot.point(*x, *y, line.style, true));
         plot.curve(&line.points, line.style, class);
     }
     let mut caption = format!("{what}.");
-    let past = lines.iter().any(|l| l.past);
-    if past {
+    if of(Kind::Published).next().is_some() {
         let remark = if remark.is_empty() { String::new() } else { format!(", {remark}") };
         caption += &format!(" Dashed: published{remark}, on that time’s hardware.");
     }
@@ -449,11 +473,7 @@ fn draw(
     if !notes.is_empty() {
         caption += &format!(" Published without a figure that could be drawn: {}.", notes.join("; "));
     }
-    let legend = |l: &Line| Entry {
-        swatch: svg::swatch(l.style, if l.past { "past" } else { "solid" }),
-        text: l.name.clone(),
-    };
-    let about = format!("By {} (logarithmic), for {}.", over.axis, format::list(&names(lines)));
+    let legend = |l: &Line| Entry { swatch: svg::swatch(l.style, l.kind.class()), text: l.name.clone() };
     Some(Figure {
         id: id.to_owned(),
         svg: plot.finish(what, &about),

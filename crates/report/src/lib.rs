@@ -14,6 +14,7 @@ pub mod compare;
 mod costs;
 mod decision;
 mod durable;
+mod figures;
 mod format;
 mod grid;
 mod grids;
@@ -42,6 +43,7 @@ mod timeline;
 mod view;
 
 pub use churn::{ChurnStep, churn};
+pub use figures::{Gallery, gallery};
 pub use html::html;
 pub use lines::{LinePlot, lines};
 pub use page::{Page, page};

@@ -1,13 +1,6 @@
 //! Lines over a common axis as an SVG file that stands alone: what happened over time, cumulative distributions.
 
-use crate::format;
 use crate::svg::{self, Axis, Plot, SIZE};
-
-/// Height of the title, and of a row of the legend.
-const HEAD: f64 = 26.0;
-const ROW: f64 = 18.0;
-/// Names in a row of the legend.
-const IN_ROW: usize = 3;
 
 /// Lines to be drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,22 +45,14 @@ pub fn lines(plot: &LinePlot) -> String {
         Axis { high, ticks: x.ticks.into_iter().filter(|t| t.0 <= high).collect(), ..x }
     };
     let mut picture = Plot::new(x, Axis::linear(&plot.y, top, number));
-    let mut legend = String::new();
-    for (style, (name, points)) in plot.lines.iter().enumerate() {
+    for (style, (_, points)) in plot.lines.iter().enumerate() {
         let drawn: Vec<(f64, f64)> = points.iter().copied().filter(|p| !plot.log_x || p.0 > 0.0).collect();
         picture.line(&drawn, style, "");
-        let (row, column) = (style / IN_ROW, style % IN_ROW);
-        let (at, y) = (70.0 + 136.0 * column as f64, HEAD + ROW * row as f64 + 6.0);
-        legend += &svg::marker(at, y, style);
-        legend += &format!("<text x=\"{}\" y=\"{}\">{}</text>", at + 9.0, y + 4.0, format::escape(name));
     }
-    let rows = plot.lines.len().div_ceil(IN_ROW) as f64;
-    let head = format!(
-        "<text class=\"title\" x=\"2\" y=\"16\" font-weight=\"600\">{}</text>{legend}",
-        format::escape(&plot.title)
-    );
+    let legend = |(style, (name, _)): (usize, &(String, _))| (svg::swatch(style, ""), name.clone());
+    let head = svg::head(&plot.title, &plot.lines.iter().enumerate().map(legend).collect::<Vec<_>>());
     let body = picture.finish(&plot.title, &format!("{} by {}", plot.y, plot.x));
-    svg::standalone(&plot.title, &[(head, HEAD + ROW * rows), (body, SIZE.1)])
+    svg::standalone(&plot.title, &[head, (body, SIZE.1)])
 }
 
 #[cfg(test)]

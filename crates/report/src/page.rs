@@ -127,7 +127,7 @@ impl Page {
 }
 
 /// Text that Markdown shows as it is: names of zones and servers are foreign.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

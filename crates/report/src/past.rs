@@ -16,8 +16,6 @@ pub(crate) type Point = (f64, f64, Relation);
 pub(crate) struct Past {
     /// `BIND 9.6.0-P1 (RZAIA 2009)`.
     pub name: String,
-    /// The first server of the run that is of the same kind, or none.
-    pub style: Option<usize>,
     pub points: Vec<Point>,
     /// The cells that are no point, each in words.
     pub notes: Vec<String>,
@@ -27,7 +25,7 @@ pub(crate) struct Past {
 /// something else.
 ///
 /// A cell with a footnote does not belong to the column (RZAIA's † is of another zone): it is listed, not drawn.
-pub(crate) fn past(run: &Run, table: &Table, kind: &str, heading: &[&str], unit: &str) -> Option<Past> {
+pub(crate) fn past(table: &Table, kind: &str, heading: &[&str], unit: &str) -> Option<Past> {
     let scale = published::conversion(table.unit_of(heading), unit)?;
     let software = software(kind)?;
     let name = format!("{} ({})", table.version_of(software).unwrap_or(software), table.short_source());
@@ -43,8 +41,19 @@ pub(crate) fn past(run: &Run, table: &Table, kind: &str, heading: &[&str], unit:
             }
         }
     }
-    let style = run.kinds().position(|of| of == kind);
-    (!points.is_empty()).then_some(Past { name, style, points, notes })
+    (!points.is_empty()).then_some(Past { name, points, notes })
+}
+
+/// The first column of a published table over the numbers that its rows begin with, such as `30 ms`, with its figures in `unit`.
+pub(crate) fn by_row(table: &Table, unit: &str) -> Option<Past> {
+    let point = |row: &published::Row| {
+        let x = row.key[0].split(' ').next()?.parse().ok()?;
+        let heading: Vec<&str> = row.key.iter().map(String::as_str).collect();
+        let (cell, scale) = (&row.cells[0], published::conversion(table.unit_of(&heading), unit)?);
+        Some((x, cell.value? * scale, cell.relation))
+    };
+    let points: Vec<Point> = table.rows.iter().filter_map(point).collect();
+    (!points.is_empty()).then(|| Past { name: table.short_source(), points, notes: Vec::new() })
 }
 
 /// The rows of the published tables of peak rates that the run asks for, as bars: the mean over a row's columns, or its
@@ -93,10 +102,13 @@ mod tests {
             RunDir::create(folder.path(), "published = [\"isc-6.3.1\"]", &serde_json::json!({})).unwrap();
         let run = Run::new(&dir).unwrap();
         let past_of = |id: &str, kind: &str, heading: &[&str], unit: &str| {
-            past(&run, published::find(id).unwrap(), kind, heading, unit)
+            past(published::find(id).unwrap(), kind, heading, unit)
         };
         let latency = past_of("rzaia-3.1", "bind", &["BIND", "signed"], "ns").unwrap();
-        assert_eq!((latency.name.as_str(), latency.style), ("BIND 9.6.0-P1 (RZAIA 2009)", None));
+        assert_eq!(latency.name, "BIND 9.6.0-P1 (RZAIA 2009)");
+        let rates = by_row(published::find("rzaia-text-path").unwrap(), "Mbit/s").unwrap();
+        let rates: Vec<(f64, f64)> = rates.points.iter().map(|p| (p.0, p.1)).collect();
+        assert_eq!(rates, [(30.0, 8.2), (100.0, 2.0), (200.0, 1.0), (300.0, 0.8)]);
         assert_eq!(latency.points[2], (1e5, 77.7e6, Relation::Exactly));
         assert_eq!(latency.points[3], (1e6, 4e9, Relation::Above));
         let memory = past_of("rzaia-2.2", "nsd", &["S-6-DS10"], "B").unwrap();

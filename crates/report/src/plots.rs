@@ -4,6 +4,7 @@ use crate::cells::{Cell, Run, Sample, State};
 use crate::svg::{self, Axis, Bar, Plot};
 use crate::{format, past, peak, summary};
 use measure::{Histogram, Nanos};
+use results::TrialRecord;
 use serde::Serialize;
 
 /// Figures that belong together: of one zone, or of one quantity over zones.
@@ -34,24 +35,25 @@ pub(crate) struct Entry {
     pub text: String,
 }
 
-/// A server's line: its style, its label with what limits it, its latencies.
-pub(crate) struct Series<'a> {
+/// A line of latencies: its style, its label with what limits it, and the trials that it is of.
+pub(crate) struct Series {
     pub style: usize,
     pub label: String,
-    pub cell: &'a Cell<'a>,
     pub sample: Sample,
+    pub trials: Vec<u32>,
 }
 
 /// The cells of one latency plot: those of one zone and rate.
-pub(crate) fn series<'a>(run: &Run, cells: &[&'a Cell<'a>]) -> Vec<Series<'a>> {
-    let bar_of = |cell: &&'a Cell<'a>| {
+pub(crate) fn series(run: &Run, cells: &[&Cell]) -> Vec<Series> {
+    let series_of = |cell: &&Cell| {
         let mut label = cell.key.server.clone();
         if cell.state() == State::Invalid {
             label += " (invalid)";
         }
-        Some(Series { style: run.style(&cell.key.server), label, cell, sample: cell.sample()? })
+        let trials = cell.used().into_iter().map(|t| t.id).collect();
+        Some(Series { style: run.style(&cell.key.server), label, sample: cell.sample()?, trials })
     };
-    cells.iter().filter_map(bar_of).collect()
+    cells.iter().filter_map(series_of).collect()
 }
 
 pub(crate) fn legend(all: &[Series]) -> Vec<Entry> {
@@ -59,7 +61,7 @@ pub(crate) fn legend(all: &[Series]) -> Vec<Entry> {
 }
 
 pub(crate) fn trials(all: &[Series]) -> Vec<u32> {
-    all.iter().flat_map(|s| s.cell.used().into_iter().map(|t| t.id)).collect()
+    all.iter().flat_map(|s| s.trials.iter().copied()).collect()
 }
 
 fn names(all: &[Series]) -> String {
@@ -84,7 +86,7 @@ pub(crate) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 /// The distribution plots of one zone at one rate: slowest percentiles, cumulative, actual.
 pub(crate) fn distributions(run: &Run, all: &[Series], id: &str, what: &str) -> Vec<Figure> {
-    [percentiles(run, all, what), cumulative(run, all, what), actual(all, what)]
+    [percentiles(run.deadline, all, what), cumulative(run.deadline, all, what), actual(all, what)]
         .into_iter()
         .flatten()
         .zip(["percentiles", "cumulative", "actual"])
@@ -99,19 +101,17 @@ pub(crate) fn distributions(run: &Run, all: &[Series], id: &str, what: &str) -> 
 }
 
 /// The logarithmic percentile plot: what the slowest share of all queries sent had to wait for.
-fn percentiles(run: &Run, all: &[Series], what: &str) -> Option<(String, String)> {
+fn percentiles(limit: Nanos, all: &[Series], what: &str) -> Option<(String, String)> {
     // Ten queries in the slowest share drawn: beyond that it is single queries.
     let most = all.iter().map(|s| s.sample.sent).fold(0.0, f64::max);
     let last = (10.0 / most).clamp(1e-6, 0.1);
     let steps = (-last.log10() * 30.0).ceil() as i32;
     let shares: Vec<f64> = (0..=steps).map(|i| 10f64.powf(-f64::from(i) / 30.0).max(last)).collect();
-    let deadline = run.deadline as f64;
+    let deadline = limit as f64;
     let lines: Vec<Vec<(f64, f64)>> = all
         .iter()
         .map(|s| {
-            let at = |share: &f64| {
-                Some((1.0 / share, s.sample.quantile(1.0 - share, run.deadline)?.min(deadline)))
-            };
+            let at = |share: &f64| Some((1.0 / share, s.sample.quantile(1.0 - share, limit)?.min(deadline)));
             shares.iter().filter(|share| **share * s.sample.sent >= 9.99).filter_map(at).collect()
         })
         .collect();
@@ -129,7 +129,7 @@ fn percentiles(run: &Run, all: &[Series], what: &str) -> Option<(String, String)
     let x = Axis { ticks: x.ticks.iter().filter(|t| t.0 <= x.high * 1.001).cloned().collect(), ..x };
     let mut plot = Plot::new(x, Axis::log("latency", low, high, tick));
     if high >= deadline {
-        plot.level(deadline, &format!("deadline {}: not answered", format::duration(run.deadline)));
+        plot.level(deadline, &format!("deadline {}: not answered", format::duration(limit)));
     }
     for (s, line) in all.iter().zip(&lines) {
         plot.line(line, s.style, "");
@@ -149,12 +149,9 @@ fn percentiles(run: &Run, all: &[Series], what: &str) -> Option<(String, String)
 }
 
 /// The cumulative distribution over all queries sent: it ends below 100 % where queries were lost.
-fn cumulative(run: &Run, all: &[Series], what: &str) -> Option<(String, String)> {
+pub(crate) fn cumulative(limit: Nanos, all: &[Series], what: &str) -> Option<(String, String)> {
     let (low, high) = ends(all.iter().flat_map(|s| {
-        [
-            s.sample.quantile(0.0005, run.deadline).unwrap_or(0.0),
-            s.sample.histogram.max().min(run.deadline) as f64,
-        ]
+        [s.sample.quantile(0.0005, limit).unwrap_or(0.0), s.sample.histogram.max().min(limit) as f64]
     }))?;
     let x = Axis::log("latency", low, high, tick);
     let y = Axis::linear("share of queries answered", 100.0, |v| format!("{v:.0} %"));
@@ -163,7 +160,7 @@ fn cumulative(run: &Run, all: &[Series], what: &str) -> Option<(String, String)>
     let xs: Vec<f64> = (0..=steps).map(at).collect();
     let mut plot = Plot::new(x, y);
     for s in all {
-        let point = |x: &f64| (*x, s.sample.share_within((*x as Nanos).min(run.deadline)) * 100.0);
+        let point = |x: &f64| (*x, s.sample.share_within((*x as Nanos).min(limit)) * 100.0);
         plot.line(&xs.iter().map(point).collect::<Vec<_>>(), s.style, "");
     }
     let title = format!("Cumulative distribution of latency, {what}");
@@ -174,45 +171,66 @@ fn cumulative(run: &Run, all: &[Series], what: &str) -> Option<(String, String)>
     Some((format!("Cumulative distribution over all queries sent, {what}."), plot.finish(&title, &about)))
 }
 
-/// The cumulative distribution of the sizes of answers, as in RZAIA's figure 6.10; none where no trial has it.
+/// The cumulative distribution of the sizes of answers of each server; none where no trial has it.
 pub(crate) fn answer_sizes(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Option<Figure> {
-    let sizes = |cell: &&Cell| {
-        let mut all = Histogram::default();
-        for trial in cell.used() {
-            all.merge(trial.outcome.histogram("answer_size")?);
-        }
-        (all.count() > 0).then_some(all)
+    let sizes_of = |cell: &&Cell| {
+        let used = cell.used();
+        Some(Sizes {
+            style: run.style(&cell.key.server),
+            label: cell.key.server.clone(),
+            sizes: sizes(&used)?,
+            trials: used.iter().map(|t| t.id).collect(),
+        })
     };
-    let of_cells: Vec<(&Cell, Histogram)> = cells.iter().filter_map(|c| Some((*c, sizes(c)?))).collect();
-    let longest = of_cells.iter().map(|(_, sizes)| sizes.max()).max()?;
+    size_distribution(&cells.iter().filter_map(sizes_of).collect::<Vec<_>>(), &format!("{id}-sizes"), what)
+}
+
+/// A line of sizes of answers.
+pub(crate) struct Sizes {
+    pub style: usize,
+    pub label: String,
+    /// In octets.
+    pub sizes: Histogram,
+    pub trials: Vec<u32>,
+}
+
+/// The sizes of the answers of some trials together; none where one does not have them.
+pub(crate) fn sizes(trials: &[&TrialRecord]) -> Option<Histogram> {
+    let mut all = Histogram::default();
+    for trial in trials {
+        all.merge(trial.outcome.histogram("answer_size")?);
+    }
+    (all.count() > 0).then_some(all)
+}
+
+/// The cumulative distribution of sizes of answers, as in RZAIA's figure 6.10.
+pub(crate) fn size_distribution(all: &[Sizes], id: &str, what: &str) -> Option<Figure> {
+    let longest = all.iter().map(|s| s.sizes.max()).max()?;
     let x = Axis::linear("octets of the answer", longest as f64, |v| format!("{v:.0}"));
     let steps = 240;
     let xs: Vec<f64> = (0..=steps).map(|i| x.high * f64::from(i) / f64::from(steps)).collect();
     let mut plot = Plot::new(x, Axis::linear("share of answers", 100.0, |v| format!("{v:.0} %")));
-    for (cell, sizes) in &of_cells {
-        let points: Vec<_> = xs.iter().map(|x| (*x, 100.0 * sizes.share_below(*x as Nanos))).collect();
-        plot.line(&points, run.style(&cell.key.server), "");
+    for line in all {
+        let points: Vec<_> = xs.iter().map(|x| (*x, 100.0 * line.sizes.share_below(*x as Nanos))).collect();
+        plot.line(&points, line.style, "");
     }
-    let names: Vec<String> = of_cells.iter().map(|(cell, _)| cell.key.server.clone()).collect();
+    let names: Vec<String> = all.iter().map(|line| line.label.clone()).collect();
     let about = format!(
         "For {}: share of the answers that are at most as long as the number of octets on the x axis, up to {longest}.",
         format::list(&names)
     );
-    let entry = |(cell, _): &(&Cell, Histogram)| {
-        let style = run.style(&cell.key.server);
-        Entry { swatch: svg::swatch(style, ""), text: cell.key.server.clone() }
-    };
+    let entry = |line: &Sizes| Entry { swatch: svg::swatch(line.style, ""), text: line.label.clone() };
     Some(Figure {
-        id: format!("{id}-sizes"),
+        id: id.to_owned(),
         caption: format!("Sizes of the answers, {what}: the share that is at most as long."),
         svg: plot.finish(&format!("Sizes of the answers, {what}"), &about),
-        legend: of_cells.iter().map(entry).collect(),
-        trials: of_cells.iter().flat_map(|(cell, _)| cell.used().into_iter().map(|t| t.id)).collect(),
+        legend: all.iter().map(entry).collect(),
+        trials: all.iter().flat_map(|line| line.trials.iter().copied()).collect(),
     })
 }
 
 /// RZAIA's "actual distribution": the share of queries at each latency.
-fn actual(all: &[Series], what: &str) -> Option<(String, String)> {
+pub(crate) fn actual(all: &[Series], what: &str) -> Option<(String, String)> {
     const BINS: i32 = 75;
     let quantiles = |q: f64| {
         all.iter()

@@ -286,16 +286,60 @@ fn marked(x: f64, y: f64, style: usize, class: &str) -> String {
 /// A marker of a style for a legend.
 pub(crate) fn key(style: usize) -> String {
     let mark = marker(17.0, 6.0, style);
-    format!("<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\">{mark}</svg>")
+    format!(
+        "<svg class=\"swatch\" width=\"34\" height=\"12\" viewBox=\"0 0 34 12\" aria-hidden=\"true\">{mark}</svg>"
+    )
 }
 
 /// A sample of a style for a legend: a bit of its line with its marker, which lines of the second row do not have.
 pub(crate) fn swatch(style: usize, class: &str) -> String {
     let mark = if class == "second" { String::new() } else { marked(17.0, 6.0, style, class) };
     format!(
-        "<svg class=\"swatch\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"line s{} {class}\" d=\"M1 6H33\"/>{mark}</svg>",
+        "<svg class=\"swatch\" width=\"34\" height=\"12\" viewBox=\"0 0 34 12\" aria-hidden=\"true\"><path class=\"line s{} {class}\" d=\"M1 6H33\"/>{mark}</svg>",
         style % STYLES
     )
+}
+
+/// The head of a picture that stands alone: its title, wrapped, and its legend, with as many names in a row as there is room for.
+pub(crate) fn head(title: &str, legend: &[(String, String)]) -> (String, f64) {
+    // About six units a letter of the legend, seven of the title.
+    const ROW: f64 = 18.0;
+    let (mut out, mut y) = (String::new(), 16.0);
+    for line in wrapped(title, (SIZE.0 / 7.0) as usize) {
+        let _ = write!(
+            out,
+            "<text class=\"title\" x=\"2\" y=\"{y}\" font-weight=\"600\">{}</text>",
+            escape(&line)
+        );
+        y += ROW;
+    }
+    let longest = legend.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    let width = 48.0 + 6.8 * longest as f64;
+    let in_row = ((SIZE.0 / width) as usize).max(1);
+    for (n, (swatch, name)) in legend.iter().enumerate() {
+        let (x, y) = (2.0 + width * (n % in_row) as f64, y + ROW * (n / in_row) as f64);
+        let swatch = swatch.replacen("<svg ", &format!("<svg x=\"{x:.1}\" y=\"{:.1}\" ", y - 10.0), 1);
+        let _ = write!(out, "{swatch}<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", x + 40.0, escape(name));
+    }
+    (out, y + ROW * legend.len().div_ceil(in_row) as f64 - 8.0)
+}
+
+/// Words in lines of at most so many letters, where no word is longer.
+fn wrapped(text: &str, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= letters) {
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The height of a picture, in its own units.
+pub(crate) fn height(svg: &str) -> f64 {
+    let view = svg.split_once("viewBox=\"").and_then(|(_, rest)| rest.split_once('"'));
+    view.and_then(|(view, _)| view.rsplit(' ').next()?.parse().ok()).unwrap_or(SIZE.1)
 }
 
 /// Pictures below each other, each with its height, as one SVG file: with its own colours and without a page's.

@@ -1,8 +1,9 @@
-//! Statistics of repeats and of distributions: medians and means with their intervals, ratios of two samples, effect sizes.
+//! Statistics of repeats and of distributions: medians and means with their intervals, ratios of two samples, effect sizes, models of growth.
 //!
 //! Pure functions of numbers; every random draw has a seed.
 
 pub mod effect;
+pub mod model;
 pub mod ratio;
 mod repeats;
 

@@ -29,7 +29,7 @@ struct KeptValue {
 
 /// The run directories and files that have measured values.
 pub struct Kept {
-    pub(super) runs: Vec<RunDir>,
+    pub runs: Vec<RunDir>,
     files: Vec<(String, KeptFile)>,
 }
 

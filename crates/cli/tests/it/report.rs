@@ -46,6 +46,50 @@ fn browsers(folder: &str) -> usize {
         .count()
 }
 
+/// The figures in docs are what the kept runs give.
+#[test]
+fn the_page_of_figures_is_as_the_kept_runs_have_them() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let (runs, docs) = (format!("{root}/docs/runs"), format!("{root}/docs"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let files = |dir: &str| {
+        let entries =
+            std::fs::read_dir(dir).map(|all| all.flatten().map(|e| e.file_name()).collect::<Vec<_>>());
+        let mut names: Vec<_> = entries.unwrap_or_default();
+        names.sort();
+        names
+    };
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let _ = std::fs::remove_dir_all(format!("{docs}/figures"));
+        assert!(
+            output(&["report", "--figures", &runs, "-o", &format!("{docs}/figures.md")]).status.success()
+        );
+    }
+    let made = output(&["report", "--figures", &runs, "-o", &path("figures.md"), "--json"]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let names = files(&path("figures"));
+    let json: serde_json::Value = serde_json::from_slice(&made.stdout).expect("JSON");
+    assert_eq!(
+        (json["schema"].as_str(), json["files"].as_u64()),
+        (Some("dnsrack.report.figures/1"), Some(names.len() as u64 + 1))
+    );
+    assert_eq!(names, files(&format!("{docs}/figures")), "run this test with UPDATE_DOCS=1");
+    for name in
+        names.iter().map(|name| format!("figures/{}", name.display())).chain(["figures.md".to_owned()])
+    {
+        let (new, kept) =
+            (std::fs::read_to_string(path(&name)), std::fs::read_to_string(format!("{docs}/{name}")));
+        assert!(new.unwrap() == kept.unwrap(), "{name}: run this test with UPDATE_DOCS=1");
+    }
+    let page = path("figures.html");
+    assert!(output(&["report", "--figures", &runs, "-o", &page]).status.success());
+    let html = std::fs::read_to_string(&page).expect("the page");
+    assert!(html.contains("id=\"rzaia-3.37\"") && !html.contains("http"), "nothing is from elsewhere");
+    assert_eq!(output(&["report", "--figures", &runs, "-o", &path("figures.txt")]).status.code(), Some(2));
+    assert_eq!(output(&["report", "--figures", &runs]).status.code(), Some(2));
+}
+
 /// What docs/coverage.md says is what the kept runs give.
 #[test]
 fn the_page_of_published_values_is_as_the_kept_runs_have_them() {
