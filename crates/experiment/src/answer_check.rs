@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::system_under_test::SystemUnderTest;
 use load::LoadSpec;
-use load::check::{CheckResult, CheckSpec};
+use load::check::{CheckResult, CheckSpec, GLUE};
 use measure::validity::WRONG_ANSWERS;
 use measure::{Reason, Seed};
 use results::TrialRecord;
@@ -36,8 +36,11 @@ impl SystemUnderTest<'_> {
 
 /// How many of the answers are wrong, in what, and an example.
 fn sentence(checked: &CheckResult) -> String {
-    let faults: Vec<String> = checked.wrong.iter().map(|(fault, n)| format!("{fault} in {n}")).collect();
-    let example = checked.examples.first().map_or_else(String::new, |e| {
+    // Answers that lack glue are counted apart.
+    let other = |fault: &str| !GLUE.contains(&fault);
+    let faults = checked.wrong.iter().filter(|(fault, _)| other(fault));
+    let faults: Vec<String> = faults.map(|(fault, n)| format!("{fault} in {n}")).collect();
+    let example = checked.examples.iter().find(|e| other(&e.fault)).map_or_else(String::new, |e| {
         format!("; for {} the zone has {}, and the answer was {}", e.question, e.expected, e.got)
     });
     format!(
@@ -57,15 +60,18 @@ mod tests {
     fn wrong_answers_are_told_with_an_example() {
         let checked = CheckResult {
             checked: 1000,
-            right: 990,
-            wrong: [("aa".to_owned(), 10), ("rcode".to_owned(), 4)].into(),
-            examples: vec![Example {
-                question: "www.example. A".into(),
-                target: "127.0.0.1:53".parse().unwrap(),
-                fault: "rcode".into(),
-                expected: "NOERROR".into(),
-                got: "NXDOMAIN".into(),
-            }],
+            right: 985,
+            lack_glue: 5,
+            wrong: [("aa".to_owned(), 10), ("glue_missing".to_owned(), 5), ("rcode".to_owned(), 4)].into(),
+            examples: ["glue_missing", "rcode"]
+                .map(|fault| Example {
+                    question: "www.example. A".into(),
+                    target: "127.0.0.1:53".parse().unwrap(),
+                    fault: fault.into(),
+                    expected: "NOERROR".into(),
+                    got: if fault == "rcode" { "NXDOMAIN" } else { "nothing" }.into(),
+                })
+                .into(),
             ..CheckResult::default()
         };
         assert_eq!(

@@ -308,13 +308,7 @@ impl<'a> Cell<'a> {
 
     /// The latencies of all repeats together.
     pub fn sample(&self) -> Option<Sample> {
-        let mut samples = self.used().into_iter().filter_map(Sample::of);
-        let mut all = samples.next()?;
-        for sample in samples {
-            all.histogram.merge(&sample.histogram);
-            all.sent += sample.sent;
-        }
-        Some(all)
+        Sample::of_all(&self.used())
     }
 
     /// Everything that a table cell must say besides its figure: invalid and failed trials.
@@ -356,6 +350,17 @@ impl Sample {
         let count = histogram.count() as f64;
         let sent = trial.outcome.metric(metrics::SENT).unwrap_or(count).max(count);
         (sent > 0.0).then_some(Self { histogram, sent })
+    }
+
+    /// The latencies of some trials together; none where no trial has them.
+    pub fn of_all(trials: &[&TrialRecord]) -> Option<Self> {
+        let mut samples = trials.iter().filter_map(|trial| Self::of(trial));
+        let mut all = samples.next()?;
+        for sample in samples {
+            all.histogram.merge(&sample.histogram);
+            all.sent += sample.sent;
+        }
+        Some(all)
     }
 
     /// The latency at the share `q` of all queries sent; just above `deadline` where it is not within it.

@@ -200,15 +200,6 @@ fn pictures(figure: &Figure, runs: &[RunDir]) -> (Vec<Picture>, Vec<(usize, Stri
 
 /// The actual and the cumulative distribution of latencies.
 fn latencies(figure: &Figure, found: &[(usize, Found<'_>)], apart: bool) -> Vec<Picture> {
-    let merged = |trials: &[&TrialRecord]| {
-        let mut samples = trials.iter().filter_map(|trial| Sample::of(trial));
-        let first = samples.next()?;
-        Some(samples.fold(first, |mut all, sample| {
-            all.histogram.merge(&sample.histogram);
-            all.sent += sample.sent;
-            all
-        }))
-    };
     let mut lines: Vec<Series> = Vec::new();
     for (line, found) in found {
         let parts: Vec<Vec<&TrialRecord>> = match apart {
@@ -216,7 +207,7 @@ fn latencies(figure: &Figure, found: &[(usize, Found<'_>)], apart: bool) -> Vec<
             false => vec![found.trials.clone()],
         };
         for (n, trials) in parts.iter().enumerate() {
-            let Some(sample) = merged(trials) else { continue };
+            let Some(sample) = Sample::of_all(trials) else { continue };
             let name = figure.name(*line);
             let label = if apart { format!("{name}, replay {}", n + 1) } else { name };
             let style = if apart { lines.len() } else { *line };
@@ -288,7 +279,7 @@ fn curves(figure: &Figure, curve: &Curve, runs: &[RunDir]) -> (Vec<Picture>, Vec
         .map(|mut picture| {
             if !notes.is_empty() {
                 picture.caption += &format!(
-                    " Dotted: a model, not measured: a constant and so much for each delegation. From the smaller sizes it foretold the \
+                    " Dotted: a model, not measured: a constant and so much for each delegation. From the smaller sizes it predicts the \
                      largest measured one to within: {}.",
                     notes.join(", ")
                 );

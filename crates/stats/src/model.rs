@@ -7,7 +7,7 @@ pub struct Line {
     pub base: f64,
     /// For each one more of x.
     pub slope: f64,
-    /// How far the value at the greatest x lies from what the other points foretell of it, as a share of it (0.1: 10 %): what an
+    /// How far the value at the greatest x lies from what the other points predict of it, as a share of it (0.1: 10 %): what an
     /// extrapolation of as many times the range may be off by.
     pub error: f64,
 }
@@ -51,7 +51,7 @@ mod tests {
         let line = Line::through(&exact).unwrap();
         assert!((line.base - 100.0).abs() < 1e-6 && (line.slope - 0.003).abs() < 1e-12, "{line:?}");
         assert!(line.error < 1e-9 && (line.at(1e7) - 30_100.0).abs() < 1e-6, "{line:?}");
-        // The greatest is a third more than the others foretell.
+        // The greatest is a third more than the others predict.
         let bent = [exact[0], exact[1], exact[2], (1e6, 3100.0 * 4.0 / 3.0)];
         let line = Line::through(&bent).unwrap();
         assert!((line.error - 0.25).abs() < 1e-6, "{line:?}");

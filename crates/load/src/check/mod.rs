@@ -82,7 +82,7 @@ impl CheckSpec {
 }
 
 /// The faults of an answer that lacks glue.
-pub(crate) const GLUE: [&str; 2] = ["glue_missing", "glue_incomplete"];
+pub const GLUE: [&str; 2] = ["glue_missing", "glue_incomplete"];
 
 /// Examples of wrong answers kept, and of each fault.
 const EXAMPLES: usize = 20;
