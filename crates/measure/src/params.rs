@@ -94,6 +94,11 @@ parameters! {
     NOT_BACK "not_back" "why the server did not serve again";
 }
 
+/// All of them, in the order of the registry.
+pub fn all() -> impl Iterator<Item = Parameter> {
+    ALL.iter().copied()
+}
+
 /// The parameter of a name; none where there is none.
 pub fn find(name: &str) -> Option<Parameter> {
     ALL.iter().find(|parameter| parameter.is(name)).copied()

@@ -2,7 +2,7 @@
 //!
 //! [`Reader`] turns captures into a trace: the DNS messages in order, over UDP and TCP, with everything that was
 //! skipped counted by reason. [`Replay`] gives a trace's queries to a load with their times;
-//! [`import`] makes a table of it; [`transfers`] are its zone transfers.
+//! [`rows`] is the table of its queries, which [`import`] writes to files; [`transfers`] are its zone transfers.
 
 pub mod anonymize;
 pub mod compare;
@@ -15,6 +15,7 @@ pub mod octets;
 pub mod pair;
 pub mod read;
 mod replay;
+pub mod rows;
 pub mod transfers;
 pub mod write;
 

@@ -18,7 +18,7 @@ pub(crate) use clients::{key, number};
 pub use collector::Collector;
 pub(crate) use read::{Collect, in_parts};
 pub use read::{collect, collect_rssac002};
-pub use report::Report;
+pub use report::{Report, opcode_to_text};
 pub use retries::RETRY_WINDOW;
 pub(crate) use retries::Retries;
 pub use rssac002::Rssac002;

@@ -1,8 +1,8 @@
 //! Row groups, encoded side by side, and the files that they are written to.
 
-use super::columns::{self, DIVERSE};
-use super::row::Row;
 use super::{Error, SCHEMA};
+use crate::rows::columns::{self, DIVERSE};
+use crate::rows::row::Row;
 use arrow::datatypes::Schema;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
@@ -60,7 +60,7 @@ impl Encoder {
     pub fn encode(&mut self, rows: &[Row]) -> Result<Group, ParquetError> {
         let writers = self.factory.create_column_writers(0)?;
         let mut columns = Vec::with_capacity(writers.len());
-        let arrays = columns::arrays(rows);
+        let arrays = columns::arrays(rows, 0..writers.len());
         for ((field, array), mut writer) in self.schema.fields().iter().zip(arrays).zip(writers) {
             for leaf in compute_leaves(field, &array)? {
                 writer.write(&leaf)?;

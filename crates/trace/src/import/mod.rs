@@ -1,40 +1,19 @@
 //! A trace as a table: Parquet files with a row for each query, beside its answer.
 //!
-//! A query without an answer has NULL in the answer's columns; an answer without a query has no row, but is counted
-//! ([`Summary`]), as is everything else that gives none. Answers are found by [`crate::pair`].
-//!
-//! The columns have the names of ENTRADA's, SIDN Labs' warehouse of DNS traffic, where it has them: the schema
-//! `src/main/resources/avro/dns-query.avsc` of its repository, SIDN/entrada (Wullink, Moura, Müller and Hesselman,
-//! "ENTRADA: a high-performance network traffic data streaming warehouse", NOMS 2016). What differs:
-//!
-//! - `time` is a timestamp in microseconds where ENTRADA has milliseconds since 1970 in an integer; `time_ns` has the
-//!   nanoseconds. `proc_time` and `tcp_hs_rtt` are ENTRADA's in milliseconds; `proc_time_ns` and `tcp_hs_rtt_ns` exact.
-//! - `rcode` is NULL without an answer (there -1), and has the upper bits of the OPT record.
-//! - `qdcount` is the query's (there the answer's where there is one).
-//! - `labels` is NULL without a question (there 0). `req_ip_df` and `res_ip_df` are NULL where there is no such bit to be
-//!   known: over IPv6 and over TCP.
-//! - Left out, as a capture does not say them: `country`, `asn`, `asn_organisation` and the like of client subnets,
-//!   `pub_resolver`, `server_location`; `domainname`, which wants the public suffix list of the day; `pcap_file`, as all
-//!   captures are one trace; `edns_ping`, an option that never got a number.
-//! - Ours alone: the columns that end in `_ns`, those of the answer that begin with `res_` but for `res_len` and
-//!   `res_ip_df`, `req_checksum`, `edns_ext_error`.
+//! The rows and columns are those of [`crate::rows`]. What gives no row is counted ([`Summary`]).
 //!
 //! Integers are signed and timestamps in UTC, as Spark reads nothing else before 3.2. Rows are in the order in which their
 //! answers came or were given up. The files are the same octets whatever the number of threads: one thread reads and
 //! pairs, others encode a row group each, which are written in their order.
 
-mod columns;
 mod files;
-mod row;
 
-pub use columns::{Kind, columns};
-
-use crate::pair::Pairs;
-use crate::read::{self, Event, Message, Options, Reader, Skipped};
+use crate::read::{self, Event, Options, Reader, Skipped};
+use crate::rows::row::{Parts, Row};
+use crate::rows::{Filter, Rows};
 use files::Files;
 use measure::Nanos;
 use measure::clock::SECOND;
-use row::Row;
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -202,15 +181,15 @@ fn collect(
     encoders: Vec<SyncSender<Vec<Row>>>,
     seen: &AtomicU64,
 ) -> Result<Summary, read::Error> {
-    let mut rows = Rows { pairs: Pairs::default(), ready: Vec::new(), summary: Summary::default() };
+    let mut rows = Rows::new(Parts::ALL, Filter::default());
     let mut turn = encoders.iter().cycle();
     let mut reported = 0;
     while let Some(event) = reader.next_event()? {
         if let Event::Message(message) = &event {
             rows.add(message);
         }
-        if rows.ready.len() >= rows_per_group && !rows.hand_over(rows_per_group, &mut turn) {
-            return Ok(rows.summary);
+        if rows.ready.len() >= rows_per_group && !hand_over(&mut rows.ready, rows_per_group, &mut turn) {
+            return Ok(Summary::default());
         }
         if reader.seen() >= reported + STEP {
             reported = reader.seen();
@@ -218,64 +197,31 @@ fn collect(
         }
     }
     rows.give_up();
-    while !rows.ready.is_empty() && rows.hand_over(rows_per_group, &mut turn) {}
-    let (counts, mut summary) = (reader.counts(), rows.summary);
-    summary.rows = summary.answered + summary.unanswered;
-    summary.packets = counts.packets;
-    summary.cut_short = counts.cut_short;
-    summary.icmp_errors = counts.quotes;
-    summary.connections_without_dns = counts.connections - counts.connections_with_dns;
-    summary.ignored = reader.skipped().clone();
-    if let Some((first, last)) = reader.span() {
-        summary.start_ns = Some(first);
-        summary.duration_s = (last - first) as f64 / SECOND as f64;
-    }
-    Ok(summary)
+    while !rows.ready.is_empty() && hand_over(&mut rows.ready, rows_per_group, &mut turn) {}
+    let (counts, span) = (reader.counts(), reader.span());
+    Ok(Summary {
+        rows: rows.answered + rows.unanswered,
+        answered: rows.answered,
+        unanswered: rows.unanswered,
+        unsolicited: rows.unsolicited,
+        packets: counts.packets,
+        start_ns: span.map(|(first, _)| first),
+        duration_s: span.map_or(0.0, |(first, last)| (last - first) as f64 / SECOND as f64),
+        cut_short: counts.cut_short,
+        icmp_errors: counts.quotes,
+        connections_without_dns: counts.connections - counts.connections_with_dns,
+        ignored: reader.skipped().clone(),
+        ..Summary::default()
+    })
 }
 
-/// From messages to rows.
-struct Rows {
-    pairs: Pairs<Box<Row>>,
-    /// Rows to which nothing is added any more.
-    ready: Vec<Row>,
-    summary: Summary,
-}
-
-impl Rows {
-    fn add(&mut self, message: &Message<'_>) {
-        if !message.header().qr() {
-            let (ready, unanswered) = (&mut self.ready, &mut self.summary.unanswered);
-            self.pairs.expire(message.at, |row| {
-                ready.push(*row);
-                *unanswered += 1;
-            });
-            self.pairs.query(message, Box::new(Row::new(message)));
-        } else if let Some((mut row, latency)) = self.pairs.answer(message) {
-            row.answer(message, latency);
-            self.ready.push(*row);
-            self.summary.answered += 1;
-        } else {
-            self.summary.unsolicited += 1;
-        }
-    }
-
-    /// No more answers will come.
-    fn give_up(&mut self) {
-        let (ready, unanswered) = (&mut self.ready, &mut self.summary.unanswered);
-        self.pairs.finish(|row| {
-            ready.push(*row);
-            *unanswered += 1;
-        });
-    }
-
-    /// Gives a row group to the encoder whose turn it is; false where that is gone.
-    fn hand_over<'a>(
-        &mut self,
-        count: usize,
-        turn: &mut impl Iterator<Item = &'a SyncSender<Vec<Row>>>,
-    ) -> bool {
-        let rest = self.ready.split_off(count.clamp(1, self.ready.len()));
-        let group = std::mem::replace(&mut self.ready, rest);
-        turn.next().is_some_and(|encoder| encoder.send(group).is_ok())
-    }
+/// Gives a row group to the encoder whose turn it is; false where that is gone.
+fn hand_over<'a>(
+    ready: &mut Vec<Row>,
+    count: usize,
+    turn: &mut impl Iterator<Item = &'a SyncSender<Vec<Row>>>,
+) -> bool {
+    let rest = ready.split_off(count.clamp(1, ready.len()));
+    let group = std::mem::replace(ready, rest);
+    turn.next().is_some_and(|encoder| encoder.send(group).is_ok())
 }

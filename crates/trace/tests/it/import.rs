@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::slice::from_ref;
 use std::sync::Arc;
-use trace::import::{Error, Kind, SCHEMA, Spec, Summary, columns, import};
+use trace::import::{Error, SCHEMA, Spec, Summary, import};
+use trace::rows::{Kind, columns};
 
 /// A row: its columns as text, `NULL` where there is nothing.
 type Row = HashMap<String, String>;

@@ -9,6 +9,7 @@ mod fragments;
 mod fuzz;
 mod import;
 mod replay;
+mod rows;
 mod rssac002;
 mod streams;
 mod support;

@@ -1,6 +1,6 @@
 //! The columns: name, type and what is in them, in one table.
 
-use super::row::{Row, Side};
+use super::row::{Parts, Row, Side};
 use crate::read::ChecksumState;
 use arrow::array::TimestampMicrosecondBuilder;
 use arrow::array::{ArrayRef, BooleanBuilder, Int32Builder, Int64Builder, StringBuilder};
@@ -52,78 +52,85 @@ mod code {
     pub const EXTENDED_ERROR: u16 = 15;
 }
 
-/// A column: its name, whether every row has a value, and the value.
-type Column = (&'static str, bool, Value);
+/// A column: its name, whether every row has a value, the parts of a row that it needs, and the value.
+type Column = (&'static str, bool, Parts, Value);
+
+/// Of the query, and no more than its header and question's type.
+const QUERY: Parts = Parts { answer: false, name: false, edns: false };
+const NAME: Parts = Parts { name: true, ..QUERY };
+const EDNS: Parts = Parts { edns: true, ..QUERY };
+const ANSWER: Parts = Parts { answer: true, ..QUERY };
+const ANSWER_EDNS: Parts = Parts { edns: true, ..ANSWER };
 
 const COLUMNS: &[Column] = &[
-    ("id", true, Int(|r| Some(r.query.header().id().into()))),
-    ("time", true, Time(|r| Some(r.query.at))),
-    ("time_ns", true, Long(|r| Some(long(r.query.at)))),
-    ("qname", false, Text(qname)),
-    ("frag", false, Int(|r| r.query.fragments.map(int))),
-    ("ttl", true, Int(|r| Some(r.query.ttl.into()))),
-    ("ipv", true, Int(|r| Some(if r.from.is_ipv4() { 4 } else { 6 }))),
-    ("prot", true, Int(|r| Some(if r.tcp { 6 } else { 17 }))),
-    ("src", true, Text(|r, out| address(r.from.ip(), out))),
-    ("srcp", true, Int(|r| Some(r.from.port().into()))),
-    ("dst", true, Text(|r, out| address(r.to.ip(), out))),
-    ("dstp", true, Int(|r| Some(r.to.port().into()))),
-    ("aa", false, Bool(|r| Some(r.answered()?.header().aa()))),
-    ("tc", false, Bool(|r| Some(r.answered()?.header().tc()))),
-    ("rd", true, Bool(|r| Some(r.query.header().rd()))),
-    ("ra", false, Bool(|r| Some(r.answered()?.header().ra()))),
-    ("z", true, Bool(|r| Some(r.query.header().z()))),
-    ("ad", false, Bool(|r| Some(r.answered()?.header().ad()))),
-    ("cd", true, Bool(|r| Some(r.query.header().cd()))),
-    ("ancount", false, Int(|r| Some(r.answered()?.header().ancount().into()))),
-    ("arcount", false, Int(|r| Some(r.answered()?.header().arcount().into()))),
-    ("nscount", false, Int(|r| Some(r.answered()?.header().nscount().into()))),
-    ("qdcount", true, Int(|r| Some(r.query.header().qdcount().into()))),
-    ("opcode", true, Int(|r| Some(r.query.header().opcode().into()))),
-    ("rcode", false, Int(|r| r.answered().map(rcode))),
-    ("qtype", false, Int(|r| Some(r.question?.0.into()))),
-    ("qclass", false, Int(|r| Some(r.question?.1.into()))),
-    ("edns_udp", false, Int(|r| Some(r.query.opt?.udp_size.into()))),
-    ("edns_version", false, Int(|r| Some(r.query.opt?.version.into()))),
-    ("edns_do", false, Bool(|r| Some(r.query.opt?.do_bit()))),
-    ("edns_nsid", false, Text(nsid)),
-    ("edns_dnssec_dau", false, Text(|r, out| numbers(r.option(code::DAU)?, 1, out))),
-    ("edns_dnssec_dhu", false, Text(|r, out| numbers(r.option(code::DHU)?, 1, out))),
-    ("edns_dnssec_n3u", false, Text(|r, out| numbers(r.option(code::N3U)?, 1, out))),
-    ("edns_client_subnet", false, Text(|r, out| subnet(r.option(code::CLIENT_SUBNET)?, out))),
-    ("edns_padding", false, Int(|r| Some(r.option(code::PADDING)?.len() as i32))),
-    ("edns_keytag_count", false, Int(|r| Some((r.option(code::KEY_TAG)?.len() / 2) as i32))),
-    ("edns_keytag_list", false, Text(|r, out| numbers(r.option(code::KEY_TAG)?, 2, out))),
-    ("edns_other", false, Text(other)),
-    ("edns_ext_error", false, Text(extended_errors)),
-    ("labels", false, Int(|r| Some(name::label_count(r.name()?) as i32))),
-    ("proc_time", false, Int(|r| r.answer.as_ref().map(|&(_, latency)| millis(latency)))),
-    ("proc_time_ns", false, Long(|r| r.answer.as_ref().map(|&(_, latency)| long(latency)))),
-    ("q_tc", true, Bool(|r| Some(r.query.header().tc()))),
-    ("q_ra", true, Bool(|r| Some(r.query.header().ra()))),
-    ("q_ad", true, Bool(|r| Some(r.query.header().ad()))),
-    ("req_len", true, Int(|r| Some(int(r.query.len as u64)))),
-    ("req_ip_df", false, Bool(|r| r.query.df)),
-    ("req_checksum", false, Text(|r, out| checksum(r.query.checksum?, out))),
-    ("tcp_hs_rtt", false, Int(|r| r.handshake.map(millis))),
-    ("tcp_hs_rtt_ns", false, Long(|r| r.handshake.map(long))),
-    ("res_time", false, Time(|r| Some(r.answered()?.at))),
-    ("res_time_ns", false, Long(|r| Some(long(r.answered()?.at)))),
-    ("res_len", false, Int(|r| Some(int(r.answered()?.len as u64)))),
-    ("resp_frag", false, Int(|r| r.answered()?.fragments.map(int))),
-    ("res_ttl", false, Int(|r| Some(r.answered()?.ttl.into()))),
-    ("res_ip_df", false, Bool(|r| r.answered()?.df)),
-    ("res_checksum", false, Text(|r, out| checksum(r.answered()?.checksum?, out))),
-    ("res_edns_udp", false, Int(|r| Some(r.answered()?.opt?.udp_size.into()))),
-    ("res_edns_do", false, Bool(|r| Some(r.answered()?.opt?.do_bit()))),
+    ("id", true, QUERY, Int(|r| Some(r.query.header().id().into()))),
+    ("time", true, QUERY, Time(|r| Some(r.query.at))),
+    ("time_ns", true, QUERY, Long(|r| Some(long(r.query.at)))),
+    ("qname", false, NAME, Text(qname)),
+    ("frag", false, QUERY, Int(|r| r.query.fragments.map(int))),
+    ("ttl", true, QUERY, Int(|r| Some(r.query.ttl.into()))),
+    ("ipv", true, QUERY, Int(|r| Some(if r.from.is_ipv4() { 4 } else { 6 }))),
+    ("prot", true, QUERY, Int(|r| Some(if r.tcp { 6 } else { 17 }))),
+    ("src", true, QUERY, Text(|r, out| address(r.from.ip(), out))),
+    ("srcp", true, QUERY, Int(|r| Some(r.from.port().into()))),
+    ("dst", true, QUERY, Text(|r, out| address(r.to.ip(), out))),
+    ("dstp", true, QUERY, Int(|r| Some(r.to.port().into()))),
+    ("aa", false, ANSWER, Bool(|r| Some(r.answered()?.header().aa()))),
+    ("tc", false, ANSWER, Bool(|r| Some(r.answered()?.header().tc()))),
+    ("rd", true, QUERY, Bool(|r| Some(r.query.header().rd()))),
+    ("ra", false, ANSWER, Bool(|r| Some(r.answered()?.header().ra()))),
+    ("z", true, QUERY, Bool(|r| Some(r.query.header().z()))),
+    ("ad", false, ANSWER, Bool(|r| Some(r.answered()?.header().ad()))),
+    ("cd", true, QUERY, Bool(|r| Some(r.query.header().cd()))),
+    ("ancount", false, ANSWER, Int(|r| Some(r.answered()?.header().ancount().into()))),
+    ("arcount", false, ANSWER, Int(|r| Some(r.answered()?.header().arcount().into()))),
+    ("nscount", false, ANSWER, Int(|r| Some(r.answered()?.header().nscount().into()))),
+    ("qdcount", true, QUERY, Int(|r| Some(r.query.header().qdcount().into()))),
+    ("opcode", true, QUERY, Int(|r| Some(r.query.header().opcode().into()))),
+    ("rcode", false, ANSWER_EDNS, Int(|r| r.answered().map(rcode))),
+    ("qtype", false, QUERY, Int(|r| Some(r.question?.0.into()))),
+    ("qclass", false, QUERY, Int(|r| Some(r.question?.1.into()))),
+    ("edns_udp", false, EDNS, Int(|r| Some(r.query.opt?.udp_size.into()))),
+    ("edns_version", false, EDNS, Int(|r| Some(r.query.opt?.version.into()))),
+    ("edns_do", false, EDNS, Bool(|r| Some(r.query.opt?.do_bit()))),
+    ("edns_nsid", false, ANSWER_EDNS, Text(nsid)),
+    ("edns_dnssec_dau", false, EDNS, Text(|r, out| numbers(r.option(code::DAU)?, 1, out))),
+    ("edns_dnssec_dhu", false, EDNS, Text(|r, out| numbers(r.option(code::DHU)?, 1, out))),
+    ("edns_dnssec_n3u", false, EDNS, Text(|r, out| numbers(r.option(code::N3U)?, 1, out))),
+    ("edns_client_subnet", false, EDNS, Text(|r, out| subnet(r.option(code::CLIENT_SUBNET)?, out))),
+    ("edns_padding", false, EDNS, Int(|r| Some(r.option(code::PADDING)?.len() as i32))),
+    ("edns_keytag_count", false, EDNS, Int(|r| Some((r.option(code::KEY_TAG)?.len() / 2) as i32))),
+    ("edns_keytag_list", false, EDNS, Text(|r, out| numbers(r.option(code::KEY_TAG)?, 2, out))),
+    ("edns_other", false, EDNS, Text(other)),
+    ("edns_ext_error", false, ANSWER_EDNS, Text(extended_errors)),
+    ("labels", false, NAME, Int(|r| Some(name::label_count(r.name()?) as i32))),
+    ("proc_time", false, ANSWER, Int(|r| r.answer.as_ref().map(|&(_, latency)| millis(latency)))),
+    ("proc_time_ns", false, ANSWER, Long(|r| r.answer.as_ref().map(|&(_, latency)| long(latency)))),
+    ("q_tc", true, QUERY, Bool(|r| Some(r.query.header().tc()))),
+    ("q_ra", true, QUERY, Bool(|r| Some(r.query.header().ra()))),
+    ("q_ad", true, QUERY, Bool(|r| Some(r.query.header().ad()))),
+    ("req_len", true, QUERY, Int(|r| Some(int(r.query.len as u64)))),
+    ("req_ip_df", false, QUERY, Bool(|r| r.query.df)),
+    ("req_checksum", false, QUERY, Text(|r, out| checksum(r.query.checksum?, out))),
+    ("tcp_hs_rtt", false, QUERY, Int(|r| r.handshake.map(millis))),
+    ("tcp_hs_rtt_ns", false, QUERY, Long(|r| r.handshake.map(long))),
+    ("res_time", false, ANSWER, Time(|r| Some(r.answered()?.at))),
+    ("res_time_ns", false, ANSWER, Long(|r| Some(long(r.answered()?.at)))),
+    ("res_len", false, ANSWER, Int(|r| Some(int(r.answered()?.len as u64)))),
+    ("resp_frag", false, ANSWER, Int(|r| r.answered()?.fragments.map(int))),
+    ("res_ttl", false, ANSWER, Int(|r| Some(r.answered()?.ttl.into()))),
+    ("res_ip_df", false, ANSWER, Bool(|r| r.answered()?.df)),
+    ("res_checksum", false, ANSWER, Text(|r, out| checksum(r.answered()?.checksum?, out))),
+    ("res_edns_udp", false, ANSWER_EDNS, Int(|r| Some(r.answered()?.opt?.udp_size.into()))),
+    ("res_edns_do", false, ANSWER_EDNS, Bool(|r| Some(r.answered()?.opt?.do_bit()))),
 ];
 
 /// Columns whose values seldom repeat: a dictionary would be given up after it was filled.
-pub(super) const DIVERSE: &[&str] = &["id", "time", "time_ns", "proc_time_ns", "res_time", "res_time_ns"];
+pub(crate) const DIVERSE: &[&str] = &["id", "time", "time_ns", "proc_time_ns", "res_time", "res_time_ns"];
 
 /// The columns in order: name, type, and whether every row has a value.
 pub fn columns() -> impl Iterator<Item = (&'static str, Kind, bool)> {
-    COLUMNS.iter().map(|&(name, required, value)| {
+    COLUMNS.iter().map(|&(name, required, _, value)| {
         let kind = match value {
             Int(_) => Kind::Int,
             Long(_) => Kind::Long,
@@ -136,7 +143,7 @@ pub fn columns() -> impl Iterator<Item = (&'static str, Kind, bool)> {
 }
 
 /// The columns as Arrow names them.
-pub(super) fn schema() -> Arc<Schema> {
+pub fn schema() -> Arc<Schema> {
     let fields: Vec<Field> = columns()
         .map(|(name, kind, required)| {
             let data = match kind {
@@ -152,10 +159,16 @@ pub(super) fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(fields))
 }
 
-/// The rows' values, column by column.
-pub(super) fn arrays(rows: &[Row]) -> impl Iterator<Item = ArrayRef> {
+/// The parts of rows that these columns, by their numbers, need.
+pub(super) fn parts(columns: &[usize]) -> Parts {
+    columns.iter().map(|&n| COLUMNS[n].2).fold(QUERY, Parts::and)
+}
+
+/// The rows' values in these columns, by their numbers.
+pub(crate) fn arrays(rows: &[Row], columns: impl Iterator<Item = usize>) -> impl Iterator<Item = ArrayRef> {
     let mut text = Vec::new();
-    COLUMNS.iter().map(move |&(_, _, value)| -> ArrayRef {
+    columns.map(move |n| -> ArrayRef {
+        let (.., value) = COLUMNS[n];
         match value {
             Int(of) => {
                 let mut array = Int32Builder::with_capacity(rows.len());

@@ -1,4 +1,4 @@
-//! A query and its answer until their row is written.
+//! A query and its answer until their row is made.
 
 use crate::read::{ChecksumState, Message};
 use measure::Nanos;
@@ -8,9 +8,34 @@ use wire::header::{Header, LEN};
 use wire::opt::{self, Opt};
 use wire::question;
 
+/// The parts of a message that rows have, where not all are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// Answers are looked for.
+    pub answer: bool,
+    /// The name asked for.
+    pub name: bool,
+    /// The OPT record and its options.
+    pub edns: bool,
+}
+
+impl Parts {
+    /// Whole rows.
+    pub const ALL: Self = Self { answer: true, name: true, edns: true };
+
+    /// The parts that either has.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            answer: self.answer || other.answer,
+            name: self.name || other.name,
+            edns: self.edns || other.edns,
+        }
+    }
+}
+
 /// A query, and its answer once that has come.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     pub from: SocketAddr,
     pub to: SocketAddr,
     pub tcp: bool,
@@ -26,7 +51,7 @@ pub(super) struct Row {
 
 /// The fields of either of them.
 #[derive(Clone, Debug)]
-pub(super) struct Side {
+pub(crate) struct Side {
     pub at: Nanos,
     pub ttl: u8,
     /// Of UDP over IPv4.
@@ -44,9 +69,9 @@ pub(super) struct Side {
 
 impl Side {
     /// Of a message; its EDNS options are appended to `octets`.
-    fn new(message: &Message<'_>, octets: &mut Vec<u8>) -> Self {
+    fn new(message: &Message<'_>, parts: Parts, octets: &mut Vec<u8>) -> Self {
         let before = octets.len();
-        let opt = opt::find(message.bytes);
+        let opt = if parts.edns { opt::find(message.bytes) } else { None };
         if opt.is_some() {
             // As they are, up to the first that is not whole.
             let whole = |(_, data): &(u16, Range<usize>)| {
@@ -75,11 +100,11 @@ impl Side {
 }
 
 impl Row {
-    /// Of a query.
-    pub fn new(message: &Message<'_>) -> Self {
+    /// The parts of a query.
+    pub fn new(message: &Message<'_>, parts: Parts) -> Self {
         let question = question::parse(message.bytes);
-        let name = question.map_or(&[][..], |question| question.qname);
-        let mut octets = Vec::with_capacity(name.len() + 16);
+        let name = question.filter(|_| parts.name).map_or(&[][..], |question| question.qname);
+        let mut octets = Vec::with_capacity(name.len() + if parts.edns { 16 } else { 0 });
         octets.extend_from_slice(name);
         Self {
             from: message.from,
@@ -87,7 +112,7 @@ impl Row {
             tcp: message.tcp.is_some(),
             handshake: message.handshake,
             question: question.map(|q| (q.qtype, q.qclass)),
-            query: Side::new(message, &mut octets),
+            query: Side::new(message, parts, &mut octets),
             answer: None,
             octets,
             name: name.len() as u8,
@@ -95,8 +120,8 @@ impl Row {
     }
 
     /// Adds the answer, which came `latency` nanoseconds after the query.
-    pub fn answer(&mut self, message: &Message<'_>, latency: Nanos) {
-        self.answer = Some((Side::new(message, &mut self.octets), latency));
+    pub fn answer(&mut self, message: &Message<'_>, latency: Nanos, parts: Parts) {
+        self.answer = Some((Side::new(message, parts, &mut self.octets), latency));
     }
 
     /// The answer's side.
