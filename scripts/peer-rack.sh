@@ -62,6 +62,23 @@ CONF
     exit 1
 }
 
+# peer_capture FILE: a capture at the server of 700,000 queries by 20,000 clients over UDP, and NSD's answers (1.4 million packets).
+peer_capture() {
+    local net=10.77.0.0/16 near tcpdump
+    peer_nsd
+    near=$(on generator ip -4 -o addr show scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
+    on generator ip route add local $net dev lo
+    on server ip route add $net via "$near"
+    spawn server tcpdump -q -n -p -i "$server_device" -B 65536 -s 0 -Z root -w "$1" port 53 2>"$work/tcpdump"
+    tcpdump=$!
+    sleep 2
+    load run "$address" --backend xdp --source $net --flows 20000 --rate 20K --duration 35s >"$work/load.json"
+    sleep 1
+    kill -TERM $tcpdump
+    wait $tcpdump || true
+    kill "${started[0]}" && wait "${started[0]}" || true
+}
+
 finish() {
     local pid
     for pid in "${started[@]}"; do

@@ -21,20 +21,8 @@ peer_rack peertrace 1000 100000
 
 capture=$given
 if [ -z "$given" ]; then
-    peer_nsd
     capture=$work/capture.pcap
-    net=10.77.0.0/16
-    near=$(on generator ip -4 -o addr show scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
-    on generator ip route add local $net dev lo
-    on server ip route add $net via "$near"
-    spawn server tcpdump -q -n -p -i "$server_device" -B 65536 -s 0 -Z root -w "$capture" port 53 2>"$work/tcpdump"
-    tcpdump=$!
-    sleep 2
-    load run "$address" --backend xdp --source $net --flows 20000 --rate 20K --duration 35s >"$work/load.json"
-    sleep 1
-    kill -TERM $tcpdump
-    wait $tcpdump || true
-    kill "${started[0]}" && wait "${started[0]}" || true
+    peer_capture "$capture"
 fi
 taskset -pc 0-1 $$ >/dev/null
 packets=$(capinfos -rMTc "$capture" | awk '{ print $NF }')

@@ -9,6 +9,7 @@ mod hardware;
 mod impact;
 mod load;
 mod output;
+mod query;
 mod rack;
 mod report;
 mod role;
@@ -66,6 +67,8 @@ enum Noun {
     Impact(Box<impact::Command>),
     /// Print the tables of run directories, and write report.html
     Report(report::Command),
+    /// Ask run directories, imported traces and captures in SQL
+    Query(query::Query),
     /// Tell whether a candidate is slower or worse than a base: two builds, two servers of a run, or two runs
     ///
     /// Exit status: 0 no worse than the threshold in every figure that decides, or better; 3 worse in one; 4 not known, as an
@@ -116,6 +119,7 @@ fn run(cli: Cli) -> output::Result {
         Noun::Run(run) => experiment::run(experiment::Command::Run(run), common),
         Noun::Impact(command) => impact::run(*command, common),
         Noun::Report(command) => report::run(command, common),
+        Noun::Query(query) => query::run(&query, common),
         Noun::Compare(command) => compare::run(*command, common),
         Noun::Doctor(command) => doctor::run(&command, common),
         Noun::Hardware(command) => hardware::run(&command, common),

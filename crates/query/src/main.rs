@@ -1,0 +1,328 @@
+//! `dnsrack-query`, which `dnsrack query` starts: SQL over run directories, imported traces and captures.
+
+mod prompt;
+
+use clap::{CommandFactory, Parser, ValueEnum};
+use futures_util::StreamExt;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use query::output::{Format, Output};
+use query::shipped::{self, Shipped};
+use query::{Error, Options, Session, sources};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Ask run directories, imported traces and captures in SQL
+///
+/// Run directories are the tables runs, trials, metrics, latency, series, servers and environment; captures and imported traces are the
+/// table queries. Without a statement there is a prompt.
+#[derive(Parser)]
+#[command(name = "dnsrack query", bin_name = "dnsrack query", version)]
+struct Cli {
+    /// SQL; a file of SQL whose name ends in .sql; or @NAME, a query that comes with dnsrack
+    #[arg(value_name = "SQL")]
+    statement: Option<String>,
+    /// Run directories, folders of them, folders of 'dnsrack trace import', Parquet files, captures
+    #[arg(value_name = "SOURCE")]
+    sources: Vec<PathBuf>,
+    /// Form of the rows
+    #[arg(long, value_enum, default_value = "table")]
+    format: Form,
+    /// Print exactly one JSON object on standard output: columns and rows
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    json: bool,
+    /// Write the rows to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Value of a parameter: $NAME in the statement
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = set)]
+    set: Vec<(String, String)>,
+    /// Each capture, and each imported trace, is a trace of its own; the column source says which
+    #[arg(long)]
+    apart: bool,
+    /// Port of the servers, in captures; several are possible
+    #[arg(long = "port", value_name = "PORT", default_value = "53")]
+    ports: Vec<u16>,
+    /// Threads [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Octets that sorts, joins and groups may take in memory before they go on in files
+    #[arg(long, value_name = "OCTETS", default_value = "1G", value_parser = measure::units::count)]
+    memory: u64,
+    /// Folder of these files [default: the system's for temporary files]
+    #[arg(long, value_name = "DIR")]
+    spill: Option<PathBuf>,
+    /// Name the queries that come with dnsrack
+    #[arg(long)]
+    list: bool,
+    /// Print the SQL of a query that comes with dnsrack
+    #[arg(long, value_name = "NAME")]
+    show: Option<String>,
+    /// Name the functions of DNS
+    #[arg(long)]
+    functions: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    Table,
+    Csv,
+    Json,
+    Parquet,
+}
+
+impl From<Form> for Format {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Table => Self::Table,
+            Form::Csv => Self::Csv,
+            Form::Json => Self::Json,
+            Form::Parquet => Self::Parquet,
+        }
+    }
+}
+
+fn set(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it has the form NAME=VALUE")?;
+    Ok((name.trim_start_matches('$').to_owned(), value.to_owned()))
+}
+
+/// A statement, with what it is called and the values of its parameters.
+struct Statement {
+    name: String,
+    sql: String,
+    parameters: BTreeMap<String, String>,
+}
+
+impl Statement {
+    /// Whether this is a statement rather than a source.
+    fn looks_like_one(text: &str) -> bool {
+        text.starts_with('@') || text.ends_with(".sql") || text.contains(char::is_whitespace)
+    }
+
+    /// Of the command line, or of the prompt.
+    fn of(text: &str, set: &[(String, String)]) -> Result<Self, Error> {
+        let mut parameters = BTreeMap::new();
+        let (name, sql) = if let Some(name) = text.strip_prefix('@') {
+            let shipped = Shipped::find(name)?;
+            parameters.extend(shipped.parameters().map(|p| (p.name.to_owned(), p.value.to_owned())));
+            (text.to_owned(), shipped.sql.to_owned())
+        } else if text.ends_with(".sql") && !text.contains(char::is_whitespace) || Path::new(text).is_file() {
+            (text.to_owned(), sources::read(Path::new(text))?)
+        } else {
+            ("SQL".to_owned(), text.to_owned())
+        };
+        parameters.extend(set.iter().cloned());
+        Ok(Self { name, sql, parameters })
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Error::Stopped) => {
+            eprintln!("dnsrack query: stopped");
+            ExitCode::from(130)
+        }
+        Err(error) => {
+            eprintln!("dnsrack query: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut cli: Cli) -> Result<(), Error> {
+    if cli.list || cli.functions {
+        return print(&if cli.list { list() } else { functions() });
+    }
+    if let Some(name) = &cli.show {
+        return print(Shipped::find(name.trim_start_matches('@'))?.sql);
+    }
+    if cli.statement.as_ref().is_some_and(|text| !Statement::looks_like_one(text)) {
+        cli.sources.insert(0, cli.statement.take().expect("it was just looked at").into());
+    }
+    if cli.sources.is_empty() {
+        let usage =
+            "what is to be asked? Give a run directory, a folder of 'dnsrack trace import' or a capture";
+        Cli::command().error(clap::error::ErrorKind::MissingRequiredArgument, usage).exit();
+    }
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    // Of our own, so that nothing of it is left where a statement was stopped.
+    let spill = cli.spill.unwrap_or_else(std::env::temp_dir);
+    let spill = tempfile::Builder::new()
+        .prefix("dnsrack-query-")
+        .tempdir_in(&spill)
+        .map_err(|cause| Error::Io { path: spill, cause })?;
+    let options = Options {
+        threads: cli.threads.map_or(cores, |n| n as usize),
+        memory: cli.memory,
+        spill: Some(spill.path().to_owned()),
+        ports: cli.ports,
+        apart: cli.apart,
+    };
+    let statement = cli.statement.map(|text| Statement::of(&text, &cli.set)).transpose()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(options.threads)
+        .enable_all()
+        .build()
+        .map_err(|cause| Error::Engine(cause.to_string()))?;
+    let done = runtime.block_on(Session::open(&cli.sources, &options)).and_then(|session| match statement {
+        Some(statement) => {
+            let format = if cli.json { Format::Object } else { cli.format.into() };
+            runtime.block_on(answer(&session, &statement, format, &cli.output))
+        }
+        None => prompt::run(&runtime, &session, &cli.set),
+    });
+    // Threads that read a capture notice after their next batch that nobody wants its rows.
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    drop(spill);
+    done
+}
+
+/// Runs a statement, and writes its rows.
+async fn answer(session: &Session, statement: &Statement, format: Format, to: &Path) -> Result<(), Error> {
+    let io = |cause| Error::Io { path: to.to_owned(), cause };
+    if to == Path::new("-") {
+        return rows(session, statement, format, BufWriter::new(io::stdout())).await.map(drop);
+    }
+    // A device or a pipe is written directly.
+    if to.metadata().is_ok_and(|m| !m.is_file()) {
+        let out = File::options().write(true).open(to).map_err(io)?;
+        return rows(session, statement, format, BufWriter::new(out)).await.map(drop);
+    }
+    let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let aside = tempfile::Builder::new()
+        .prefix(".dnsrack-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(io)?;
+    let out = BufWriter::new(aside.as_file().try_clone().map_err(io)?);
+    let count = rows(session, statement, format, out).await?;
+    aside.persist(to).map_err(|e| io(e.error))?;
+    eprintln!("{}: {}", measure::units::counted(count, "row"), to.display());
+    Ok(())
+}
+
+/// Writes the rows of a statement, and gives their number. A closed pipe (`| head`) ends it, and is no error.
+async fn rows(
+    session: &Session,
+    statement: &Statement,
+    format: Format,
+    out: impl Write + Send,
+) -> Result<u64, Error> {
+    let signal = |kind| signal(kind).map_err(|cause| Error::Engine(cause.to_string()));
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let broken = AtomicBool::new(false);
+    let out = Pipe { out, broken: &broken };
+    let work = async {
+        let mut stream = session.ask(&statement.sql, &statement.name, &statement.parameters).await?;
+        let mut output = Output::new(format, &stream.schema(), out)?;
+        while let Some(batch) = stream.next().await {
+            let batch = batch.map_err(|e| Error::of(&e, &statement.name, &statement.sql))?;
+            output.write(&batch)?;
+        }
+        output.finish()
+    };
+    let mut progress = Progress::new(session);
+    tokio::pin!(work);
+    let done = loop {
+        tokio::select! {
+            done = &mut work => break done,
+            _ = interrupt.recv() => break Err(Error::Stopped),
+            _ = terminate.recv() => break Err(Error::Stopped),
+            () = tokio::time::sleep(Duration::from_millis(100)) => progress.show(),
+        }
+    };
+    progress.bar.finish_and_clear();
+    if broken.load(Ordering::Relaxed) { Ok(0) } else { done }
+}
+
+/// Notices that nobody reads any more: those who write rows make a text of the error.
+struct Pipe<'a, W> {
+    out: W,
+    broken: &'a AtomicBool,
+}
+
+impl<W: Write> Pipe<'_, W> {
+    fn noticed<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        done.inspect_err(|e| {
+            self.broken.fetch_or(e.kind() == io::ErrorKind::BrokenPipe, Ordering::Relaxed);
+        })
+    }
+}
+
+impl<W: Write> Write for Pipe<'_, W> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(octets);
+        self.noticed(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.out.flush();
+        self.noticed(done)
+    }
+}
+
+/// Packets read: a line that is overwritten on a terminal, otherwise a line every ten seconds.
+struct Progress<'a> {
+    session: &'a Session,
+    bar: ProgressBar,
+    before: u64,
+    next: Instant,
+}
+
+impl<'a> Progress<'a> {
+    fn new(session: &'a Session) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.set_style(ProgressStyle::with_template("{msg}").expect("it is a template"));
+        Self { session, bar, before: session.packets(), next: Instant::now() + Duration::from_secs(10) }
+    }
+
+    fn show(&mut self) {
+        let packets = self.session.packets() - self.before;
+        if packets == 0 {
+            return;
+        }
+        let text = format!("{} packets read", measure::units::grouped(packets));
+        if io::stderr().is_terminal() {
+            self.bar.set_message(text);
+        } else if Instant::now() >= self.next {
+            self.next += Duration::from_secs(10);
+            eprintln!("{text}");
+        }
+    }
+}
+
+fn print(text: &str) -> Result<(), Error> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::Io { path: "standard output".into(), cause })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The queries that come with the program, those of traces first.
+fn list() -> String {
+    let mut text = String::new();
+    for (of_runs, title) in [(false, "Of captures and imported traces:"), (true, "Of run directories:")] {
+        text += &format!("{title}\n");
+        for query in shipped::ALL.iter().filter(|query| query.is_of_runs() == of_runs) {
+            text += &format!("  @{:<24} {}\n", query.name, query.text());
+            for p in query.parameters() {
+                text += &format!("  {:<25}   --set {}={}: {}\n", "", p.name, p.value, p.text);
+            }
+        }
+    }
+    text
+}
+
+fn functions() -> String {
+    query::functions::ALL.iter().map(|(call, text, _)| format!("{call:<30} {text}\n")).collect()
+}

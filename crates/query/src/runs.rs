@@ -1,0 +1,252 @@
+//! Run directories as tables.
+//!
+//! | table | a row for each |
+//! |---|---|
+//! | `runs` | run: when, on what machine, by which command |
+//! | `trials` | trial: whether it is valid, and its parameters, a column each |
+//! | `metrics` | figure of a trial |
+//! | `latency` | bucket of a histogram of a trial |
+//! | `series` | figure of a second of a trial |
+//! | `servers` | server of a run, with its version |
+//! | `environment` | value of `environment.json`, by its key |
+//!
+//! `run` and `trial` join them.
+
+use datafusion::arrow::array::{
+    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+};
+use datafusion::arrow::record_batch::RecordBatch;
+use measure::params;
+use results::{RunDir, TrialRecord};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A run directory, and what it is called in tables.
+struct Run<'a> {
+    name: String,
+    dir: &'a RunDir,
+}
+
+impl Run<'_> {
+    /// When it began, in microseconds since 1970.
+    fn started(&self) -> Option<i64> {
+        Some(self.machine("unix_time")?.as_i64()? * 1_000_000)
+    }
+
+    fn machine(&self, key: &str) -> Option<&Value> {
+        self.dir.environment().get("machine")?.get(key).filter(|value| !value.is_null())
+    }
+
+    fn experiment(&self) -> Option<String> {
+        self.dir.trials().iter().find_map(|t| t.param(params::EXPERIMENT)).map(str::to_owned)
+    }
+}
+
+/// Names of runs: of their folders, with as many of the folders above as tell them apart.
+fn named(dirs: &[RunDir]) -> Vec<Run<'_>> {
+    let whole = |dir: &RunDir| dir.dir().canonicalize().unwrap_or_else(|_| dir.dir().to_owned());
+    let end = |dir: &RunDir, count: usize| {
+        let whole = whole(dir);
+        let parts: Vec<_> = whole.iter().map(|part| part.to_string_lossy()).collect();
+        parts[parts.len().saturating_sub(count)..].join("/")
+    };
+    let different = |count: usize| {
+        let names: HashSet<_> = dirs.iter().map(|dir| end(dir, count)).collect();
+        names.len() == dirs.len()
+    };
+    let count = (1..16).find(|&count| different(count)).unwrap_or(16);
+    dirs.iter().map(|dir| Run { name: end(dir, count), dir }).collect()
+}
+
+/// The tables of run directories, by name.
+pub fn tables(dirs: &[RunDir]) -> Vec<(&'static str, RecordBatch)> {
+    let runs = named(dirs);
+    vec![
+        ("runs", table_of_runs(&runs)),
+        ("trials", trials(&runs)),
+        ("metrics", metrics(&runs)),
+        ("latency", latency(&runs)),
+        ("series", series(&runs)),
+        ("servers", servers(&runs)),
+        ("environment", environment(&runs)),
+    ]
+}
+
+/// The trials of all runs, each with the name of its run.
+fn each_trial<'a>(runs: &'a [Run<'_>]) -> impl Iterator<Item = (&'a str, &'a TrialRecord)> {
+    runs.iter().flat_map(|run| run.dir.trials().iter().map(|trial| (run.name.as_str(), trial)))
+}
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+        .expect("columns of one length")
+}
+
+fn texts<T: AsRef<str>>(values: impl Iterator<Item = Option<T>>) -> ArrayRef {
+    let mut array = StringBuilder::new();
+    values.for_each(|value| array.append_option(value));
+    Arc::new(array.finish())
+}
+
+fn ints(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    let mut array = Int64Builder::new();
+    values.for_each(|value| array.append_option(value));
+    Arc::new(array.finish())
+}
+
+fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
+    let mut array = Float64Builder::new();
+    values.for_each(|value| array.append_value(value));
+    Arc::new(array.finish())
+}
+
+fn bools(values: impl Iterator<Item = bool>) -> ArrayRef {
+    let mut array = BooleanBuilder::new();
+    values.for_each(|value| array.append_value(value));
+    Arc::new(array.finish())
+}
+
+fn times(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    let mut array = TimestampMicrosecondBuilder::new().with_timezone("UTC");
+    values.for_each(|value| array.append_option(value));
+    Arc::new(array.finish())
+}
+
+/// Text of a JSON value; a string without its quotes.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+fn table_of_runs(runs: &[Run<'_>]) -> RecordBatch {
+    let of = |key: &'static str| texts(runs.iter().map(move |run| plain(run.dir.environment().get(key)?)));
+    let machine = |key: &'static str| texts(runs.iter().map(move |run| plain(run.machine(key)?)));
+    let number = |key: &'static str| ints(runs.iter().map(move |run| run.machine(key)?.as_i64()));
+    batch(vec![
+        ("run", texts(runs.iter().map(|run| Some(&run.name)))),
+        ("started", times(runs.iter().map(Run::started))),
+        ("experiment", texts(runs.iter().map(Run::experiment))),
+        ("trials", ints(runs.iter().map(|run| Some(run.dir.trials().len() as i64)))),
+        ("undone", ints(runs.iter().map(|run| Some(run.dir.undone() as i64)))),
+        ("cpu", machine("cpu_model")),
+        ("cpus", number("cpus")),
+        ("memory", number("memory")),
+        ("kernel", machine("kernel")),
+        ("os", machine("os")),
+        ("dnsrack", of("dnsrack")),
+        ("command", of("command")),
+        ("path", texts(runs.iter().map(|run| Some(run.dir.dir().display().to_string())))),
+    ])
+}
+
+fn trials(runs: &[Run<'_>]) -> RecordBatch {
+    let all: Vec<_> = each_trial(runs).collect();
+    let started = runs.iter().flat_map(|run| run.dir.trials().iter().map(|_| run.started()));
+    let reasons = |of: fn(&TrialRecord) -> &[measure::Reason]| {
+        texts(all.iter().map(move |(_, trial)| {
+            let all: Vec<_> = of(trial).iter().map(|reason| reason.text.as_str()).collect();
+            (!all.is_empty()).then(|| all.join("; "))
+        }))
+    };
+    let mut columns = vec![
+        ("run", texts(all.iter().map(|(run, _)| Some(run)))),
+        ("started", times(started)),
+        ("trial", ints(all.iter().map(|(_, t)| Some(t.id.into())))),
+        ("repeat", ints(all.iter().map(|(_, t)| Some(t.repeat.into())))),
+        ("valid", bools(all.iter().map(|(_, t)| t.is_valid()))),
+        ("reasons", reasons(|t| &t.outcome.validity.reasons)),
+        ("warnings", reasons(|t| &t.outcome.validity.warnings)),
+        ("error", texts(all.iter().map(|(_, t)| t.error.as_ref()))),
+        ("skipped", texts(all.iter().map(|(_, t)| t.skipped.as_ref()))),
+    ];
+    columns.extend(params::all().map(|p| (p.name(), texts(all.iter().map(move |(_, t)| t.param(p))))));
+    batch(columns)
+}
+
+fn metrics(runs: &[Run<'_>]) -> RecordBatch {
+    let all: Vec<_> =
+        each_trial(runs).flat_map(|(run, t)| t.outcome.metrics.iter().map(move |m| (run, t.id, m))).collect();
+    batch(vec![
+        ("run", texts(all.iter().map(|(run, ..)| Some(run)))),
+        ("trial", ints(all.iter().map(|&(_, trial, _)| Some(trial.into())))),
+        ("metric", texts(all.iter().map(|(.., m)| Some(&m.name)))),
+        ("unit", texts(all.iter().map(|(.., m)| Some(&m.unit)))),
+        ("value", floats(all.iter().map(|(.., m)| m.value))),
+    ])
+}
+
+fn latency(runs: &[Run<'_>]) -> RecordBatch {
+    let mut all: Vec<(&str, u32, &str, (u64, u64, u64))> = Vec::new();
+    for (run, trial) in each_trial(runs) {
+        for histogram in &trial.outcome.histograms {
+            let name = histogram.name.as_str();
+            all.extend(histogram.value.buckets().map(|bucket| (run, trial.id, name, bucket)));
+        }
+    }
+    let whole = |n: u64| Some(i64::try_from(n).unwrap_or(i64::MAX));
+    batch(vec![
+        ("run", texts(all.iter().map(|(run, ..)| Some(run)))),
+        ("trial", ints(all.iter().map(|&(_, trial, ..)| Some(trial.into())))),
+        ("histogram", texts(all.iter().map(|(_, _, name, _)| Some(name)))),
+        ("low_ns", ints(all.iter().map(|(.., bucket)| whole(bucket.0)))),
+        ("high_ns", ints(all.iter().map(|(.., bucket)| whole(bucket.1)))),
+        ("count", ints(all.iter().map(|(.., bucket)| whole(bucket.2)))),
+    ])
+}
+
+fn series(runs: &[Run<'_>]) -> RecordBatch {
+    let all: Vec<_> =
+        each_trial(runs).flat_map(|(run, t)| t.series.iter().map(move |row| (run, t.id, row))).collect();
+    batch(vec![
+        ("run", texts(all.iter().map(|(run, ..)| Some(run)))),
+        ("trial", ints(all.iter().map(|&(_, trial, _)| Some(trial.into())))),
+        ("second", ints(all.iter().map(|(.., row)| Some(row.second.into())))),
+        ("metric", texts(all.iter().map(|(.., row)| Some(&row.metric)))),
+        ("unit", texts(all.iter().map(|(.., row)| Some(&row.unit)))),
+        ("value", floats(all.iter().map(|(.., row)| row.value))),
+    ])
+}
+
+fn servers(runs: &[Run<'_>]) -> RecordBatch {
+    let of = |run| -> Vec<(&Run<'_>, &Value)> {
+        let run: &Run<'_> = run;
+        let servers = run.dir.environment().get("servers").and_then(Value::as_array);
+        servers.into_iter().flatten().map(|server| (run, server)).collect()
+    };
+    let all: Vec<_> = runs.iter().flat_map(of).collect();
+    let text = |key: &'static str| texts(all.iter().map(move |(_, server)| plain(server.get(key)?)));
+    let mut columns = vec![("run", texts(all.iter().map(|(run, _)| Some(&run.name))))];
+    columns.push(("server", text("label")));
+    columns.extend(
+        ["kind", "version", "program", "release", "root", "config", "workers"].map(|key| (key, text(key))),
+    );
+    batch(columns)
+}
+
+fn environment(runs: &[Run<'_>]) -> RecordBatch {
+    let mut all = Vec::new();
+    for run in runs {
+        flatten(String::new(), run.dir.environment(), &mut |key, value| all.push((&run.name, key, value)));
+    }
+    batch(vec![
+        ("run", texts(all.iter().map(|(run, ..)| Some(run)))),
+        ("key", texts(all.iter().map(|(_, key, _)| Some(key)))),
+        ("value", texts(all.iter().map(|(.., value)| value.as_ref()))),
+    ])
+}
+
+/// Gives all values, each with its keys and a point between them; of a list the numbers of its items, from 0.
+fn flatten(key: String, value: &Value, each: &mut impl FnMut(String, Option<String>)) {
+    let inner = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
+    match value {
+        Value::Object(items) => items.iter().for_each(|(name, value)| flatten(inner(name), value, each)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(n, value)| flatten(inner(&n.to_string()), value, each));
+        }
+        value => each(key, plain(value)),
+    }
+}

@@ -1,0 +1,196 @@
+//! The tables of sources, and statements on them.
+
+use crate::captures::Captures;
+use crate::sources::{self, Source};
+use crate::{Error, functions, runs};
+use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::datasource::MemTable;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::expr_fn::col;
+use datafusion::prelude::{DataFrame, ParquetReadOptions, SQLOptions, SessionConfig, SessionContext, lit};
+use results::RunDir;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How statements are run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Threads.
+    pub threads: usize,
+    /// Octets that sorts, joins and groups may take before they go on in files.
+    pub memory: u64,
+    /// The folder of these files; without: the system's for temporary files.
+    pub spill: Option<PathBuf>,
+    /// Ports of the servers, of captures.
+    pub ports: Vec<u16>,
+    /// Each source of queries is a trace of its own, and has a column `source`.
+    pub apart: bool,
+}
+
+impl Default for Options {
+    /// One thread; a gigabyte; port 53; all captures are one trace.
+    fn default() -> Self {
+        Self { threads: 1, memory: 1_000_000_000, spill: None, ports: vec![53], apart: false }
+    }
+}
+
+/// Tables that can be asked.
+pub struct Session {
+    context: SessionContext,
+    /// Packets of captures read so far.
+    seen: Arc<AtomicU64>,
+}
+
+impl Session {
+    /// Makes the tables of sources: `queries` of captures and imported traces, those of [`runs`] of run directories. Captures are not
+    /// read yet.
+    ///
+    /// # Errors
+    /// A source that is none, or cannot be read.
+    pub async fn open(paths: &[PathBuf], options: &Options) -> Result<Self, Error> {
+        let engine = |e: DataFusionError| Error::of(&e, "sources", "");
+        let mut config =
+            SessionConfig::new().with_target_partitions(options.threads.max(1)).with_information_schema(true);
+        config.options_mut().sql_parser.collect_spans = true;
+        // One type of text everywhere: captures, tables of runs, literals.
+        config.options_mut().execution.parquet.schema_force_view_types = false;
+        config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+        let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
+        let tracked = NonZeroUsize::new(3).expect("it is not zero");
+        let mut runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(TrackConsumersPool::new(FairSpillPool::new(memory), tracked)))
+            .with_max_temp_directory_size(u64::MAX);
+        if let Some(folder) = &options.spill {
+            runtime = runtime.with_temp_file_path(folder);
+        }
+        let context = SessionContext::new_with_config_rt(config, runtime.build_arc().map_err(engine)?);
+        functions::all().for_each(|function| context.register_udf(function));
+        let session = Self { context, seen: Arc::default() };
+
+        let (mut dirs, mut captures, mut imported) = (Vec::new(), Vec::new(), Vec::new());
+        for path in paths {
+            for source in sources::at(path)? {
+                match source {
+                    Source::Run(path) => dirs.push(RunDir::open(&path)?),
+                    Source::Capture(path) => captures.push(path),
+                    Source::Imported { path, files } => imported.push((path, files)),
+                }
+            }
+        }
+        if !dirs.is_empty() {
+            for (name, batch) in runs::tables(&dirs) {
+                let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(engine)?;
+                session.context.register_table(name, Arc::new(table)).map_err(engine)?;
+            }
+        }
+        // A file that is no capture is found here, before anything is read.
+        trace::Reader::open(&captures, &trace::Options::default())?;
+        if let Some(queries) = session.queries(captures, imported, options).await.map_err(engine)? {
+            session.context.register_table("queries", queries.into_view()).map_err(engine)?;
+        }
+        Ok(session)
+    }
+
+    /// The table of queries: of all captures, which are one trace, and of all imported traces.
+    async fn queries(
+        &self,
+        captures: Vec<PathBuf>,
+        imported: Vec<(PathBuf, Vec<PathBuf>)>,
+        options: &Options,
+    ) -> Result<Option<DataFrame>, DataFusionError> {
+        let mut parts = Vec::new();
+        let threads = u32::try_from(options.threads).unwrap_or(u32::MAX);
+        let traces: Vec<Vec<PathBuf>> = match options.apart {
+            true => captures.into_iter().map(|path| vec![path]).collect(),
+            false => Some(captures).filter(|all| !all.is_empty()).into_iter().collect(),
+        };
+        let threads_each = (threads / traces.len().max(1) as u32).max(1);
+        for paths in traces {
+            let name = paths[0].display().to_string();
+            let table = Captures::new(paths, &options.ports, threads_each, &self.seen);
+            parts.push((name, self.context.read_table(Arc::new(table))?));
+        }
+        for (path, files) in imported {
+            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            let rows = self.context.read_parquet(files, ParquetReadOptions::default()).await?;
+            // The columns of this version, in their order.
+            let columns = trace::rows::columns().map(|(name, ..)| col(name));
+            parts.push((path.display().to_string(), rows.select(columns)?));
+        }
+        let mut whole: Option<DataFrame> = None;
+        for (name, part) in parts {
+            let part = if options.apart { part.with_column("source", lit(name))? } else { part };
+            whole = Some(match whole {
+                None => part,
+                Some(whole) => whole.union(part)?,
+            });
+        }
+        Ok(whole)
+    }
+
+    /// Plans a statement, and begins with it. `name` stands for it in errors: a file, or `SQL`.
+    ///
+    /// # Errors
+    /// A statement that is wrong, or changes something; a parameter without a value.
+    pub async fn ask(
+        &self,
+        sql: &str,
+        name: &str,
+        parameters: &BTreeMap<String, String>,
+    ) -> Result<SendableRecordBatchStream, Error> {
+        let wrong = |e: DataFusionError| Error::of(&e, name, sql);
+        let asks = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false);
+        let mut rows = self.context.sql_with_options(sql, asks).await.map_err(wrong)?;
+        let wanted = rows.logical_plan().get_parameter_names().map_err(wrong)?;
+        let mut values = Vec::new();
+        for name in wanted {
+            let name = name.trim_start_matches('$').to_owned();
+            let value = parameters.get(&name).ok_or_else(|| {
+                Error::Parameter(format!("${name} has no value: give one with --set {name}=…"))
+            })?;
+            values.push((name, scalar(value)));
+        }
+        if let Some(name) = parameters.keys().find(|name| !values.iter().any(|(wanted, _)| wanted == *name)) {
+            return Err(Error::Parameter(format!("--set {name}: the statement has no parameter ${name}")));
+        }
+        if !values.is_empty() {
+            rows = rows.with_param_values(values).map_err(wrong)?;
+        }
+        rows.execute_stream().await.map_err(wrong)
+    }
+
+    /// Packets of captures read so far, by all statements.
+    pub fn packets(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    /// The tables, each with its columns.
+    pub async fn tables(&self) -> Vec<(String, Vec<String>)> {
+        let mut tables = Vec::new();
+        let schema = self.context.catalog("datafusion").and_then(|catalog| catalog.schema("public"));
+        for name in schema.as_ref().map(|schema| schema.table_names()).unwrap_or_default() {
+            let Some(Ok(Some(table))) = (match &schema {
+                Some(schema) => Some(schema.table(&name).await),
+                None => None,
+            }) else {
+                continue;
+            };
+            tables.push((name, table.schema().fields().iter().map(|field| field.name().clone()).collect()));
+        }
+        tables.sort();
+        tables
+    }
+}
+
+/// A number where the text is one.
+fn scalar(text: &str) -> ScalarValue {
+    if let Ok(whole) = text.parse::<i64>() {
+        return whole.into();
+    }
+    text.parse::<f64>().map_or_else(|_| text.into(), ScalarValue::from)
+}
