@@ -41,9 +41,9 @@ pub struct Output<W: Write + Send> {
 
 enum Writer<W: Write + Send> {
     Table(W, Vec<Vec<String>>),
-    Csv(csv::Writer<W>),
+    Csv(Box<csv::Writer<W>>),
     /// With what follows the rows.
-    Json(ArrayWriter<W>, &'static str),
+    Json(Box<ArrayWriter<W>>, &'static str),
     Parquet(Box<ArrowWriter<W>>),
 }
 
@@ -63,7 +63,7 @@ impl<W: Write + Send> Output<W> {
                 // Also where no row follows.
                 let names: Vec<_> = schema.fields().iter().map(|field| quoted(field.name())).collect();
                 writeln!(out, "{}", names.join(",")).map_err(failed)?;
-                Writer::Csv(csv::WriterBuilder::new().with_header(false).build(out))
+                Writer::Csv(Box::new(csv::WriterBuilder::new().with_header(false).build(out)))
             }
             Format::Json | Format::Object => {
                 if format == Format::Object {
@@ -74,7 +74,7 @@ impl<W: Write + Send> Output<W> {
                         .map_err(failed)?;
                 }
                 let writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(out);
-                Writer::Json(writer, if format == Format::Object { "}\n" } else { "\n" })
+                Writer::Json(Box::new(writer), if format == Format::Object { "}\n" } else { "\n" })
             }
             Format::Parquet => {
                 let snappy = WriterProperties::builder().set_compression(Compression::SNAPPY).build();

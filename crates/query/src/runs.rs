@@ -180,7 +180,7 @@ fn metrics(runs: &[Run<'_>]) -> RecordBatch {
 }
 
 fn latency(runs: &[Run<'_>]) -> RecordBatch {
-    let mut all: Vec<(&str, u32, &str, (u64, u64, u64))> = Vec::new();
+    let mut all = Vec::new();
     for (run, trial) in each_trial(runs) {
         for histogram in &trial.outcome.histograms {
             let name = histogram.name.as_str();

@@ -143,7 +143,14 @@ impl Session {
         name: &str,
         parameters: &BTreeMap<String, String>,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let wrong = |e: DataFusionError| Error::of(&e, name, sql);
+        let wrong = |e: DataFusionError| match Error::of(&e, name, sql) {
+            Error::Sql { name, text, line, column, message } if message.starts_with("table '") => {
+                let there = self.table_names().join(", ");
+                let message = format!("{message}; of these sources there are {there}");
+                Error::Sql { name, text, line, column, message }
+            }
+            error => error,
+        };
         let asks = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false);
         let mut rows = self.context.sql_with_options(sql, asks).await.map_err(wrong)?;
         let wanted = rows.logical_plan().get_parameter_names().map_err(wrong)?;
@@ -172,18 +179,21 @@ impl Session {
     /// The tables, each with its columns.
     pub async fn tables(&self) -> Vec<(String, Vec<String>)> {
         let mut tables = Vec::new();
-        let schema = self.context.catalog("datafusion").and_then(|catalog| catalog.schema("public"));
-        for name in schema.as_ref().map(|schema| schema.table_names()).unwrap_or_default() {
-            let Some(Ok(Some(table))) = (match &schema {
-                Some(schema) => Some(schema.table(&name).await),
-                None => None,
-            }) else {
-                continue;
-            };
-            tables.push((name, table.schema().fields().iter().map(|field| field.name().clone()).collect()));
+        for name in self.table_names() {
+            if let Ok(table) = self.context.table_provider(&name).await {
+                tables
+                    .push((name, table.schema().fields().iter().map(|field| field.name().clone()).collect()));
+            }
         }
-        tables.sort();
         tables
+    }
+
+    /// Names of the tables, sorted.
+    fn table_names(&self) -> Vec<String> {
+        let schema = self.context.catalog("datafusion").and_then(|catalog| catalog.schema("public"));
+        let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
+        names.sort();
+        names
     }
 }
 

@@ -150,3 +150,33 @@ fn progress_is_told_in_lines_and_in_events() {
     assert_eq!((failed.status.code(), &last["event"]), (Some(1), &"error".into()));
     assert!(last["message"].as_str().is_some_and(|m| m.contains("/no/such/zone")), "{last}");
 }
+
+#[test]
+fn query_is_a_program_of_its_own_which_is_named_where_it_is_missing() {
+    let own = std::path::Path::new(env!("CARGO_BIN_EXE_dnsrack"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let alone = folder.path().join("dnsrack");
+    if std::fs::hard_link(own, &alone).is_err() {
+        std::fs::copy(own, &alone).expect("a copy");
+    }
+    let missing =
+        std::process::Command::new(&alone).args(["query", "--list"]).env("PATH", "/nowhere").output();
+    let missing = missing.expect("it runs");
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(
+        stderr(&missing).contains("cargo build --release --package dnsrack-query"),
+        "{}",
+        stderr(&missing)
+    );
+    if !own.with_file_name("dnsrack-query").exists() {
+        eprintln!("SKIPPED: dnsrack-query is not built: cargo build --release --workspace");
+        return;
+    }
+    let list = output(&["query", "--list"]);
+    assert!(stdout(&list).contains("@tcp-retries"), "{}", stderr(&list));
+    let folder = folder.path().join("pcap");
+    std::fs::write(&folder, "no capture").expect("a file");
+    let wrong = output(&["--json", "query", "SELECT 1", folder.to_str().expect("a path")]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(stderr(&wrong).starts_with("dnsrack query: ") && stderr(&wrong).contains("not a capture"));
+}

@@ -25,6 +25,8 @@ fn a_wrong_statement_is_told_with_its_place() {
         assert!(said.starts_with(place), "{sql}: {said}");
         assert_eq!(said.lines().count(), 3, "a sentence, the line, and a mark: {said}");
     }
+    let said = error(&[path], "SELECT count(*) FROM trials", &[]);
+    assert!(said.contains("table 'trials' not found; of these sources there are queries\n"), "{said}");
 }
 
 #[test]

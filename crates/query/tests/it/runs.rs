@@ -18,7 +18,8 @@ fn tables_have_all_that_a_run_directory_has() {
     let run = RunDir::open(&path).unwrap();
     let count = |table: &str| {
         let sql = format!("SELECT count(*) AS n FROM {table}");
-        ask(&[path.clone()], &two_threads(), &sql, &[]).unwrap()[0]["n"].as_u64().unwrap() as usize
+        ask(std::slice::from_ref(&path), &two_threads(), &sql, &[]).unwrap()[0]["n"].as_u64().unwrap()
+            as usize
     };
     let sum = |of: fn(&results::TrialRecord) -> usize| run.trials().iter().map(of).sum::<usize>();
     assert_eq!(count("trials"), run.trials().len());

@@ -175,7 +175,7 @@ fn rssac002_is_that_of_trace_info() {
         .flat_map(|key| theirs(key))
         .sum();
     assert_eq!(requests, udp);
-    assert!(sizes.iter().all(|row| count(row, "from_octets") % 16 == 0));
+    assert!(sizes.iter().all(|row| count(row, "from_octets").is_multiple_of(16)));
     assert_eq!(sum(&of("rssac002-rcode-volume"), "answers"), sum(&of("rcodes"), "answers"));
 }
 
