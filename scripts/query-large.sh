@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Asks a folder of Parquet files that is larger than memory may be: makes the queries of ROWS (290M: some 10 GB) requests of ten million
+# Asks a folder of Parquet files that is larger than memory may be: makes the queries of ROWS (200M: some 10 GB) requests of ten million
 # clients at 100,000/s, imports them, and runs statements with --memory 1G: wall time, largest resident memory, and a check of
 # the number of rows. Usage: scripts/query-large.sh [ROWS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rows=${1:-290M}
+rows=${1:-200M}
 release=${CARGO_TARGET_DIR:-target}/release
 [ -x "$release/dnsrack-query" ] || { echo "build it first: cargo build --release --workspace" >&2; exit 1; }
 work=$(mktemp -d)
