@@ -1,4 +1,4 @@
--- The names with most truncated answers over UDP, and with most queries over TCP.
+-- The names with most queries over TCP, and how many of their answers over UDP were truncated.
 -- $top = 10: how many
 SELECT lower(qname) AS name,
        type_name(qtype) AS type,

@@ -1,4 +1,4 @@
--- Trials of each run: how many are valid, and why others are not.
+-- Trials of each run: how many are valid, failed, were skipped, or have warnings.
 SELECT run,
        min(started) AS started,
        count(*) AS trials,
