@@ -2,7 +2,7 @@
 //! are read while a load goes on.
 //!
 //! - [`Agent`]: does it on one host. A coordinator has an agent for each.
-//! - [`Server`], [`Capture`], [`Readings`], [`Meter`]: what a coordinator holds of what was started; dropped, that is ended.
+//! - [`Server`], [`Capture`], [`Readings`], [`Meter`], [`Disk`]: what a coordinator holds of what was started; dropped, that is ended.
 //! - [`Request`]: one thing to do, as plain data. An agent keeps what it started in [`Here`] and gives numbers for it, so that no
 //!   request needs more than data.
 //! - [`serve()`]: an agent in another process or on another machine, to which requests go as lines of JSON.
@@ -13,6 +13,7 @@ mod capture;
 mod clock;
 mod connection;
 mod describe;
+mod durability;
 mod error;
 mod files;
 mod here;
@@ -35,6 +36,7 @@ pub use arrivals::{Arrivals, QUERY, UPDATE};
 pub use capture::{Capture, StartCapture};
 pub use clock::Offset;
 pub use describe::{Describe, Described, Installed};
+pub use durability::{Ability, Disk, Judged, PRELOAD, Try};
 pub use error::Error;
 pub use here::Here;
 pub use machines::{HostEntry, MOST_SETS, Machine, Machines, NeededHost, RackFile, RackSource};
@@ -44,7 +46,7 @@ pub use request::{At, Request};
 pub use running_server::{Mapped, Server, Started};
 pub use serve::serve;
 pub use settle::Settle;
-pub use tool::{Axfr, Counters, Ran, Tool};
+pub use tool::{Axfr, Counters, FindAdditions, Ran, Tool};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

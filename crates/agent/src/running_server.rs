@@ -3,10 +3,11 @@
 use crate::agent::Number;
 use crate::peak::{EndPeak, StartPeak};
 use crate::request::{At, Request};
-use crate::{Agent, Error};
+use crate::{Agent, Error, durability};
 use measure::{Metric, metrics};
 use rack::memory::{self, Map};
 use rack::resource_counters::{self, Processes};
+use rack::syncs::Scope;
 use rack::{Local, UdpSockets};
 use serde::{Deserialize, Serialize};
 use server::{Replication, ServerSpec};
@@ -49,9 +50,26 @@ impl Server {
     /// # Errors
     /// As there.
     pub fn start(agent: &Agent, spec: &ServerSpec, dir: &Path) -> Result<Self, Error> {
+        Self::start_with(agent, spec, dir, None)
+    }
+
+    /// The same under strace; once it has ended, [`Agent::judge_syncs`] says what is in `trace`.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_traced(agent: &Agent, spec: &ServerSpec, dir: &Path, trace: &Path) -> Result<Self, Error> {
+        Self::start_with(agent, spec, dir, Some(agent.place(trace)?))
+    }
+
+    fn start_with(
+        agent: &Agent,
+        spec: &ServerSpec,
+        dir: &Path,
+        trace: Option<PathBuf>,
+    ) -> Result<Self, Error> {
         let there = agent.carry(spec)?;
         let distribution = there.distribution.clone();
-        let started = agent.ask(Start { spec: there, distribution, dir: agent.place(dir)? })?;
+        let started = agent.ask(Start { spec: there, distribution, dir: agent.place(dir)?, trace })?;
         Ok(Self { at: Number::new(agent, started.number), spec: spec.clone(), started, urged: 0 })
     }
 
@@ -200,6 +218,14 @@ impl Server {
         self.at.agent.ask(ReceiveBuffer { server: self.number(), wanted })
     }
 
+    /// Which of its files must be durable.
+    ///
+    /// # Errors
+    /// Where its agent has no such server.
+    pub fn durable(&self) -> Result<Scope, Error> {
+        self.at.agent.ask(Durable { server: self.number() })
+    }
+
     /// Does something with it; and the greatest proportional memory of its processes meanwhile, in bytes.
     ///
     /// # Errors
@@ -219,6 +245,8 @@ pub(crate) struct Start {
     /// Of the specification, which does not write it: it has a secret.
     distribution: Option<Replication>,
     dir: PathBuf,
+    /// Where the trace of its system calls goes; none: it is not traced.
+    trace: Option<PathBuf>,
 }
 
 impl Request for Start {
@@ -227,7 +255,10 @@ impl Request for Start {
 
     fn act(self, at: &At<'_>) -> Result<Started, Error> {
         let spec = ServerSpec { distribution: self.distribution, ..self.spec };
-        let server = server::start_heeding(Some(Arc::clone(at.stop)), Local, at.host, &spec, &self.dir)?;
+        let server = match &self.trace {
+            Some(trace) => durability::start_traced(at, &spec, &self.dir, trace)?,
+            None => server::start_heeding(Some(Arc::clone(at.stop)), Local, at.host, &spec, &self.dir)?,
+        };
         let (targets, version) = (server.targets().to_vec(), server.version().to_owned());
         Ok(Started { number: at.here.keep(server), targets, version })
     }
@@ -265,6 +296,8 @@ requests! {
     Back { timeout: Duration } -> (Duration, u32): |server| Ok(server.back(timeout)?);
     /// Whether it lives.
     Alive {} -> (): |server| Ok(server.alive()?);
+    /// Which of its files must be durable.
+    Durable {} -> Scope: |server| Ok(durability::scope_of(server));
     /// Has it read its zone file again.
     Reload {} -> (): |server| Ok(server.reload()?);
     /// Its own counters.

@@ -5,7 +5,7 @@ use crate::message::{Order, Word};
 use crate::program::{BUILD, Program};
 use crate::request::{At, Request};
 use crate::{
-    Error, Here, arrivals, capture, clock, describe, lock, meter, peak, readings, request, role,
+    Error, Here, arrivals, capture, clock, describe, durability, lock, meter, peak, readings, request, role,
     running_server, settle, tool,
 };
 use serde_json::Value;
@@ -133,6 +133,14 @@ act! {
     clock::ReadClock,
     describe::Describe,
     describe::Installed,
+    durability::CountSyncs,
+    durability::CutDisk,
+    durability::JudgeSyncs,
+    durability::MountDisk,
+    durability::PutDiskAway,
+    durability::RemountDisk,
+    durability::SyncDisk,
+    durability::Try,
     files::Fetch,
     files::FinishReceiving,
     files::LinkFile,
@@ -155,6 +163,7 @@ act! {
     role::StartRole,
     running_server::Alive,
     running_server::Back,
+    running_server::Durable,
     running_server::End,
     running_server::Kill,
     running_server::Maps,
@@ -170,6 +179,7 @@ act! {
     settle::Settle,
     tool::Axfr,
     tool::Counters,
+    tool::FindAdditions,
     tool::Tool,
 }
 

@@ -2,11 +2,13 @@
 
 use crate::Error;
 use crate::request::{At, Request};
+use measure::Reason;
 use rack::{Cmd, Launcher, Local, Output};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
+use update::additions::{self, Halves};
 use update::pairs::{self, Pair};
 use update::{PairsSpec, TransferResult, TransferSpec};
 
@@ -85,5 +87,22 @@ impl Request for Counters {
 
     fn act(self, at: &At<'_>) -> Result<Self::Answer, Error> {
         Ok(at.host.run_in(|| pairs::counters(&self.spec))??)
+    }
+}
+
+/// Transfers a zone to the host, and gives which halves of which updates it has (see [`update::additions`]), or why it could not be
+/// transferred.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FindAdditions {
+    /// The transfer.
+    pub spec: TransferSpec,
+}
+
+impl Request for FindAdditions {
+    const NAME: &'static str = "FindAdditions";
+    type Answer = Result<Halves, Reason>;
+
+    fn act(self, at: &At<'_>) -> Result<Self::Answer, Error> {
+        Ok(at.host.run_in(|| additions::find(&self.spec, at.stop))??)
     }
 }

@@ -1,10 +1,12 @@
 //! `dnsrack doctor`: what this machine can and cannot do, a line each, with what to do about it.
 
 use crate::output::{self, Common, Status};
-use agent::{Agent, Installed, Machine, Machines, NeededHost, RackFile, RackSource};
+use ::rack::Host;
+use agent::{Ability, Agent, Here, Installed, Machine, Machines, NeededHost, RackFile, RackSource, Try};
 use serde::Serialize;
 use server::{Kind, Program};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One thing looked at.
@@ -48,6 +50,8 @@ pub fn run(command: &Command, common: &Common) -> output::Result {
     let environment = ::rack::environment(&[]);
     let mut findings = servers();
     findings.extend(machine(&environment));
+    let here = Agent::new(&Arc::new(Here::default()), Host::loopback(), &output::stop_flag()?);
+    findings.extend(durability(&here)?);
     findings.push(scale(&environment));
     let able = findings.iter().all(|f| f.what != "rack" || f.verdict != Ready::No)
         && findings.iter().any(|f| f.what.starts_with("server") && f.verdict == Ready::Yes);
@@ -162,17 +166,24 @@ fn of_machine(machine: &Machine, agent: &Agent) -> Result<Vec<Finding>, agent::E
             "enough for a host that asks; others: apt-get install nsd",
         ),
     });
+    findings.extend(durability(agent)?);
     Ok(findings)
 }
 
-/// Checks a need of experiments of durability by trying it.
-fn tried(what: &'static str, outcome: Result<(), ::rack::Error>, found: &str) -> Finding {
-    match outcome {
-        Ok(()) => Finding::new(what, Ready::Yes, found, ""),
-        Err(e) => {
-            Finding::new(what, Ready::No, e.to_string(), "isc-durability leaves it out with --set measure=…")
-        }
-    }
+/// Whether an agent's machine can do what experiments of durability need, by trying it.
+fn durability(agent: &Agent) -> Result<Vec<Finding>, agent::Error> {
+    let wanted = [
+        ("syncs traced", Ability::TraceSyncs, "strace traces here"),
+        ("power cut", Ability::CutPower, "a disk can be mounted (FUSE)"),
+    ];
+    let leave_out = "isc-durability leaves it out with --set measure=…";
+    let tried = |(what, ability, found)| {
+        Ok(match agent.ask(Try { ability })? {
+            None => Finding::new(what, Ready::Yes, found, ""),
+            Some(why) => Finding::new(what, Ready::No, why, leave_out),
+        })
+    };
+    wanted.into_iter().map(tried).collect()
 }
 
 fn servers() -> Vec<Finding> {
@@ -245,8 +256,6 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
             &can.netem.detail,
             "not needed: a rack's paths are emulated in user space",
         ),
-        tried("syncs traced", ::rack::syncs::check(), "strace traces here"),
-        tried("power cut", ::rack::disk::check(), "a disk can be mounted (FUSE)"),
         Finding::new(
             "backlog",
             if backlog.parse::<u64>().is_ok_and(|n| n >= 1000) { Ready::Yes } else { Ready::Limited },

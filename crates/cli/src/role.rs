@@ -59,9 +59,8 @@ pub fn run(name: &str, folder: Option<&Path>) -> output::Result {
         "batches" => play(&|spec, start, stop, events| ::update::batches(spec, start, stop, events)),
         "pairs" => pairs(),
         "path" => path(),
-        "disk" => play(&|spec, start, stop, events| rack::disk::serve(spec, start, stop, events)),
         other => Err(Failure::usage(format!(
-            "no role '{other}': there are 'host', 'load', 'update', 'watch', 'batches', 'pairs', 'path' and 'disk'"
+            "no role '{other}': there are 'host', 'load', 'update', 'watch', 'batches', 'pairs' and 'path'"
         ))),
     };
     if let Err(failure) = &result {

@@ -4,10 +4,9 @@ use crate::config::{Cpus, MANY};
 use crate::placement::{Parts, Placement};
 use crate::replication::{fleet, paths};
 use crate::resources::Memory;
-use crate::{Error, Experiment, Measure, measures};
+use crate::{Error, Experiment, Measure};
 use agent::{Agent, Here, Machines, NeededHost, RackSource};
 use rack::{Host, HostSpec, Rack, RackSpec, RouterSpec};
-use server::Kind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -173,15 +172,8 @@ fn needed(e: &Experiment) -> Result<Vec<NeededHost>, Error> {
     Ok(hosts)
 }
 
-/// What is emulated, or traced in a server's folder, is made on this machine alone.
+/// What is emulated is made on this machine alone.
 fn refuse_what_needs_this_machine(e: &Experiment) -> Result<(), Error> {
-    let alone = [Measure::Syncs, Measure::PowerCut];
-    if let Some(measure) = e.measure.iter().find(|m| alone.contains(m)) {
-        return Err(e.refuse(format!(
-            "measure {}: it is made on the hosts of one machine alone: leave out --rack, or leave it out with --set measure=…",
-            measure.word()
-        )));
-    }
     if e.distributions().iter().any(|d| !d.path.is_empty()) {
         return Err(e.refuse(
             "distribution.path: paths are emulated between the hosts of one machine alone: leave out --rack, or the paths with \
@@ -194,17 +186,7 @@ fn refuse_what_needs_this_machine(e: &Experiment) -> Result<(), Error> {
     if e.is_external()? {
         return Err(e.refuse("its servers answer elsewhere already: leave out --rack"));
     }
-    if e.measure.iter().any(|&m| measures::of(m).takes_updates()) && e.servers.iter().any(|l| preloads(e, l))
-    {
-        return Err(e.refuse("syncs = preload: it is done on this machine alone: leave out --rack"));
-    }
     Ok(())
-}
-
-fn preloads(e: &Experiment, label: &str) -> bool {
-    let variants = e.variant.iter().map(|v| Some(v.name.as_str())).chain([None]);
-    let kind = e.kind(label).unwrap_or(Kind::EXTERNAL);
-    variants.into_iter().any(|variant| e.syncs_of(label, variant).preloads(kind))
 }
 
 /// The server's host, with as many addresses as any traffic has, and those that ask.

@@ -66,6 +66,7 @@ pub fn run(
     let captures = preflight(e, options.rack.is_some())?;
     let sums = Sums::of(e)?;
     let hosts = Hosts::up(e, options.rack.as_ref(), options.parallel, &options.dir, stop)?;
+    hosts.iter().try_for_each(|hosts| check::durability::on(e, &hosts.server))?;
     hosts.iter().flat_map(Hosts::remarks).for_each(|text| tell(RunEvent::Remark { text }));
     // An external server takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
     let memory: Vec<Memory> =
@@ -306,9 +307,6 @@ fn preflight(e: &Experiment, is_elsewhere: bool) -> Result<Vec<(PathBuf, Survey)
             _ => continue,
         };
         return Err(e.refuse(format!("its variant '{}' needs {needed}", v.name)));
-    }
-    if !is_elsewhere {
-        check::durability::here(e)?;
     }
     for traffic in e.traffics() {
         if let Some(queries) = &traffic.queries {

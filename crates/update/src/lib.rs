@@ -6,9 +6,11 @@
 //! - [`send`]: sends it and says what became of each update; [`echo`] is an other end that only acknowledges.
 //! - [`transfer()`]: a client of AXFR and IXFR that counts every octet.
 //! - [`advice`]: what to do about a response code.
+//! - [`additions`] and [`pairs()`]: updates that can be looked for afterwards, each of two halves.
 //! - [`watch()`]: when each server shows each marker; [`lags`]: how long that took.
 //! - [`batches()`]: both together in a closed loop, where each batch waits until the one before is served.
 
+pub mod additions;
 pub mod advice;
 pub mod batches;
 pub mod echo;

@@ -4,13 +4,16 @@
 //! see one name at a time: the first is asked before and after the second, and where it was the same both times, so must the
 //! second be.
 
+use crate::script::write_messages;
 use crate::{Error, TransferSpec, TsigKey, transfer};
 use measure::clock::SECOND;
 use measure::files::Named;
 use measure::{Event, Files, Nanos};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use wire::header::Header;
@@ -193,6 +196,23 @@ fn name(text: &str) -> Result<Name, Error> {
 /// A name below a zone's.
 pub fn below(label: &str, origin: &str) -> String {
     if origin == "." { format!("{label}.") } else { format!("{label}.{origin}") }
+}
+
+/// Writes a file of `count` updates that put one counter, from 1 on, at both names of [`PAIR`].
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn write(file: &Path, origin: &str, count: u64) -> Result<(), Error> {
+    let mut numbers = 1..=count;
+    write_messages(file, origin, || {
+        numbers.next().map(|number| {
+            PAIR.iter().fold(String::new(), |mut lines, label| {
+                let name = below(label, origin);
+                let _ = writeln!(lines, "update delete {name} TXT\nupdate add {name} 0 TXT \"{number}\"");
+                lines
+            })
+        })
+    })
 }
 
 /// Asks until it is told to stop.

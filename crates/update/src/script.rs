@@ -15,7 +15,7 @@
 
 use crate::Error;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use wire::{class, name, rtype};
 
@@ -25,6 +25,26 @@ const LINE_MAX: u64 = 1 << 20;
 /// RFC 2136's class of what is not there, or goes.
 const NONE: u16 = 254;
 const ANY: u16 = 255;
+
+/// Writes a file of messages for a zone; `each` gives the lines of the next message, and none after the last one.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn write_messages(
+    file: &Path,
+    origin: &str,
+    mut each: impl FnMut() -> Option<String>,
+) -> Result<(), Error> {
+    let mut all = || {
+        let mut out = BufWriter::new(File::create(file)?);
+        writeln!(out, "zone {origin}")?;
+        while let Some(lines) = each() {
+            writeln!(out, "{lines}send")?;
+        }
+        out.flush()
+    };
+    all().map_err(|source| Error::Io { path: file.into(), source })
+}
 
 /// Which part of a message a record belongs to (RFC 2136, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

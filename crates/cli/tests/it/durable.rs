@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What all of them have.
-const COMMON: &str = r#"
+pub const COMMON: &str = r#"
 title = "Of seconds"
 settle = "0s"
 attempts = 1
@@ -30,7 +30,7 @@ life = "600ms"
 "#;
 
 /// The servers that take updates, as far as they and what finds out about them are there.
-fn servers() -> Vec<&'static str> {
+pub fn servers() -> Vec<&'static str> {
     let disk = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
     if !disk {
         eprintln!("SKIPPED: a disk whose power can be cut takes root and FUSE");

@@ -1,10 +1,10 @@
-//! Does what is asked of durability make sense, and can this machine do it?
+//! Does what is asked of durability make sense, and can the server's machine do it?
 
-use crate::config::{PRELOAD, Syncs};
+use crate::config::Syncs;
 use crate::measures::{self, Part};
 use crate::{Error, Experiment, Measure};
+use agent::{Ability, Agent, Try};
 use measure::Time;
-use std::process::Command;
 
 /// Whether what it says of durability makes sense.
 pub fn check(e: &Experiment) -> Result<(), Error> {
@@ -50,39 +50,36 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether this machine can do what it asks: looked at before anything is started.
-pub fn here(e: &Experiment) -> Result<(), Error> {
-    let without = |measure: Measure, why: String| {
-        Error::Machine(format!("measure {}: {why}; or leave it out with --set measure=…", measure.word()))
-    };
-    if e.measure.contains(&Measure::Syncs) {
-        rack::syncs::check().map_err(|e| without(Measure::Syncs, e.to_string()))?;
-    }
-    if e.measure.contains(&Measure::PowerCut) {
-        rack::disk::check().map_err(|e| without(Measure::PowerCut, e.to_string()))?;
-    }
-    let variants = e.variant.iter().map(|v| Some(v.name.as_str())).chain([None]);
-    for variant in variants {
-        for label in &e.servers {
-            if e.syncs_of(label, variant).preloads(e.kind(label)?) {
-                return preload_works();
-            }
+/// Whether the machine of the server can do what it asks: looked at before anything is started there.
+pub fn on(e: &Experiment, server: &Agent) -> Result<(), Error> {
+    let measured =
+        |measure: Measure| e.measure.contains(&measure).then(|| format!("measure {}", measure.word()));
+    let leave_out = "; or leave it out with --set measure=…";
+    let wanted = [
+        (Ability::TraceSyncs, measured(Measure::Syncs), leave_out),
+        (Ability::CutPower, measured(Measure::PowerCut), leave_out),
+        (Ability::TakeSyncsAway, preloads(e)?.then(|| "syncs off".into()), ""),
+    ];
+    for (ability, what, hint) in wanted {
+        let Some(what) = what else { continue };
+        if let Some(why) = server.ask(Try { ability })? {
+            let place = if server.is_elsewhere() { "host server: " } else { "" };
+            return Err(Error::Machine(format!("{place}{what}: {why}{hint}")));
         }
     }
     Ok(())
 }
 
-/// Whether the library can be loaded; the loader only says so where not, and goes on.
-fn preload_works() -> Result<(), Error> {
-    let tried = Command::new("true").env("LD_PRELOAD", PRELOAD).output();
-    let said = tried.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stderr).into_owned());
-    if said.trim().is_empty() {
-        return Ok(());
+/// Whether the syncs of any server are taken away by a library.
+fn preloads(e: &Experiment) -> Result<bool, Error> {
+    let variants = || e.variant.iter().map(|v| Some(v.name.as_str())).chain([None]);
+    for label in &e.servers {
+        let kind = e.kind(label)?;
+        if variants().any(|variant| e.syncs_of(label, variant).preloads(kind)) {
+            return Ok(true);
+        }
     }
-    Err(Error::Machine(format!(
-        "syncs off: {PRELOAD} cannot be put in front of a server ({}): apt-get install eatmydata",
-        said.trim()
-    )))
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The `[durability]` section, and whether a server syncs.
 
 use crate::Experiment;
+use agent::PRELOAD;
 use measure::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,9 +66,6 @@ pub enum Syncs {
     /// Not: a library (eatmydata) is put in front of it that takes its syncs away.
     Preload,
 }
-
-/// The library that takes syncs away.
-pub const PRELOAD: &str = "libeatmydata.so";
 
 impl Syncs {
     /// The word in files and tables.

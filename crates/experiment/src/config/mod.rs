@@ -9,7 +9,7 @@ mod zone;
 pub use self::zone::Scenario;
 pub use batches::Batches;
 pub use distribution::{Distribution, Queried, Signing, Timers, Updates};
-pub use durability::{Durability, PRELOAD, Syncs};
+pub use durability::{Durability, Syncs};
 pub use sections::{Server, Traffic};
 
 use self::zone::Zone;

@@ -167,13 +167,14 @@ pub fn come_to_rest(context: &RunContext<'_>, plan: &Distribution) -> Result<(),
 }
 
 /// How long the way there and back took, in the median over the handshakes of the connections that were captured beside their
-/// server; none where there were none, or there are no paths.
+/// server; none where there were none, or nothing but a cable is between the hosts. Between other machines there may be an emulator of the
+/// user's.
 ///
 /// # Errors
 /// A capture that cannot be read.
 pub fn round_trip(context: &RunContext<'_>, capture: &Path) -> Result<Option<Metric>, Error> {
     let mut all = Vec::new();
-    if context.rack.is_some_and(|rack| rack.router().is_some()) {
+    if context.server.is_elsewhere() || context.rack.is_some_and(|rack| rack.router().is_some()) {
         let mut reader = Reader::open(&[capture.to_owned()], &Options::default())?;
         while let Some(event) = reader.next_event()? {
             if let Event::Connection(connection) = event {

@@ -36,7 +36,7 @@ pub(super) enum Op {
 /// The pages and changes that the power cut took, and those that it left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Cut {
-    /// When it was asked for, by the monotonic clock in nanoseconds: what was acknowledged before is meant to be durable.
+    /// When it was asked for, by the wall clock in nanoseconds: what was acknowledged before is meant to be durable.
     pub at: u64,
     /// Syncs that the disk completed before, of files and folders.
     pub syncs: u64,

@@ -32,12 +32,10 @@
 mod content;
 mod fuse;
 mod journal;
-mod serve;
 mod tree;
 
 pub use content::PAGE;
 pub use journal::Cut;
-pub use serve::{DiskSpec, serve};
 
 use crate::Error;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
@@ -179,7 +177,7 @@ impl Disk {
     /// # Errors
     /// [`Error::Disk`]: what was to survive by [`Options::survivors`] could not be written.
     pub fn cut(&self) -> Result<Cut, Error> {
-        let at: Nanos = clock::now();
+        let at: Nanos = clock::wall();
         let cut = locked(&self.tree).cut(self.options.survivors);
         cut.map(|cut| Cut { at, ..cut }).map_err(|e| self.failed("write what survives", e))
     }

@@ -3,6 +3,7 @@
 use crate::Error;
 use measure::{Histogram, Nanos, clock};
 use rustix::fs::{OFlags, statfs};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -24,7 +25,7 @@ const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 const MARGIN: f64 = 2.0;
 
 /// The rate and the time of a disk's syncs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibration {
     /// Threads that synced side by side, each a file of its own.
     pub threads: usize,

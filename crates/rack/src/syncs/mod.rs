@@ -46,10 +46,11 @@ pub use calibrate::{Calibration, Way, calibrate};
 pub use report::{Answer, Basis, FileCount, Missing, Report, SyncVerdict};
 pub use run::{analyse, check, settle, traced};
 
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Which files count.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// The folders in which a server keeps what must be durable; absolute.
     pub folders: Vec<PathBuf>,

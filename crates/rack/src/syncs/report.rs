@@ -1,13 +1,13 @@
 //! The report on a trace.
 
 use measure::{Histogram, Nanos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Whether an answer follows a sync that covers its update.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum SyncVerdict {
     /// All that was written for it was synced before.
@@ -26,7 +26,7 @@ pub enum SyncVerdict {
 }
 
 /// The step that is missing between an update and its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
     /// It was written, and not synced between that and the answer.
@@ -40,7 +40,7 @@ pub enum Missing {
 }
 
 /// The sign by which the writes of an update were recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// No other update was under way: all to the files that hold a name that it changes (to all files, where none does).
@@ -52,7 +52,7 @@ pub enum Basis {
 }
 
 /// The answer to an update.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The sender of the update.
     pub client: SocketAddr,
@@ -74,7 +74,7 @@ pub struct Answer {
 }
 
 /// Counts of the calls on one file while updates came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileCount {
     /// Writes.
     pub writes: u64,
@@ -85,7 +85,7 @@ pub struct FileCount {
 }
 
 /// The report on a whole trace. All counts begin with the first update.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// UPDATE messages received; one sent again counts again.
     pub updates: u64,

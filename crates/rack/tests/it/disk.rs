@@ -1,14 +1,13 @@
 //! The disk whose power can be cut, mounted for real, against a model of it.
 
 use measure::{Draw, Seed};
-use rack::disk::{Cut, Disk, DiskSpec, Options, PAGE, serve};
+use rack::disk::{Cut, Disk, Options, PAGE};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A disk in a folder that goes with it.
 struct Lab {
@@ -336,33 +335,4 @@ fn compare<'a>(folder: &Path, names: &BTreeMap<String, usize>, contents: impl Fn
         let (got, want) = (fs::read(folder.join(name)).unwrap(), contents(id));
         assert_eq!((got.len(), got == *want), (want.len(), true), "{name} in {}", folder.display());
     }
-}
-
-#[test]
-fn the_role_cuts_at_its_start_and_unmounts_at_its_stop() {
-    let folder = tempfile::tempdir().unwrap();
-    let [backing, at] = ["backing", "at"].map(|name| folder.path().join(name));
-    [&backing, &at].iter().for_each(|folder| fs::create_dir(folder).unwrap());
-    let spec = DiskSpec { backing: backing.clone(), at: at.clone(), options: Options::default() };
-    let (stop, mut events) = (AtomicBool::new(false), Vec::new());
-    let mut start = || {
-        fs::write(at.join("lost"), b"x").unwrap();
-        open(&at.join("kept")).sync_all().unwrap();
-        fs::write(at.join("lost too"), b"x").unwrap();
-        measure::clock::now() + 20_000_000
-    };
-    let served = serve(&spec, &mut start, &stop, &mut |event| {
-        events.push(event);
-        assert!(fs::write(at.join("after"), b"").is_err());
-        stop.store(true, Ordering::Relaxed);
-    });
-    let cut = match served {
-        Err(e) if !rustix::process::geteuid().is_root() => return eprintln!("SKIPPED: {e}"),
-        cut => cut.unwrap().unwrap(),
-    };
-    assert_eq!((cut.syncs, cut.lost_pages, cut.lost_names, events.len()), (1, 2, 1, 1));
-    // Names before the sync were committed with it.
-    let names: Vec<_> = fs::read_dir(&backing).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 2, "{names:?}");
-    assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
 }

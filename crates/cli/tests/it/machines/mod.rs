@@ -3,6 +3,7 @@
 mod kills;
 mod lab;
 
+use crate::durable;
 use crate::kill::{processes, wait_until};
 use crate::{TINY, has, stderr, write};
 use lab::{Lab, Way};
@@ -150,6 +151,7 @@ fn hosts_by_ssh_carry_updates_to_a_secondary() {
             assert!(metric("ixfr_transfers").is_some_and(|n| n > 0.0), "{:?}", trial.outcome);
         } else {
             assert!(metric("transfer_records").is_some_and(|n| n > 300.0), "{:?}", trial.outcome);
+            assert!(metric("path_rtt").is_some_and(|us| us > 0.0), "{:?}", trial.outcome);
         }
     }
     lab.assert_tidy();
@@ -158,6 +160,44 @@ fn hosts_by_ssh_carry_updates_to_a_secondary() {
     let got = lab.run(&lab.runs.path().join("none"), TINY, &sets);
     assert_eq!(got.status.code(), Some(1));
     assert!(stderr(&got).contains("Permission denied"), "{}", stderr(&got));
+}
+
+#[test]
+fn hosts_by_a_command_tell_who_syncs() {
+    if !possible(&["knotd"]) || !durable::servers().contains(&"knot") {
+        return;
+    }
+    let lab = Lab::up("d", &[("server", 0), ("generator", 1)], Way::Command);
+    let head = "name = \"durable\"\nmeasure = [\"syncs\", \"power-cut\"]\nservers = [\"knot\"]\nvariant = [{ name = \"on\" }, \
+                { name = \"off\", syncs = \"preload\" }]\n";
+    let dir = lab.runs.path().join("run");
+    let got = lab.run(&dir, &format!("{head}{}", durable::COMMON), &[]);
+    let said = stderr(&got);
+    assert!(matches!(got.status.code(), Some(0 | 3)), "{said}");
+    let kept = RunDir::open(&dir).expect("the run directory is whole");
+    assert_eq!(kept.trials().len(), 4, "{said}");
+    for trial in kept.trials() {
+        assert_eq!(trial.error, None, "{said}");
+        let value_of = |name: &str| trial.outcome.metric_named(name).unwrap_or_else(|| panic!("no {name}"));
+        let folder = dir.join("servers").join(trial.id.to_string());
+        let syncs = trial.param(params::VARIANT) == Some("on");
+        match trial.param(params::MEASURE) {
+            Some("syncs") => {
+                assert!(value_of("traced") >= 60.0 && value_of("disk_syncs_before") > 0.0, "{said}");
+                let covered = if syncs { value_of("traced") } else { 0.0 };
+                assert_eq!(value_of("traced_covered"), covered, "{said}");
+                assert_eq!(folder.join("not-covered.txt").exists(), !syncs);
+            }
+            _ => {
+                assert_eq!((value_of("cuts"), value_of("cuts_with_survivors")), (4.0, 2.0), "{said}");
+                assert!(value_of("cut_acknowledged") > 0.0, "{said}");
+                let lost = value_of("cut_lost") + value_of("cut_gone_with_server");
+                assert_eq!(lost > 0.0, !syncs, "{said}");
+                assert!(folder.join("server-1/kept/server").is_dir(), "the server's log has come");
+            }
+        }
+    }
+    lab.assert_tidy();
 }
 
 #[test]

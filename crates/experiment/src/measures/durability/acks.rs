@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct Ack {
     /// Its place in the file of updates, from 0.
     pub number: u64,
-    /// When the kernel received the answer, monotonic.
+    /// When the kernel received the answer: wall clock, nanoseconds.
     pub at: Nanos,
 }
 

@@ -3,7 +3,6 @@
 //! A killed secondary may start with what it had written last. Reported is what was served: serials that went back, while
 //! it ran and over its restarts, and zones in which half a change was.
 
-use super::stream;
 use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::{Fleet, Others};
 use crate::replication::running_updates::{self, carried};
@@ -85,7 +84,7 @@ impl SystemUnderTest<'_> {
         let file = self.dir.join("updates.txt");
         let life_s = d.life.as_seconds();
         let count = (d.rate * f64::from(d.kills) * (life_s + RESTART)).ceil() as u64;
-        stream::write_pairs(&file, &self.zone.origin, count)?;
+        update::pairs::write(&file, &self.zone.origin, count)?;
         let spec = fleet.sending(file.clone(), Pace::Open(Arrivals::Fixed { rate: d.rate }));
         let (mut sender, mut watcher) = (self.role("update", &spec)?, self.role("pairs", &secondary)?);
         let counted = Counting::updates(e, fleet.primary())?;

@@ -7,23 +7,14 @@
 mod acks;
 pub mod kill;
 pub mod power_cut;
-mod stream;
 pub mod syncs;
 
 use crate::Error;
+use crate::replication::running_updates::{finish, read};
 use crate::system_under_test::SystemUnderTest;
-use measure::Nanos;
-use measure::clock;
-use rack::Host;
-use std::sync::atomic::AtomicBool;
+use measure::{Event, clock};
 use std::time::Duration;
 use update::send::{SendResult, SendSpec};
-
-/// How long a sender may take until it begins.
-const BEGIN: Duration = Duration::from_secs(60);
-
-/// How long from being ready to the first update, in nanoseconds.
-const DELAY: Nanos = 20_000_000;
 
 impl SystemUnderTest<'_> {
     /// A time under load, drawn.
@@ -31,20 +22,16 @@ impl SystemUnderTest<'_> {
         let longest = self.context.experiment.durability.life.0;
         Duration::from_nanos(longest / 5 + draw.below(longest - longest / 5))
     }
-}
 
-/// Sends updates from a host until the file, the duration or the count is over, or `stop` is set; `began` is told
-/// the instant (monotonic) from which the sender's times count.
-fn send(
-    host: &Host,
-    spec: &SendSpec,
-    began: impl FnOnce(Nanos) + Send,
-    stop: &AtomicBool,
-) -> Result<SendResult, Error> {
-    let start = || {
-        let at = clock::now() + DELAY;
-        began(at);
-        at
-    };
-    Ok(host.run_in(|| update::send::run(spec, start, stop, &mut |_| {}))??)
+    /// Has the first generator send updates until the file, the duration or the count is over.
+    fn send(&self, spec: &SendSpec) -> Result<SendResult, Error> {
+        let mut sender = self.role("update", spec)?;
+        sender.start_at(clock::wall() + self.context.start_delay())?;
+        while self.context.goes_on().is_ok() {
+            if let Some(Event::Done { result }) = sender.next(Duration::from_millis(200))? {
+                return read(result);
+            }
+        }
+        finish(sender)
+    }
 }

@@ -1,37 +1,34 @@
 //! The power is cut under full load, again and again, and whatever was acknowledged before is looked for.
 
 use super::acks::{self, Ack};
-use super::stream;
-use super::{BEGIN, DELAY, send};
 use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
+use crate::replication::running_updates::finish;
 use crate::run_context::{self, PORT};
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
-use agent::Server;
-use measure::clock::SECOND;
+use agent::{Disk, FindAdditions, Server};
+use measure::clock::{self, SECOND};
 use measure::metrics;
 use measure::{Draw, Nanos, Pace, Reason, Seed, params};
-use rack::disk::{Cut, Disk, Options};
+use rack::disk::{Cut, Options};
 use results::{SeriesRow, TrialRecord};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::channel;
+use std::fs;
 use std::time::Duration;
-use update::pairs::Lines;
-use update::send::SendSpec;
-use update::{TransferSpec, transfer};
+use update::TransferSpec;
+use update::additions::{self, Halves, WHOLE};
+use update::send::{SendResult, SendSpec};
 
 /// Updates that there are for one cut: more than a server takes meanwhile.
 const LOAD: u64 = 50_000;
 
-/// An answer that the kernel stamped so shortly before the cut does not count: the stamps are of the wall clock, which may be
-/// slewed by 125 µs in the quarter of a second between two looks at it.
+/// An answer that came so shortly before the cut does not count: the kernel stamps answers by the wall clock, which may be slewed by
+/// 125 µs in the quarter of a second between two looks at it.
 const NEAR: Nanos = 250_000;
+
+/// A wall clock may be slewed by so much (adjtimex(2): 500 ppm): the sender's times count from its start, the cut's is read then.
+const SLEW: f64 = 500e-6;
 
 /// A server that is back may refuse a transfer for a moment.
 const TRANSFERS: u32 = 10;
@@ -80,7 +77,6 @@ struct OnDisk {
     // Dropped in this order: a server keeps its disk busy.
     server: Server,
     disk: Disk,
-    number: u32,
     survivors: bool,
     /// Acknowledged, and there when last looked for.
     known: Vec<u64>,
@@ -119,7 +115,7 @@ impl SystemUnderTest<'_> {
         for number in 1..=cuts {
             let survivors = number > cuts.div_ceil(2);
             if on.as_ref().is_none_or(|on| on.survivors != survivors) {
-                self.put_away(on.take())?;
+                put_away(on.take())?;
                 servers += 1;
                 on = Some(self.put_on_disk(servers, survivors, record, tell)?);
             }
@@ -128,11 +124,11 @@ impl SystemUnderTest<'_> {
             tell(RunEvent::Second { text: one.text(cuts) });
             if one.back_s.is_none() {
                 // The next cut is of a fresh one.
-                self.put_away(on.take())?;
+                put_away(on.take())?;
             }
             seen.push(one);
         }
-        self.put_away(on)?;
+        put_away(on)?;
         let path = self.dir.join("cuts.json");
         let text = serde_json::to_string_pretty(&seen).map_err(|e| Error::Machine(e.to_string()))?;
         fs::write(&path, text).map_err(Error::io(&path))?;
@@ -152,31 +148,20 @@ impl SystemUnderTest<'_> {
         let (context, e) = (self.context, self.context.experiment);
         let folder = self.dir.join(format!("server-{number}"));
         let [backing, at] = ["kept", "disk"].map(|name| folder.join(name));
-        [&backing, &at].iter().try_for_each(fs::create_dir_all).map_err(Error::io(&folder))?;
         let options = Options {
             survivors: survivors.then_some(Seed(e.seed ^ u64::from(number) << 32)),
             replace_by_rename: e.durability.replace_by_rename,
             ..Options::default()
         };
-        let disk = Disk::mount(&backing, &at, options)?;
+        let disk = Disk::mount(context.server, &backing, &at, options)?;
         let mut server = Server::start(context.server, self.spec, &at.join("server"))?;
         if number == 1 {
             record.add_param(params::VERSION, server.version());
         }
         let took = server.ready(&self.zone.probe, run_context::patience(e, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
-        sync_all(&at).map_err(Error::io(&at))?;
-        Ok(OnDisk { server, disk, number, survivors, known: Vec::new(), next: 0 })
-    }
-
-    /// Ends a server and its disk, and keeps its logs and configuration.
-    fn put_away(&self, on: Option<OnDisk>) -> Result<(), Error> {
-        let Some(OnDisk { server, disk, number, .. }) = on else { return Ok(()) };
-        drop(server);
-        let backing = disk.backing().to_owned();
-        disk.unmount()?;
-        let _ = fs::remove_dir(self.dir.join(format!("server-{number}/disk")));
-        keep_texts(&backing).map_err(Error::io(&backing))
+        disk.sync()?;
+        Ok(OnDisk { server, disk, survivors, known: Vec::new(), next: 0 })
     }
 
     /// One cut: load, power off, power on, and what is there.
@@ -184,38 +169,31 @@ impl SystemUnderTest<'_> {
         let (context, d) = (self.context, &self.context.experiment.durability);
         let [file, answers] = ["updates.txt", "acknowledged.csv"].map(|name| self.dir.join(name));
         let first = on.next;
-        stream::write_additions(&file, &self.zone.origin, first, LOAD)?;
+        additions::write(&file, &self.zone.origin, first, LOAD)?;
         let spec = fleet.sending(file.clone(), Pace::Closed { window: d.window });
         let spec = SendSpec { latencies: Some(answers.clone()), ..spec };
         let life = self.life(draw);
-        let stop = AtomicBool::new(false);
-        let (begun, began) = channel();
-        let host = &context.generators[0].host;
-        let (off, result) = std::thread::scope(|scope| {
-            let begun = move |at| {
-                // The receiver is gone only if nothing began in time.
-                let _ = begun.send(at);
-            };
-            let load = scope.spawn(|| send(host, &spec, begun, &stop));
-            let off = began.recv_timeout(BEGIN).map_err(|_| Error::Machine("no update was sent".into()));
-            let off = off.and_then(|at| {
-                let paused = context.pause(life + Duration::from_nanos(DELAY));
-                let cut = on.disk.cut();
-                on.server.kill()?;
-                paused?;
-                Ok((at, cut?))
-            });
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            (off, load.join().expect("the sender does not panic"))
-        });
+        let mut sender = self.role("update", &spec)?;
+        let began = clock::wall() + context.start_delay();
+        sender.start_at(began)?;
+        let paused = context.pause(life + Duration::from_nanos(began.saturating_sub(clock::wall())));
+        let cut = on.disk.cut();
+        on.server.kill()?;
         // The sender's error explains more.
-        let result = result?;
-        let (at, cut) = off?;
-        let acks = acks::read(&answers, at)?;
+        let result: SendResult = finish(sender)?;
+        paused?;
+        let cut = cut?;
+        context.generators[0].fetch(&answers)?;
+        let acks = acks::read(&answers, began)?;
         for path in [&file, &answers] {
             fs::remove_file(path).map_err(Error::io(path))?;
         }
-        let before = |ack: &&Ack| ack.at + NEAR <= cut.at;
+        // The cut is told by the clock of the server's machine, the answers by that of the generator's.
+        let clocks = [context.server.clock()?, context.generators[0].clock()?];
+        let at = cut.at.saturating_add_signed(-clocks[0].ahead);
+        let slewed = (SLEW * at.saturating_sub(began) as f64) as Nanos;
+        let near = NEAR + slewed + clocks.iter().map(|clock| clock.bound).sum::<Nanos>();
+        let before = |ack: &&Ack| ack.at + near <= at;
         let acknowledged = acks.iter().filter(before).count();
         on.known.extend(acks.iter().filter(before).map(|ack| first + ack.number));
         on.next = first + LOAD;
@@ -239,11 +217,11 @@ impl SystemUnderTest<'_> {
                 Err(why) => seen.why = Some(why),
                 Ok(halves) => {
                     seen.back_s = Some(took.as_secs_f64());
-                    let gone = |number: &u64| halves.get(number) != Some(&3);
+                    let gone = |number: &u64| halves.get(number) != Some(&WHOLE);
                     let lost: Vec<u64> = on.known.iter().copied().filter(gone).collect();
                     seen.lost = lost.len() as u64;
                     seen.first_lost = lost.into_iter().take(EXAMPLES).collect();
-                    seen.half = halves.values().filter(|halves| **halves != 3).count() as u64;
+                    seen.half = halves.values().filter(|halves| **halves != WHOLE).count() as u64;
                     // An update that was lost once is not looked for again.
                     on.known.retain(|number| !gone(number));
                 }
@@ -253,12 +231,13 @@ impl SystemUnderTest<'_> {
     }
 
     /// Which halves of which updates the server has, by a transfer of its zone; else why it cannot be transferred.
-    fn halves(&self, fleet: &Fleet<'_>) -> Result<Result<BTreeMap<u64, u8>, String>, Error> {
-        let (context, stop, target) =
-            (self.context, self.context.stop, (self.context.server.host.v4, PORT).into());
+    fn halves(&self, fleet: &Fleet<'_>) -> Result<Result<Halves, String>, Error> {
+        let (context, target) = (self.context, (self.context.server.host.v4, PORT).into());
         let spec = TransferSpec {
             key: Some(fleet.key.clone()),
             timeout: TRANSFER,
+            // It is a host of the rack.
+            allow_external: context.server.is_elsewhere(),
             ..TransferSpec::new(target, &self.zone.origin)
         };
         let mut why = String::new();
@@ -266,22 +245,22 @@ impl SystemUnderTest<'_> {
             if attempt > 0 {
                 context.pause(Duration::from_millis(300))?;
             }
-            let mut halves: BTreeMap<u64, u8> = BTreeMap::new();
-            let mut lines = Lines::new(|line| {
-                if let Some((number, half)) = stream::half(line) {
-                    *halves.entry(number).or_default() |= half;
-                }
-            });
-            let fetch = || transfer(&spec, Some(&mut lines), stop, &mut |_| {});
-            match context.generators[0].host.run_in(fetch)??.failed {
-                None => return Ok(Ok(halves)),
-                Some(reason) => {
+            match context.generators[0].ask(FindAdditions { spec: spec.clone() })? {
+                Ok(halves) => return Ok(Ok(halves)),
+                Err(reason) => {
                     why = format!("it serves the zone's SOA, but not a transfer of it: {}", reason.text)
                 }
             }
         }
         Ok(Err(why))
     }
+}
+
+/// Ends a server and its disk; its logs and configuration stay.
+fn put_away(on: Option<OnDisk>) -> Result<(), Error> {
+    let Some(OnDisk { server, disk, .. }) = on else { return Ok(()) };
+    drop(server);
+    Ok(disk.put_away()?)
 }
 
 impl CutSeen {
@@ -342,44 +321,6 @@ fn add_metrics(seen: &[CutSeen], record: &mut TrialRecord) {
             false => outcome.validity.warn(reason),
         }
     }
-}
-
-/// Syncs every file below a folder.
-fn sync_all(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let kind = match path.symlink_metadata() {
-            Ok(meta) => meta.file_type(),
-            // Servers' temporary files come and go.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(e),
-        };
-        if kind.is_dir() {
-            sync_all(&path)?;
-        } else if kind.is_file() {
-            match File::open(&path) {
-                Ok(file) => file.sync_all()?,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(e),
-            }
-        }
-    }
-    File::open(folder)?.sync_all()
-}
-
-/// Removes all but logs and configurations: databases and journals of many megabytes.
-fn keep_texts(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            keep_texts(&path)?;
-            // Only where it is empty.
-            let _ = fs::remove_dir(&path);
-        } else if !path.extension().is_some_and(|ext| ext == "log" || ext == "conf") {
-            fs::remove_file(&path)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

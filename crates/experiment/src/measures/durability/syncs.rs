@@ -1,48 +1,31 @@
 //! Does each answer follow a sync that covers it? A trace of the server; and its rate beside the disk's own syncs.
 
-use super::{send, stream};
 use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
-use agent::Server;
+use agent::{Judged, Server};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::{Named, Nanos, Pace, Reason, params};
-use rack::syncs::{self, Answer, Calibration, Report, Scope, SyncVerdict};
-use rack::{Local, Substitute};
+use rack::syncs::{Answer, Calibration, Report, SyncVerdict};
 use results::TrialRecord;
 use serde::Serialize;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::fs;
 use std::time::Duration;
+use update::additions;
 use update::send::{SendResult, SendSpec};
 
 /// Updates for each second of the timed part: more than a server answers one after the other.
 const TIMED: u64 = 20_000;
-
-/// How long strace may take to end after its server.
-const SETTLE: Duration = Duration::from_secs(60);
-
-/// How many answers that are not covered are kept.
-const EXAMPLES: usize = 10;
-
-/// How much of a trace's line is kept as evidence.
-const WIDTH: usize = 300;
-
-/// How many lines of it.
-const LINES: usize = 200;
 
 /// The parts of a trace that are written to `syncs.json`.
 #[derive(Serialize)]
 struct Kept<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    not_covered_examples: Vec<Answer>,
+    not_covered_examples: &'a [Answer],
 }
 
 pub const MEASUREMENT: Measurement = Measurement {
@@ -84,19 +67,20 @@ impl SystemUnderTest<'_> {
     ) -> Result<(), Error> {
         let (context, folder) = (self.context, self.dir.join("server"));
         let file = self.dir.join("updates.txt");
-        let before = syncs::calibrate(self.dir, syncs::Way::Fdatasync, calibrate, 1)?;
+        let before = context.server.count_syncs(self.dir, calibrate)?;
         let mut server = Server::start(context.server, self.spec, &folder)?;
         record.add_param(params::VERSION, server.version());
         let took = server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
-        stream::write_additions(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
+        additions::write(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
         let spec = fleet.sending(file.clone(), Pace::Closed { window: 1 });
         let spec = SendSpec { duration: Some(timed), ..spec };
-        let result = send(&context.generators[0].host, &spec, |_| {}, context.stop)?;
+        let result = self.send(&spec)?;
+        context.goes_on()?;
         fs::remove_file(&file).map_err(Error::io(&file))?;
         server.alive()?;
         server.stop()?;
-        let after = syncs::calibrate(self.dir, syncs::Way::Fdatasync, calibrate, 1)?;
+        let after = context.server.count_syncs(self.dir, calibrate)?;
         tell(RunEvent::Second {
             text: format!(
                 "{:.0} updates acknowledged/s, the disk syncs {:.0} and {:.0} times a second",
@@ -109,7 +93,7 @@ impl SystemUnderTest<'_> {
         if before.in_memory {
             record.outcome.validity.warn(Reason::new(
                 "disk_in_memory",
-                format!("{} is in memory (tmpfs): its syncs say nothing of a disk", self.dir.display()),
+                "the server's files are in memory (tmpfs): its syncs say nothing of a disk",
             ));
         }
         Ok(())
@@ -123,66 +107,26 @@ impl SystemUnderTest<'_> {
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
         let (context, d) = (self.context, &self.context.experiment.durability);
-        let (folder, file) = (self.dir.join("traced"), self.dir.join("updates.txt"));
-        // The program is also asked for its version, and perhaps to check its configuration: a trace each, the last of the server.
-        let starts = Arc::new(AtomicU32::new(0));
-        let dir = self.dir.to_owned();
-        let trace = move |number: u32| dir.join(format!("trace-{number}"));
-        let with = {
-            let (starts, trace) = (starts.clone(), trace.clone());
-            move |cmd: &rack::Cmd| syncs::traced(cmd, &trace(starts.fetch_add(1, Ordering::Relaxed) + 1))
-        };
-        let program = self
-            .spec
-            .program
-            .clone()
-            .unwrap_or_else(|| server::driver(self.spec.kind).facts().program.into());
-        let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let launcher = Substitute { launcher: Local, program, with };
+        let [folder, file, trace] = ["traced", "updates.txt", "trace"].map(|name| self.dir.join(name));
+        let mut server = Server::start_traced(context.server, self.spec, &folder, &trace)?;
+        server.ready(&self.zone.probe, 3 * run_context::patience(context.experiment, self.zone))?;
+        let scope = server.durable()?;
         let mut accepted = 0;
-        let scope;
-        {
-            let mut server = server::start_heeding(
-                Some(context.stop.clone()),
-                launcher,
-                &context.server.host,
-                self.spec,
-                &folder,
-            )?;
-            server.ready(&self.zone.probe, 3 * run_context::patience(context.experiment, self.zone))?;
-            // Log files need not be durable.
-            let logs = vec![server.log_path(), server.dir().join("output.log")];
-            scope = Scope { folders: vec![server.dir().to_owned()], except: logs };
-            for (part, window) in [(0, 1), (1, d.window)] {
-                stream::write_additions(&file, &self.zone.origin, part * d.updates, d.updates)?;
-                let spec = fleet.sending(file.clone(), Pace::Closed { window });
-                let result = send(&context.generators[0].host, &spec, |_| {}, &AtomicBool::new(false))?;
-                accepted += result.accepted;
-                context.goes_on()?;
-            }
-            server.alive()?;
-            server.stop()?;
+        for (part, window) in [(0, 1), (1, d.window)] {
+            additions::write(&file, &self.zone.origin, part * d.updates, d.updates)?;
+            accepted += self.send(&fleet.sending(file.clone(), Pace::Closed { window }))?.accepted;
+            context.goes_on()?;
         }
+        server.alive()?;
+        server.stop()?;
         fs::remove_file(&file).map_err(Error::io(&file))?;
-        let last = starts.load(Ordering::Relaxed);
-        let trace_file = trace(last);
-        syncs::settle(&trace_file, SETTLE)?;
-        let mut examples = Vec::new();
-        let report = syncs::analyse(&trace_file, &scope, |answer| {
-            if examples.len() < EXAMPLES
-                && !matches!(answer.verdict, SyncVerdict::Covered | SyncVerdict::Refused)
-            {
-                examples.push(answer);
-            }
-        })?;
-        if let Some(first) = examples.first() {
-            evidence(&trace_file, first.lines, &self.dir.join("not-covered.txt"))?;
-        }
-        for trace_file in (1..=last).map(trace).filter(|path| path.exists()) {
-            fs::remove_file(&trace_file).map_err(Error::io(&trace_file))?;
+        let Judged { report, not_covered, evidence } = context.server.judge_syncs(&trace, scope)?;
+        if !evidence.is_empty() {
+            let path = self.dir.join("not-covered.txt");
+            fs::write(&path, evidence).map_err(Error::io(&path))?;
         }
         let path = self.dir.join("syncs.json");
-        let kept = Kept { report: &report, not_covered_examples: examples };
+        let kept = Kept { report: &report, not_covered_examples: &not_covered };
         let text = serde_json::to_string_pretty(&kept).map_err(|e| Error::Machine(e.to_string()))?;
         fs::write(&path, text).map_err(Error::io(&path))?;
         let checked = report.covered + report.not_covered + report.nothing_written;
@@ -272,22 +216,6 @@ fn trace_figures(report: &Report, accepted: u64, record: &mut TrialRecord) {
     }
 }
 
-/// Writes the trace's lines between two, shortened: from the update to its answer.
-fn evidence(trace: &Path, (from, to): (u64, u64), path: &Path) -> Result<(), Error> {
-    let copy = || -> std::io::Result<()> {
-        let mut out = File::create(path)?;
-        let skip = from.saturating_sub(1) as usize;
-        let lines = BufReader::new(File::open(trace)?).split(b'\n').skip(skip);
-        for line in lines.take((to.saturating_sub(from) as usize + 1).min(LINES)) {
-            let line = line?;
-            out.write_all(&line[..line.len().min(WIDTH)])?;
-            out.write_all(if line.len() > WIDTH { b"...\n" } else { b"\n" })?;
-        }
-        Ok(())
-    };
-    copy().map_err(Error::io(path))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,16 +250,5 @@ mod tests {
         assert!((beyond(&disk(93), &disk(90), 471.0) - 471.0 / 93.0).abs() < 0.01);
         assert_eq!(beyond(&disk(93), &disk(400), 471.0), 0.0);
         assert_eq!(beyond(&disk(93), &disk(93), 90.0), 0.0);
-    }
-
-    #[test]
-    fn evidence_is_the_lines_between() {
-        let folder = tempfile::tempdir().unwrap();
-        let [trace, path] = ["trace", "kept"].map(|name| folder.path().join(name));
-        let long = "x".repeat(2 * WIDTH);
-        std::fs::write(&trace, format!("one\ntwo\n{long}\nfour\nfive\n")).unwrap();
-        evidence(&trace, (2, 4), &path).unwrap();
-        let kept = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(kept, format!("two\n{}...\nfour\n", "x".repeat(WIDTH)));
     }
 }

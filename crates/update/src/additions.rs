@@ -1,36 +1,35 @@
-//! Updates that can be looked for afterwards: each message changes two names alike, so that one alone is half an update.
+//! Updates that can be looked for afterwards: each message adds two names alike, so that one alone is half an update.
 
-use crate::Error;
+use crate::pairs::{Lines, below};
+use crate::script::write_messages;
+use crate::{Error, TransferSpec, transfer};
+use measure::Reason;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
-use update::pairs::{PAIR, below};
+use std::sync::atomic::AtomicBool;
 
 /// The prefix of all labels that we add to a zone.
 const LABEL: &str = "dnsrack-";
+
+/// Which halves a server has of each update, by its number: 1 the first, 2 the second, 3 both.
+pub type Halves = BTreeMap<u64, u8>;
+
+/// Both halves of an update.
+pub const WHOLE: u8 = 3;
 
 /// The first labels of update `number`.
 fn labels(number: u64) -> [String; 2] {
     ["a", "b"].map(|side| format!("{LABEL}{number:08}-{side}"))
 }
 
-fn write(file: &Path, origin: &str, mut each: impl FnMut() -> Option<String>) -> Result<(), Error> {
-    let mut all = || {
-        let mut out = BufWriter::new(File::create(file)?);
-        writeln!(out, "zone {origin}")?;
-        while let Some(lines) = each() {
-            writeln!(out, "{lines}send")?;
-        }
-        out.flush()
-    };
-    all().map_err(Error::io(file))
-}
-
-/// Writes updates that add two names each which nobody else has.
-pub fn write_additions(file: &Path, origin: &str, first: u64, count: u64) -> Result<(), Error> {
+/// Writes a file of `count` updates, numbered from `first`, that add two names each which nobody else has.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn write(file: &Path, origin: &str, first: u64, count: u64) -> Result<(), Error> {
     let mut numbers = first..first + count;
-    write(file, origin, || {
+    write_messages(file, origin, || {
         numbers.next().map(|number| {
             labels(number).iter().fold(String::new(), |mut lines, label| {
                 let _ = writeln!(lines, "update add {} 60 A 192.0.2.1", below(label, origin));
@@ -40,22 +39,8 @@ pub fn write_additions(file: &Path, origin: &str, first: u64, count: u64) -> Res
     })
 }
 
-/// Writes updates that put one counter, from 1 on, at both names of [`PAIR`].
-pub fn write_pairs(file: &Path, origin: &str, count: u64) -> Result<(), Error> {
-    let mut numbers = 1..=count;
-    write(file, origin, || {
-        numbers.next().map(|number| {
-            PAIR.iter().fold(String::new(), |mut lines, label| {
-                let name = below(label, origin);
-                let _ = writeln!(lines, "update delete {name} TXT\nupdate add {name} 0 TXT \"{number}\"");
-                lines
-            })
-        })
-    })
-}
-
 /// Which update a line of a zone is of, and which half of it; none: it is of none.
-pub fn half(line: &[u8]) -> Option<(u64, u8)> {
+fn half(line: &[u8]) -> Option<(u64, u8)> {
     let rest = line.strip_prefix(LABEL.as_bytes())?;
     let number = std::str::from_utf8(rest.get(..8)?).ok()?.parse().ok()?;
     match rest.get(8..11)? {
@@ -65,10 +50,26 @@ pub fn half(line: &[u8]) -> Option<(u64, u8)> {
     }
 }
 
+/// Which halves of which updates a server has, by a transfer of its zone; else why it cannot be transferred.
+///
+/// # Errors
+/// The errors of [`transfer()`].
+pub fn find(spec: &TransferSpec, stop: &AtomicBool) -> Result<Result<Halves, Reason>, Error> {
+    let mut halves = Halves::new();
+    let mut lines = Lines::new(|line| {
+        if let Some((number, half)) = half(line) {
+            *halves.entry(number).or_default() |= half;
+        }
+    });
+    let failed = transfer(spec, Some(&mut lines), stop, &mut |_| {})?.failed;
+    Ok(failed.map_or(Ok(halves), Err))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use update::pairs::{Lines, counter};
+    use crate::pairs::counter;
+    use std::io::Write as _;
 
     #[test]
     fn halves_and_counters_are_found_in_zones_that_come_in_pieces() {
@@ -91,14 +92,14 @@ mod tests {
     fn a_message_has_both_halves() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("updates");
-        write_additions(&file, "com.", 7, 2).unwrap();
+        write(&file, "com.", 7, 2).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.starts_with(
             "zone com.\nupdate add dnsrack-00000007-a.com. 60 A 192.0.2.1\n\
              update add dnsrack-00000007-b.com. 60 A 192.0.2.1\nsend\n"
         ));
         assert_eq!(text.matches("send\n").count(), 2);
-        write_pairs(&file, ".", 1).unwrap();
+        crate::pairs::write(&file, ".", 1).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(
             text.contains(
