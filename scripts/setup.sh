@@ -64,6 +64,7 @@ need_to_test() {
     need munged munge "experiments on the nodes of a cluster"
     need setpriv util-linux "tests without privileges"
     need chromium chromium "draws pages of reports"
+    need chromedriver chromium-driver "drives a browser in tests of pages"
     [ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || { say "missing: fonts-dejavu-core (letters for these pages)"; missing+=(fonts-dejavu-core); }
     need strace strace "traces a server's syncs"
     need eatmydata eatmydata "takes a server's syncs away, which tests must find"

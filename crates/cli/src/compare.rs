@@ -52,9 +52,22 @@ pub struct Command {
     output: Option<PathBuf>,
     #[command(flatten)]
     deciding: Deciding,
+    #[command(flatten)]
+    forms: Forms,
+}
+
+/// The forms of a comparison.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Forms {
     /// Print Markdown instead of a table for a terminal
     #[arg(long)]
     markdown: bool,
+    /// Write the comparison here too, as JUnit's XML: a test case for each figure that decides
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write the outcome here too, as a line for a badge: JSON as shields.io reads it
+    #[arg(long, value_name = "FILE")]
+    badge: Option<PathBuf>,
 }
 
 /// The figures that decide about the outcome of a comparison, and their thresholds.
@@ -128,7 +141,11 @@ struct Compared<'a> {
 }
 
 /// Tells a comparison, and what its exit status is.
-fn tell(c: &Comparison, markdown: bool, common: &Common) -> output::Result {
+fn tell(c: &Comparison, forms: &Forms, common: &Common) -> output::Result {
+    let files = [(&forms.junit, ::report::junit as fn(&_) -> _), (&forms.badge, ::report::badge)];
+    for (file, text) in files.into_iter().filter_map(|(file, text)| Some((file.as_ref()?, text(c)))) {
+        output::write_output(file, |out| Ok(out.write_all(text.as_bytes())?))?;
+    }
     let result = Compared {
         outcome: c.outcome(),
         answer: words::answer(c),
@@ -144,7 +161,7 @@ fn tell(c: &Comparison, markdown: bool, common: &Common) -> output::Result {
         candidate: &c.b,
         comparison: c,
     };
-    let text = || if markdown { words::markdown(c) } else { words::comparison(c) };
+    let text = || if forms.markdown { words::markdown(c) } else { words::comparison(c) };
     common.tell("compare", &result, text)?;
     Ok(match result.outcome {
         Outcome::NoWorse | Outcome::Better => Status::Done,
@@ -156,16 +173,16 @@ fn tell(c: &Comparison, markdown: bool, common: &Common) -> output::Result {
 }
 
 /// Compares a run's base and candidate, where it was made for that, and tells it.
-pub fn of_run(dir: &Path, markdown: bool, common: &Common) -> output::Result {
+pub fn of_run(dir: &Path, forms: &Forms, common: &Common) -> output::Result {
     match words::of_run(&RunDir::open(dir)?) {
-        Some(c) => tell(&c, markdown, common),
+        Some(c) => tell(&c, forms, common),
         None => Err(Failure::usage(format!("{}: this run compares nothing", dir.display()))),
     }
 }
 
 /// Runs the command.
 pub fn run(command: Command, common: &Common) -> output::Result {
-    if command.markdown && (common.json || common.events) {
+    if command.forms.markdown && (common.json || common.events) {
         return Err(Failure::usage(
             "--markdown, --json and --events all want standard output: give one of them",
         ));
@@ -213,7 +230,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         None => (Side::new(a, None), Side::new(b, None)),
     };
     let comparison = compare::compare(side_a, side_b, &gates);
-    tell(&comparison, command.markdown, common)
+    tell(&comparison, &command.forms, common)
 }
 
 /// Measures two builds in turn, and compares them.
@@ -254,7 +271,7 @@ fn builds(command: Command, common: &Common) -> output::Result {
     sets.extend(command.budget.map(|budget| set("comparison.budget", budget)));
     sets.extend(command.sets);
     let run = experiments::Run::of(BUILDS, sets, command.output, false, command.deciding);
-    experiments::execute(run, command.markdown, common)
+    experiments::execute(run, &command.forms, common)
 }
 
 /// The kind of server, by the name of a program.

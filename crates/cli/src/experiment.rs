@@ -1,6 +1,6 @@
 //! `dnsrack experiment`: the catalogue, and running it.
 
-use crate::compare::Deciding;
+use crate::compare::{Deciding, Forms};
 use crate::output::{self, Common, Failure, Status};
 use crate::submit::{self, Submit};
 use ::experiment::resources::{self, Needs};
@@ -107,7 +107,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
             }
             Ok(Status::Done)
         }
-        Command::Run(run) => execute(run, false, common),
+        Command::Run(run) => execute(run, &Forms::default(), common),
         Command::Submit(submit) => submit::run(submit, common),
     }
 }
@@ -197,7 +197,7 @@ fn list(common: &Common) -> output::Result {
 }
 
 /// Executes an experiment; a comparison is printed as Markdown where that is wanted.
-pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
+pub fn execute(run: Run, forms: &Forms, common: &Common) -> output::Result {
     let (path, text) = ::experiment::named(&run.name)?;
     let mut sets = run.sets;
     sets.extend(run.seed.map(|seed| Set { key: "seed".into(), value: seed.to_string() }));
@@ -277,7 +277,7 @@ pub fn execute(run: Run, markdown: bool, common: &Common) -> output::Result {
     }
     if compares {
         // With --json this is the one object.
-        return crate::compare::of_run(&dir, markdown, common);
+        return crate::compare::of_run(&dir, forms, common);
     }
     if summary.undone > 0 {
         return Ok(Status::CutShort);

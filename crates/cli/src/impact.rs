@@ -97,7 +97,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
     announce(&::experiment::load(&path, &text, &sets)?)?;
     let mut run = experiments::Run::of(IMPACT, sets, command.output, command.resume, Deciding::default());
     run.confined = true;
-    experiments::execute(run, false, common)
+    experiments::execute(run, &crate::compare::Forms::default(), common)
 }
 
 /// The servers as secondaries of a primary whose zone changes: the first transfer, and the lag at a rate of updates.

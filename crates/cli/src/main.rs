@@ -13,6 +13,7 @@ mod query;
 mod rack;
 mod report;
 mod role;
+mod serve;
 mod submit;
 mod trace;
 mod traffic;
@@ -69,6 +70,7 @@ enum Noun {
     Report(report::Command),
     /// Ask run directories, imported traces and captures in SQL
     Query(query::Query),
+    Serve(serve::Command),
     /// Tell whether a candidate is slower or worse than a base: two builds, two servers of a run, or two runs
     ///
     /// Exit status: 0 no worse than the threshold in every figure that decides, or better; 3 worse in one; 4 not known, as an
@@ -81,7 +83,7 @@ enum Noun {
     /// Run a role on a host (started by the coordinator)
     #[command(hide = true)]
     Role {
-        /// host, load, update, watch, batches, pairs, path, disk
+        /// host, load, update, watch, batches, pairs, path
         name: String,
         /// Of 'host': keep programs and files here
         #[arg(long)]
@@ -120,6 +122,7 @@ fn run(cli: Cli) -> output::Result {
         Noun::Impact(command) => impact::run(*command, common),
         Noun::Report(command) => report::run(command, common),
         Noun::Query(query) => query::run(&query, common),
+        Noun::Serve(command) => serve::run(&command, common),
         Noun::Compare(command) => compare::run(*command, common),
         Noun::Doctor(command) => doctor::run(&command, common),
         Noun::Hardware(command) => hardware::run(&command, common),

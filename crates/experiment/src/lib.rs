@@ -19,6 +19,7 @@ mod meter;
 mod placement;
 mod plan;
 mod planned;
+mod progress;
 mod read;
 mod repeats;
 mod replication;

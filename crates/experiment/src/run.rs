@@ -5,6 +5,7 @@ use crate::hosts::{Hosts, SERVER};
 use crate::placement::Placement;
 use crate::plan;
 use crate::planned::{Trial, ZonePlan};
+use crate::progress::Watched;
 use crate::resources::{Memory, Sums};
 use crate::run_context::RunContext;
 use crate::sets::{Place, Sets, Word};
@@ -81,6 +82,11 @@ pub fn run(
     } else {
         RunDir::create(&options.dir, &run_toml, &environment(e, options, &hosts)?)?
     };
+    let mut watched = Watched::new(options.dir.clone(), run_dir.trials().len(), plan.len());
+    let mut tell = |event: RunEvent| {
+        watched.note(&event);
+        tell(event);
+    };
     let contexts: Vec<RunContext> = hosts.iter().map(|hosts| context(e, hosts, &captures, stop)).collect();
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
@@ -92,7 +98,7 @@ pub fn run(
     std::thread::scope(|scope| {
         let sets = Sets::start(scope, &contexts, &place);
         // An error ends the trials of all sets.
-        trials(e, sets, &mut plan, &mut run_dir, &refused, stop, tell)
+        trials(e, sets, &mut plan, &mut run_dir, &refused, stop, &mut tell)
             .inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     let undone = undone(&plan, &run_dir);

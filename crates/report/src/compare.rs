@@ -494,7 +494,7 @@ fn number(share: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     number(share) + " %"
 }
 
@@ -510,7 +510,7 @@ pub(crate) fn signed(share: f64) -> String {
 }
 
 /// The parameters that tell cells apart, besides those that every name has.
-fn varied(c: &Comparison) -> Vec<String> {
+pub(crate) fn varied(c: &Comparison) -> Vec<String> {
     const NAMED: [Parameter; 6] =
         [params::SERVER, params::FAMILY, params::ZONE_SIZE, params::SIGNED, params::MEASURE, params::RATE];
     let mut all: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
@@ -533,7 +533,7 @@ fn value(params: &BTreeMap<String, String>, parameter: Parameter) -> &str {
 }
 
 /// `nsd on U-4-DS0-10K at 5,000/s`, and what else tells the cell from others.
-fn name(params: &BTreeMap<String, String>, varied: &[String]) -> String {
+pub(crate) fn name(params: &BTreeMap<String, String>, varied: &[String]) -> String {
     let value_of = |parameter| value(params, parameter);
     let size = units::count(value_of(params::ZONE_SIZE)).ok().map(units::short);
     // Where zones are compared, a cell may have none.

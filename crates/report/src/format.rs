@@ -4,7 +4,7 @@ use measure::Nanos;
 use measure::units::grouped;
 
 /// A number to three significant digits, without an exponent: `0.0123`, `1.23`, `12.3`, `123`, `1,230`.
-pub(crate) fn significant(x: f64) -> String {
+pub fn significant(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
         return if x == 0.0 { "0".into() } else { "–".into() };
     }

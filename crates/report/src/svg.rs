@@ -32,16 +32,21 @@ impl Axis {
     /// A linear axis from zero to at least `high`, with round ticks whose text `label` writes.
     pub fn linear(title: &str, high: f64, label: impl Fn(f64) -> String) -> Self {
         let high = if high > 0.0 && high.is_finite() { high } else { 1.0 };
-        let raw = high / 4.0;
-        let power = 10f64.powf(raw.log10().floor());
-        let step = [1.0, 2.0, 2.5, 5.0, 10.0]
-            .map(|m| m * power)
-            .into_iter()
-            .find(|s| *s >= raw * 0.999)
-            .unwrap_or(raw);
+        let step = round_step(high / 4.0);
         let count = (high / step * 0.999_999).ceil();
         let ticks = (0..=count as u32).map(|i| (f64::from(i) * step, label(f64::from(i) * step))).collect();
         Self { title: title.into(), low: 0.0, high: count * step, log: false, ticks }
+    }
+
+    /// A linear axis that holds `low` to `high`, with round ticks, and does not begin at zero.
+    pub fn between(title: &str, low: f64, high: f64, label: impl Fn(f64) -> String) -> Self {
+        let span = if high > low { high - low } else { low.abs().max(1.0) * 0.1 };
+        let step = round_step(span / 4.0);
+        let first = (low / step - 1e-9).floor();
+        let last = ((high / step + 1e-9).ceil()).max(first + 1.0);
+        let ticks = (0..=(last - first) as u32).map(|i| (first + f64::from(i)) * step);
+        let ticks = ticks.map(|value| (value, label(value))).collect();
+        Self { title: title.into(), low: first * step, high: last * step, log: false, ticks }
     }
 
     /// A logarithmic axis that holds `low` to `high` (both above zero) and ends at 1, 2 or 5 times a power of
@@ -69,6 +74,12 @@ impl Axis {
         };
         share.clamp(0.0, 1.0)
     }
+}
+
+/// The next step of round ticks: 1, 2, 2.5 or 5 times a power of ten.
+fn round_step(raw: f64) -> f64 {
+    let power = 10f64.powf(raw.log10().floor());
+    [1.0, 2.0, 2.5, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= raw * 0.999).unwrap_or(raw)
 }
 
 /// A plot being drawn.

@@ -7,12 +7,14 @@
 
 pub mod compare;
 mod error;
+mod progress;
 pub mod published;
 mod record;
 mod rundir;
 mod tables;
 
 pub use error::Error;
+pub use progress::{Doing, Progress};
 pub use record::{SeriesRow, TrialRecord};
 pub use rundir::RunDir;
 pub use tables::fuzz_tables;

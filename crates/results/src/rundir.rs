@@ -15,7 +15,7 @@ const SERIES: &str = "series.parquet";
 const UNDONE: &str = "undone";
 
 /// How the names of files begin that are not yet in their place.
-const ASIDE: &str = ".dnsrack-";
+pub(crate) const ASIDE: &str = ".dnsrack-";
 
 /// A run directory: `run.toml`, `environment.json`, three Parquet tables, `servers/`.
 ///
@@ -77,6 +77,18 @@ impl RunDir {
     /// # Errors
     /// Where it is not a run directory, or a file in it is missing or cannot be understood; the error names the file.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        let mut run = Self::open_figures(path)?;
+        tables::add_histograms(&path.join(LATENCY), &mut run.trials)?;
+        tables::add_series(&path.join(SERIES), &mut run.trials)?;
+        Ok(run)
+    }
+
+    /// Reads a run directory without the histograms and the series of its trials, which are nearly all of it: what a list or a
+    /// history of many runs needs.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_figures(path: &Path) -> Result<Self, Error> {
         let run = path.join(RUN);
         if !run.is_file() {
             // A wrong path should not read as a broken run.
@@ -89,7 +101,7 @@ impl RunDir {
         let text = fs::read(&file).map_err(Error::io(&file))?;
         let environment =
             serde_json::from_slice(&text).map_err(|e| Error::corrupt(&file, format!("not JSON: {e}")))?;
-        let trials = tables::read_all(&path.join(TRIALS), &path.join(LATENCY), &path.join(SERIES))?;
+        let trials = tables::read_trials(&path.join(TRIALS))?;
         Ok(Self { dir: path.to_owned(), run_toml, environment, trials, lock: None })
     }
 
@@ -160,6 +172,13 @@ impl RunDir {
         text.trim().parse().unwrap_or(0)
     }
 
+    /// Whether a process is at the run in this folder now.
+    pub fn is_at_work(path: &Path) -> bool {
+        // A shared lock, so that two who look do not take each other for the run.
+        let tried = File::open(path).map(|file| file.try_lock_shared());
+        matches!(tried, Ok(Err(TryLockError::WouldBlock)))
+    }
+
     fn write_tables(&self) -> Result<(), Error> {
         self.write_aside(LATENCY, |out| tables::write_latency(&self.trials, out))?;
         self.write_aside(SERIES, |out| tables::write_series(&self.trials, out))?;
@@ -210,6 +229,12 @@ impl RunDir {
     /// The experiment as executed: the text of `run.toml`.
     pub fn run_toml(&self) -> &str {
         &self.run_toml
+    }
+
+    /// The name of the experiment, as `run.toml` has it; none where it has none.
+    pub fn planned_name(&self) -> Option<String> {
+        let plan: toml::Table = toml::from_str(&self.run_toml).ok()?;
+        plan.get("name")?.as_str().map(str::to_owned)
     }
 
     /// The machine and its software: `environment.json`.

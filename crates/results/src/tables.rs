@@ -217,9 +217,8 @@ fn opt(array: &StringArray, i: usize) -> Option<String> {
     array.is_valid(i).then(|| array.value(i).to_owned())
 }
 
-/// Reads the three tables of a run directory; histograms and series of trials that `trials.parquet`
-/// does not have are left out: the run was stopped before they were committed.
-pub(crate) fn read_all(trials: &Path, latency: &Path, series: &Path) -> Result<Vec<TrialRecord>, Error> {
+/// Reads the trials of a run directory, without histograms and series.
+pub(crate) fn read_trials(trials: &Path) -> Result<Vec<TrialRecord>, Error> {
     let mut records: Vec<TrialRecord> = Vec::new();
     let mut at: HashMap<u32, usize> = HashMap::new();
     read(trials, TRIALS, &mut |batch| {
@@ -255,6 +254,18 @@ pub(crate) fn read_all(trials: &Path, latency: &Path, series: &Path) -> Result<V
         }
         Ok(())
     })?;
+    Ok(records)
+}
+
+/// The place of each trial, by its number.
+fn places(records: &[TrialRecord]) -> HashMap<u32, usize> {
+    records.iter().enumerate().map(|(index, record)| (record.id, index)).collect()
+}
+
+/// Adds the histograms of a run directory to its trials. Those of other trials are left out: the run was stopped before they were
+/// committed.
+pub(crate) fn add_histograms(latency: &Path, records: &mut [TrialRecord]) -> Result<(), Error> {
+    let at = places(records);
     read(latency, LATENCY, &mut |batch| {
         let (ids, names) = (column::<UInt32Array>(batch, 0)?, column::<StringArray>(batch, 1)?);
         let (highs, counts) = (column::<UInt64Array>(batch, 3)?, column::<UInt64Array>(batch, 4)?);
@@ -276,7 +287,12 @@ pub(crate) fn read_all(trials: &Path, latency: &Path, series: &Path) -> Result<V
             }
         }
         Ok(())
-    })?;
+    })
+}
+
+/// Adds the series of a run directory to its trials, as [`add_histograms`] does.
+pub(crate) fn add_series(series: &Path, records: &mut [TrialRecord]) -> Result<(), Error> {
+    let at = places(records);
     read(series, SERIES, &mut |batch| {
         let (ids, seconds) = (column::<UInt32Array>(batch, 0)?, column::<UInt32Array>(batch, 1)?);
         let (metrics, units) = (column::<StringArray>(batch, 2)?, column::<StringArray>(batch, 3)?);
@@ -291,8 +307,7 @@ pub(crate) fn read_all(trials: &Path, latency: &Path, series: &Path) -> Result<V
             });
         }
         Ok(())
-    })?;
-    Ok(records)
+    })
 }
 
 /// Reads `bytes` as each of the tables, for fuzzing: any bytes may give an error, none may do worse.
@@ -330,7 +345,9 @@ mod tests {
         write_as(properties, LATENCY, latency(trials), &mut create("latency")).unwrap();
         write_trials(trials, &mut create("trials")).unwrap();
         write_series(trials, &mut create("series")).unwrap();
-        let read = read_all(&path("trials"), &path("latency"), &path("series")).unwrap();
+        let mut read = read_trials(&path("trials")).unwrap();
+        add_histograms(&path("latency"), &mut read).unwrap();
+        add_series(&path("series"), &mut read).unwrap();
         let file = File::open(path("latency")).unwrap();
         let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
         let mut encodings = metadata.row_group(0).columns()[2].encodings();

@@ -1,7 +1,8 @@
-//! Statistics of repeats and of distributions: medians and means with their intervals, ratios of two samples, effect sizes, models of growth.
+//! Statistics of repeats and of distributions: medians and means with their intervals, ratios of two samples, changes over time, effect sizes, models of growth.
 //!
 //! Pure functions of numbers; every random draw has a seed.
 
+pub mod change;
 pub mod effect;
 pub mod model;
 pub mod ratio;

@@ -57,6 +57,23 @@ impl Ratio {
         Some(Self { log: mean_b - mean_a, error: variance.sqrt(), freedom })
     }
 
+    /// From values of A and of B that scatter alike: one variance for both, so that few on one side say as much as they can. None as
+    /// of [`Ratio::of_pairs`].
+    pub fn of_alike(a: &[f64], b: &[f64]) -> Option<Self> {
+        let side = |values: &[f64]| {
+            let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
+            if values.len() < MIN_REPEATS || values.iter().any(|v| *v <= 0.0) {
+                return None;
+            }
+            let n = logs.len() as f64;
+            Some((mean(&logs)?, standard_deviation(&logs)?.powi(2) * (n - 1.0), n))
+        };
+        let ((mean_a, squares_a, n_a), (mean_b, squares_b, n_b)) = (side(a)?, side(b)?);
+        let freedom = n_a + n_b - 2.0;
+        let variance = (squares_a + squares_b) / freedom * (1.0 / n_a + 1.0 / n_b);
+        Some(Self { log: mean_b - mean_a, error: variance.sqrt(), freedom })
+    }
+
     /// The relative difference of B to A (−0.1: 10 % below).
     pub fn difference(&self) -> f64 {
         self.log.exp_m1()
@@ -131,26 +148,25 @@ fn quantile(level: f64, freedom: f64) -> f64 {
     high
 }
 
+/// Scatter as repeats have it, for tests.
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::LEVEL;
-    use measure::{Draw, Seed};
+pub(crate) mod noise {
+    use measure::Draw;
 
     fn uniform(draw: &mut Draw) -> f64 {
         ((draw.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    fn normal(draw: &mut Draw) -> f64 {
+    pub fn normal(draw: &mut Draw) -> f64 {
         let (one, two) = (uniform(draw), uniform(draw));
         (-2.0 * one.ln()).sqrt() * (2.0 * std::f64::consts::PI * two).cos()
     }
 
     /// How repeats scatter: the name, and a draw of the relative error of one.
-    type Noise = (&'static str, fn(&mut Draw) -> f64);
+    pub type Noise = (&'static str, fn(&mut Draw) -> f64);
 
     /// Scatter as machines have it, and worse.
-    const NOISES: [Noise; 5] = [
+    pub const NOISES: [Noise; 5] = [
         ("normal, 2 %", |d| 0.02 * normal(d)),
         ("normal, 30 %", |d| 0.3 * normal(d)),
         // Student's t with 2 degrees: its variance does not exist.
@@ -159,9 +175,17 @@ mod tests {
         ("in steps of 2 %", |d| (normal(d) * 0.8).round() * 0.02),
     ];
 
-    fn sample(n: usize, log: f64, noise: Noise, draw: &mut Draw) -> Vec<f64> {
+    pub fn sample(n: usize, log: f64, noise: Noise, draw: &mut Draw) -> Vec<f64> {
         (0..n).map(|_| 5e4 * (log + noise.1(draw)).exp()).collect()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::noise::{NOISES, Noise, normal, sample};
+    use super::*;
+    use crate::LEVEL;
+    use measure::Seed;
 
     #[test]
     fn student_s_distribution_is_as_in_tables() {

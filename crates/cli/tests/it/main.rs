@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod scenarios;
 mod search;
+mod serve;
 mod sign;
 mod slurm;
 mod traces;

@@ -505,15 +505,26 @@ fn ignored(a: Side<'_>, b: Side<'_>) -> Vec<Parameter> {
     std::iter::once(across).chain(OF_ZONE.into_iter().filter(follows)).collect()
 }
 
+/// The parameters that say what a trial measured, without names of things and what follows from them: trials with the same are
+/// repeats of one measurement.
+pub fn cell_of(trial: &TrialRecord) -> BTreeMap<String, String> {
+    measured(trial, &[])
+}
+
+/// The same without the parameters `ignored`.
+fn measured(trial: &TrialRecord, ignored: &[Parameter]) -> Params {
+    let matters = |name: &str| !NAMES.iter().chain(ignored).any(|p| p.is(name));
+    let params = trial.params.iter().filter(|(name, _)| matters(name));
+    // A file is the same wherever it lies.
+    let tail = |value: &str| value.rsplit('/').next().unwrap_or_default().to_owned();
+    params.map(|(name, value)| (name.clone(), tail(value))).collect()
+}
+
 /// A side's trials by cell, in order of appearance.
 fn gather<'a>(side: Side<'a>, ignored: &[Parameter]) -> Vec<(Params, Trials<'a>)> {
     let mut all: Vec<(Params, Trials)> = Vec::new();
     for trial in of(side) {
-        let matters = |name: &str| !NAMES.iter().chain(ignored).any(|p| p.is(name));
-        let params = trial.params.iter().filter(|(name, _)| matters(name));
-        // A file is the same wherever it lies.
-        let tail = |value: &str| value.rsplit('/').next().unwrap_or_default().to_owned();
-        let params: Params = params.map(|(name, value)| (name.clone(), tail(value))).collect();
+        let params = measured(trial, ignored);
         match all.iter_mut().find(|(known, _)| *known == params) {
             Some((_, trials)) => trials.push(trial),
             None => all.push((params, vec![trial])),
