@@ -66,6 +66,8 @@ need_to_test() {
     need chromium chromium "draws pages of reports"
     need chromedriver chromium-driver "drives a browser in tests of pages"
     [ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || { say "missing: fonts-dejavu-core (letters for these pages)"; missing+=(fonts-dejavu-core); }
+    [ -e /usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py ] ||
+        { say "missing: python3-prometheus-client (its parser judges the figures for scrapers)"; missing+=(python3-prometheus-client); }
     need strace strace "traces a server's syncs"
     need eatmydata eatmydata "takes a server's syncs away, which tests must find"
     need sqlite3 sqlite3 "makes PowerDNS's database"

@@ -2,8 +2,9 @@
 
 use crate::{Error, LoadResult, LoadSpec, Prefix, Source};
 use measure::clock::{self, SECOND};
-use measure::{Arrivals, Event, Named, Nanos, Pace, Seed, metrics};
+use measure::{Arrivals, Cumulative, Event, Named, Nanos, Pace, Seed, metrics};
 use rack::{Role, StandingRack};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -209,6 +210,12 @@ fn next_second(ends: &mut [End]) -> Option<Value> {
 fn merge_seconds(seconds: &[Value]) -> Value {
     let names = seconds.iter().filter_map(Value::as_object).flat_map(|s| s.keys().cloned());
     let one = |name: String| {
+        if name == Cumulative::NAME {
+            let mut all = Cumulative::default();
+            let each = seconds.iter().filter_map(|s| Cumulative::deserialize(&s[&name]).ok());
+            each.for_each(|one| all.add(&one));
+            return (name, serde_json::json!(all));
+        }
         let value_of = |s: &Value| s[&name].as_f64();
         let values = seconds.iter().filter_map(value_of);
         let value = if name.ends_with("_p50") {

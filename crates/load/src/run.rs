@@ -38,7 +38,7 @@ const SOCKET_RATE: f64 = 100_000.0;
 /// `events` gets `Started` and, once a second, `Progress` with that second's `offered_qps`, `sent_qps`, `answered_qps`,
 /// `unsent`, `lost` (those given up in it), `truncated`, `wrong` (mismatched, duplicate and unexpected), `drops` (on
 /// our side), `latency_p50`, `latency_p99`, `latency_max`, `pacing_error_p99` and `stall_max` (microseconds, to 1.6 %),
-/// and, at its end, `in_flight` and `open` (TCP connections).
+/// its answers by latency ([`measure::Cumulative`]) and, at its end, `in_flight` and `open` (TCP connections).
 ///
 /// # Errors
 /// Before `start` is called: whatever is wrong with the specification, its queries, targets, sockets and cores. After

@@ -1,8 +1,8 @@
 //! The figures of one second, small enough to be handed over every second without disturbing the pace.
 
 use measure::coarse::times;
-use measure::{Coarse, Nanos, metrics, series};
-use serde_json::Value;
+use measure::{Coarse, Cumulative, Nanos, metrics, series};
+use serde_json::{Value, json};
 
 /// One second of one worker, or of all.
 #[derive(Clone, Default)]
@@ -63,7 +63,10 @@ impl Second {
             (series::OPEN, self.open),
         ];
         let counts = counts.map(|(figure, count)| (figure, count as f64));
-        series::values(counts.into_iter().chain(times(&self.latency, &self.pacing, self.stall)))
+        let mut values =
+            series::values(counts.into_iter().chain(times(&self.latency, &self.pacing, self.stall)));
+        values[Cumulative::NAME] = json!(self.latency.cumulative());
+        values
     }
 }
 

@@ -2,10 +2,15 @@
 
 use crate::metrics::{LATENCY, PACING_ERROR_P99};
 use crate::{Definition, Nanos, series};
+use serde::{Deserialize, Serialize};
 
 /// Places in each doubling of the value: the relative error is at most 1/64.
 const PER_OCTAVE: usize = 64;
 const OCTAVES: usize = 38;
+
+/// The bounds of [`Cumulative`] are these powers of two: 16 µs to 2.1 s. Coarse histograms are exact there.
+const POWERS: std::ops::RangeInclusive<u32> = 14..=31;
+const BOUNDS: usize = 18;
 
 /// A coarse histogram of nanoseconds: relative error at most 1.6 %, 10 KB.
 #[derive(Clone, Debug)]
@@ -13,11 +18,41 @@ pub struct Coarse {
     counts: Box<[u32]>,
     total: u64,
     max: Nanos,
+    sum: u64,
+}
+
+/// How many of some values are at or below each of 18 bounds, exactly: what a histogram of Prometheus has. Progress events have one by
+/// the name of [`Cumulative::NAME`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cumulative {
+    /// At or below each of [`Cumulative::bounds`].
+    pub below: [u64; BOUNDS],
+    /// All of them.
+    pub count: u64,
+    /// Their sum, in nanoseconds.
+    pub sum: u64,
+}
+
+impl Cumulative {
+    /// Its name among the figures of a second.
+    pub const NAME: &str = "latency_cumulative";
+
+    /// The bounds in nanoseconds: a power of two less one.
+    pub fn bounds() -> impl Iterator<Item = Nanos> {
+        POWERS.map(|power| (1 << power) - 1)
+    }
+
+    /// Adds the counts of other values.
+    pub fn add(&mut self, other: &Self) {
+        self.below.iter_mut().zip(other.below).for_each(|(a, b)| *a += b);
+        self.count += other.count;
+        self.sum += other.sum;
+    }
 }
 
 impl Default for Coarse {
     fn default() -> Self {
-        Self { counts: vec![0; PER_OCTAVE * OCTAVES].into(), total: 0, max: 0 }
+        Self { counts: vec![0; PER_OCTAVE * OCTAVES].into(), total: 0, max: 0, sum: 0 }
     }
 }
 
@@ -45,6 +80,7 @@ impl Coarse {
         self.counts[place(value)] += 1;
         self.total += 1;
         self.max = self.max.max(value);
+        self.sum = self.sum.saturating_add(value);
     }
 
     /// Adds all values of another one.
@@ -52,6 +88,7 @@ impl Coarse {
         self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
         self.total += other.total;
         self.max = self.max.max(other.max);
+        self.sum = self.sum.saturating_add(other.sum);
     }
 
     /// The value below or at which the share `q` (0 to 1) of values lies; zero where empty.
@@ -65,6 +102,15 @@ impl Coarse {
             }
         }
         self.max
+    }
+
+    /// How many values are at or below some bounds.
+    pub fn cumulative(&self) -> Cumulative {
+        let mut all = Cumulative { count: self.total, sum: self.sum, ..Cumulative::default() };
+        for (below, bound) in all.below.iter_mut().zip(Cumulative::bounds()) {
+            *below = self.counts[..=place(bound)].iter().map(|&count| u64::from(count)).sum();
+        }
+        all
     }
 
     /// How many values were added.
@@ -97,6 +143,17 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn cumulative_counts_are_exact(values in prop::collection::vec(0u64..5_000_000_000, 0..200)) {
+            let mut coarse = Coarse::default();
+            values.iter().for_each(|&v| coarse.record(v));
+            let all = coarse.cumulative();
+            for (below, bound) in all.below.into_iter().zip(Cumulative::bounds()) {
+                prop_assert_eq!(below, values.iter().filter(|v| **v <= bound).count() as u64);
+            }
+            prop_assert_eq!((all.count, all.sum), (values.len() as u64, values.iter().sum()));
+        }
+
         #[test]
         fn quantiles_are_within_a_sixtieth(mut values in prop::collection::vec(0u64..10_000_000_000, 1..200)) {
             let mut a = Coarse::default();

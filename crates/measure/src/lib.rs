@@ -28,7 +28,7 @@ pub mod units;
 pub mod validity;
 
 pub use clock::Nanos;
-pub use coarse::Coarse;
+pub use coarse::{Coarse, Cumulative};
 pub use event::Event;
 pub use files::Files;
 pub use histogram::Histogram;

@@ -57,8 +57,9 @@ impl Show {
         }
         if let Some(at) = self.prometheus {
             let shown = live.clone();
-            let exporter = Exporter::start(at, move || exposition(&lock(&shown), clock::wall()))
-                .map_err(|e| Failure::usage(format!("--prometheus {at}: {e}")))?;
+            let exporter =
+                Exporter::start(at, move |format| exposition(&lock(&shown), clock::wall(), format))
+                    .map_err(|e| Failure::usage(format!("--prometheus {at}: {e}")))?;
             if !view {
                 eprintln!("metrics at {}", exporter.url());
             }

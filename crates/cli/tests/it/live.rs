@@ -83,6 +83,9 @@ fn prometheus_finds_the_figures_while_a_load_runs_and_not_afterwards() {
     assert!(value(&later, "dnsrack_load_sent_queries_total").is_some_and(|n| n > sent), "{later}");
     assert!(later.contains("dnsrack_core_ratio{core=\"0\",role=\"other\",mode=\"softirq\"}"), "{later}");
 
+    judged(
+        &http(&at, "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n").expect("a page"),
+    );
     let status = |request: &str| http(&at, request).expect("an answer").0.lines().next().map(str::to_owned);
     assert_eq!(status("GET / HTTP/1.1\r\n\r\n").as_deref(), Some("HTTP/1.1 404 Not Found"));
     assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n").as_deref(), Some("HTTP/1.1 405 Method Not Allowed"));
@@ -98,6 +101,32 @@ fn prometheus_finds_the_figures_while_a_load_runs_and_not_afterwards() {
     assert!(matches!(done.status.code(), Some(0 | 3)), "{:?}", done.status);
     drop(silent);
     assert!(TcpStream::connect(&at).is_err(), "nobody serves figures of a load that has ended");
+}
+
+/// Has Prometheus's own parser of OpenMetrics (Debian's python3-prometheus-client) read a page.
+fn judged((head, page): &(String, String)) {
+    assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0"), "{head}");
+    const JUDGE: &str = "import sys\nfrom prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
+                         for family in read(sys.stdin.read()): print(family.type, family.name, len(family.samples))\n";
+    let python = |code: &str| {
+        let mut python = Command::new("/usr/bin/python3");
+        python.args(["-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        python.spawn()
+    };
+    if !python("import prometheus_client")
+        .and_then(|child| child.wait_with_output())
+        .is_ok_and(|o| o.status.success())
+    {
+        eprintln!("SKIPPED: Prometheus's parser is not installed (python3-prometheus-client)");
+        return;
+    }
+    let mut child = python(JUDGE).expect("python");
+    child.stdin.take().expect("a pipe").write_all(page.as_bytes()).expect("written");
+    let said = child.wait_with_output().expect("it ends");
+    assert!(said.status.success(), "{}{page}", stderr(&said));
+    let families = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(families.contains("histogram dnsrack_load_answer_latency_seconds 21\n"), "{families}");
+    assert!(families.contains("counter dnsrack_load_sent_queries 1\n"), "{families}");
 }
 
 #[test]

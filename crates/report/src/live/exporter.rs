@@ -1,5 +1,6 @@
 //! A page for Prometheus: HTTP/1.1 on one thread, one connection after the other.
 
+use super::exposition::Format;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ impl Exporter {
     /// # Errors
     /// `PermissionDenied` where the address is not a loopback one: everybody who reaches it may read it. Those of the listening
     /// socket.
-    pub fn start(at: SocketAddr, text: impl Fn() -> String + Send + 'static) -> io::Result<Self> {
+    pub fn start(at: SocketAddr, text: impl Fn(Format) -> String + Send + 'static) -> io::Result<Self> {
         if !at.ip().is_loopback() {
             let why = format!(
                 "{at} is not a loopback address, and there is no access control: give 127.0.0.1 or [::1]"
@@ -71,17 +72,18 @@ impl Drop for Exporter {
 }
 
 /// Reads one request, answers it, and closes.
-fn answer(mut stream: TcpStream, text: &dyn Fn() -> String) -> io::Result<()> {
+fn answer(mut stream: TcpStream, text: &dyn Fn(Format) -> String) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let head = head(&mut stream)?;
-    let (status, body) = respond(&head, text);
+    let format = Format::asked(&String::from_utf8_lossy(&head));
+    let (status, body) = respond(&head, &|| text(format));
     let length = body.len();
     // A head that cannot be read may be one for HEAD; everything else gets its body.
     let body = if head.starts_with(b"HEAD ") { String::new() } else { body };
     let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {length}\r\n\
-         {allow}Connection: close\r\n\r\n"
+        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {length}\r\n{allow}Connection: close\r\n\r\n",
+        if status.starts_with("200") { format.media_type() } else { Format::Text.media_type() }
     );
     stream.write_all((head + &body).as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)

@@ -1,18 +1,54 @@
-//! The figures as Prometheus reads them: text exposition format 0.0.4.
+//! The figures as Prometheus reads them: its text format 0.0.4, and OpenMetrics 1.0, which it asks for.
 
 use super::model::Live;
-use measure::Nanos;
 use measure::clock::SECOND;
+use measure::{Cumulative, Nanos};
 use std::fmt::Write;
+
+/// The format of the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus's text format 0.0.4.
+    Text,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The format for a request with this head: OpenMetrics where it is asked for.
+    pub(super) fn asked(head: &str) -> Self {
+        let accept = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("accept").then_some(value)
+        });
+        match accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
+            true => Self::OpenMetrics,
+            false => Self::Text,
+        }
+    }
+
+    /// Its media type.
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
 
 /// One family of samples: name, type, help, and each sample's labels and value.
 type Samples = Vec<(String, f64)>;
 
-fn family(out: &mut String, name: &str, kind: &str, help: &str, samples: Samples) {
+fn family(out: &mut String, format: Format, name: &str, kind: &str, help: &str, samples: Samples) {
     if samples.is_empty() {
         return;
     }
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    // A counter of OpenMetrics is named without the ending of its samples.
+    let of_family = match format {
+        Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+        Format::Text => name,
+    };
+    let _ = writeln!(out, "# HELP {of_family} {help}\n# TYPE {of_family} {kind}");
     for (labels, value) in samples {
         let _ = match labels.is_empty() {
             true => writeln!(out, "{name} {value}"),
@@ -34,12 +70,27 @@ fn option(value: Option<f64>) -> Samples {
     value.map(one).unwrap_or_default()
 }
 
+/// Answers by latency since the start, as a histogram.
+fn histogram(out: &mut String, name: &str, help: &str, all: &Cumulative) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+    for (below, bound) in all.below.iter().zip(Cumulative::bounds()) {
+        let _ = writeln!(out, "{name}_bucket{{le=\"{}\"}} {below}", bound as f64 / 1e9);
+    }
+    let _ = writeln!(
+        out,
+        "{name}_bucket{{le=\"+Inf\"}} {}\n{name}_sum {}\n{name}_count {}",
+        all.count,
+        all.sum as f64 / 1e9,
+        all.count
+    );
+}
+
 /// The text at the wall-clock instant `now` (nanoseconds since 1970): rates and latencies of the last second (of a
 /// search: trial), totals, what the cores did, validity so far.
-pub fn exposition(live: &Live, now: Nanos) -> String {
+pub fn exposition(live: &Live, now: Nanos, format: Format) -> String {
     let mut out = String::new();
     let mut gauge = |name: &str, help: &str, samples| {
-        family(&mut out, &format!("dnsrack_{name}"), "gauge", help, samples);
+        family(&mut out, format, &format!("dnsrack_{name}"), "gauge", help, samples);
     };
     let about = &live.about;
     let labels = format!(
@@ -101,7 +152,7 @@ pub fn exposition(live: &Live, now: Nanos) -> String {
     gauge("core_ratio", "Share of the last second that a core spent, by mode.", cores);
 
     let mut counter = |name: &str, help: &str, samples| {
-        family(&mut out, &format!("dnsrack_{name}_total"), "counter", help, samples);
+        family(&mut out, format, &format!("dnsrack_{name}_total"), "counter", help, samples);
     };
     let t = &live.totals;
     counter("load_offered_queries", "Queries due.", one(t.offered));
@@ -118,5 +169,12 @@ pub fn exposition(live: &Live, now: Nanos) -> String {
     let places =
         live.machine.drops.iter().map(|(p, n)| (format!("place={}", quoted(p)), *n as f64)).collect();
     counter("machine_dropped_packets", "Packets dropped since the load began, whoever's they were.", places);
+    if let Some(all) = &t.latency {
+        let help = "From the intended time to the answer, of all answers since the warm-up.";
+        histogram(&mut out, "dnsrack_load_answer_latency_seconds", help, all);
+    }
+    if format == Format::OpenMetrics {
+        out += "# EOF\n";
+    }
     out
 }

@@ -16,7 +16,7 @@ mod tests;
 mod validity;
 
 pub use exporter::{Exporter, fuzz_request};
-pub use exposition::exposition;
+pub use exposition::{Format, exposition};
 pub use model::{About, CoreUse, Figures, Live, Machine, Trial};
 pub use screen::Screen;
 pub use validity::Limits;

@@ -3,7 +3,7 @@
 use super::validity::{self, Limits};
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
-use measure::{Event, Nanos, Outcome, Validity};
+use measure::{Cumulative, Event, Nanos, Outcome, Validity};
 use serde::Deserialize;
 use std::collections::VecDeque;
 
@@ -68,6 +68,8 @@ pub struct Figures {
     pub latency_max: f64,
     /// 99 % were sent at most so late.
     pub pacing_error_p99: f64,
+    /// Answers of it by latency.
+    pub latency_cumulative: Option<Cumulative>,
 }
 
 impl Figures {
@@ -99,6 +101,7 @@ impl Figures {
             latency_p99: get(metrics::LATENCY.p99),
             latency_max: get(metrics::LATENCY.max),
             pacing_error_p99: get(metrics::PACING_ERROR_P99),
+            latency_cumulative: None,
         }
     }
 }
@@ -114,10 +117,15 @@ pub(super) struct Totals {
     pub truncated: f64,
     pub wrong: f64,
     pub drops: f64,
+    /// Answers by latency, where seconds have them.
+    pub latency: Option<Cumulative>,
 }
 
 impl Totals {
     fn add(&mut self, f: &Figures, seconds: f64) {
+        if let Some(second) = &f.latency_cumulative {
+            self.latency.get_or_insert_default().add(second);
+        }
         for (sum, rate) in [
             (&mut self.offered, f.offered()),
             (&mut self.sent, f.sent_qps),

@@ -4,7 +4,7 @@ use super::canvas::{Canvas, Colour, Line};
 use super::render::render;
 use super::*;
 use measure::clock::SECOND;
-use measure::{Event, Metric, Outcome, Reason, Validity};
+use measure::{Coarse, Cumulative, Event, Metric, Outcome, Reason, Validity};
 use serde_json::json;
 
 const START: u64 = 1_790_000_000 * SECOND;
@@ -196,7 +196,7 @@ fn figures_of_any_kind_are_drawn() {
     ] {
         live.event(&Event::Progress { second: 1, values });
         drawn(&live, START, 120, 40);
-        exposition(&live, START);
+        exposition(&live, START, Format::Text);
     }
 }
 
@@ -285,16 +285,51 @@ fn a_terminal_made_narrower_is_cleared_as_far_as_its_lines_were_broken() {
 fn prometheus_reads_the_figures() {
     let mut live = running(42, 2);
     live.event(&Event::Progress { second: 43, values: json!({"sent_qps": 40_000, "unsent": 10_000}) });
-    insta::assert_snapshot!(exposition(&live, START + 43 * SECOND));
-    let text = exposition(&search(), START);
+    let mut answers = Coarse::default();
+    [20_000, 120_000, 120_000, 3_000_000_000].into_iter().for_each(|ns| answers.record(ns));
+    let values = json!({"sent_qps": 4, (Cumulative::NAME): answers.cumulative()});
+    live.event(&Event::Progress { second: 44, values: values.clone() });
+    live.event(&Event::Progress { second: 45, values });
+    insta::assert_snapshot!(exposition(&live, START + 43 * SECOND, Format::Text));
+    let open = exposition(&live, START + 43 * SECOND, Format::OpenMetrics);
+    assert!(open.ends_with("dnsrack_load_answer_latency_seconds_count 8\n# EOF\n"), "{open}");
+    assert!(
+        open.contains("# TYPE dnsrack_load_sent_queries counter\ndnsrack_load_sent_queries_total "),
+        "{open}"
+    );
+    let text = exposition(&search(), START, Format::Text);
     assert!(text.contains("\ndnsrack_search_lower_bound_queries_per_second 20000\n"), "{text}");
     assert!(text.contains("\ndnsrack_search_trials_total 3\n"), "{text}");
 }
 
 #[test]
+fn the_dashboard_asks_for_figures_that_there_are() {
+    let mut live = running(42, 2);
+    live.event(&Event::Progress {
+        second: 43,
+        values: json!({"sent_qps": 4, "stall_max": 1.0, (Cumulative::NAME): Coarse::default().cumulative()}),
+    });
+    let page = exposition(&live, START + 43 * SECOND, Format::Text);
+    let text = include_str!("../../../../docs/grafana.json");
+    let dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let expressions: Vec<&str> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let names = expressions.iter().flat_map(|text| text.split(|c| !is_name(c)));
+    let names: Vec<&str> = names.filter(|word| word.starts_with("dnsrack_")).collect();
+    assert!(names.len() >= 15, "{names:?}");
+    for name in names {
+        let is_there =
+            page.lines().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
+        assert!(is_there, "{name} in {page}");
+    }
+}
+
+#[test]
 fn labels_are_quoted() {
     let live = Live::new(About { pace: "a \"b\" \\ \n".into(), ..about() });
-    assert!(exposition(&live, START).contains(r#"pace="a \"b\" \\ \n""#));
+    assert!(exposition(&live, START, Format::Text).contains(r#"pace="a \"b\" \\ \n""#));
 }
 
 #[test]
