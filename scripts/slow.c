@@ -1,5 +1,5 @@
-// Put in front of a server (LD_PRELOAD), this computes for SLOW_NS nanoseconds after each message that the server sent: a server that is
-// slower by a known share. Built by scripts that say how well such a change is found.
+// Put in front of a server (LD_PRELOAD), this computes for SLOW_NS nanoseconds after each message that the server sent, and takes GROW_OCTETS
+// octets of memory at its start: a server that is slower or larger by a known share. Built by scripts that say how well that is found.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -14,9 +14,16 @@ static long long now(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+__attribute__((constructor)) static void grow(void) {
+    const char *octets = getenv("GROW_OCTETS");
+    if (!octets) return;
+    char *memory = malloc(atoll(octets));
+    for (long long at = 0; memory && at < atoll(octets); at += 4096) ((volatile char *)memory)[at] = 1;
+}
+
 static void spend(unsigned messages) {
     static long long each = -1;
-    if (each < 0) each = atoll(getenv("SLOW_NS"));
+    if (each < 0) each = getenv("SLOW_NS") ? atoll(getenv("SLOW_NS")) : 0;
     for (long long until = now() + each * messages; now() < until;) {}
 }
 

@@ -4,7 +4,7 @@ use measure::Nanos;
 use measure::units::grouped;
 
 /// A number to three significant digits, without an exponent: `0.0123`, `1.23`, `12.3`, `123`, `1,230`.
-pub fn significant(x: f64) -> String {
+pub(crate) fn significant(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
         return if x == 0.0 { "0".into() } else { "–".into() };
     }
@@ -109,7 +109,7 @@ pub(crate) fn factor(x: f64) -> String {
 }
 
 /// A value of a metric in its own unit.
-pub(crate) fn value(value: f64, unit: &str) -> String {
+pub fn value(value: f64, unit: &str) -> String {
     match unit {
         "us" => latency(value * 1e3),
         "s" => seconds(value),

@@ -1,7 +1,7 @@
 //! The history of a figure over runs: a line for each measurement on each machine, with intervals, versions and the changes that are
 //! certain.
 
-use crate::format::significant;
+use crate::format::value;
 use crate::svg::{self, Axis, Plot};
 use jiff::Timestamp;
 use measure::params;
@@ -197,9 +197,8 @@ fn plot(points: &[Point], changes: &[Change], unit: &str, title: &str) -> (Strin
     let high = points.iter().map(|p| p.high).fold(f64::NEG_INFINITY, f64::max);
     // Room for the scatter of one run at least.
     let margin = ((high - low) * 0.15).max(high.abs() * 0.02);
-    let label = |value: f64| if value == 0.0 { "0".into() } else { significant(value) };
-    let y = Axis::between(unit, low - margin, high + margin, label);
-    let y = Axis { title: if y.low == 0.0 { unit.into() } else { format!("{unit} (not from 0)") }, ..y };
+    let y = Axis::between("", low - margin, high + margin, |at| value(at, unit));
+    let y = Axis { title: if y.low == 0.0 { String::new() } else { "not from 0".into() }, ..y };
     let last = points.len() as f64;
     let every = points.len().div_ceil(5).max(1);
     let ticks = (0..points.len()).step_by(every).map(|i| (i as f64 + 1.0, day(points[i].started))).collect();

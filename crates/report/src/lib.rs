@@ -46,7 +46,7 @@ mod view;
 
 pub use churn::{ChurnStep, churn};
 pub use figures::{Gallery, gallery};
-pub use format::significant;
+pub use format::value;
 pub use history::{History, Point, histories};
 pub use html::{Frame, STYLE, comparison_html, html, html_within, render};
 pub use junit::{badge, junit};

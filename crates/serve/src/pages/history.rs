@@ -108,7 +108,7 @@ struct Row {
 }
 
 fn view(history: &History) -> View<'_> {
-    let number = report::significant;
+    let number = |value: f64| report::value(value, &history.unit);
     let row = |(at, point): (usize, &report::Point)| Row {
         run: point.run.clone(),
         address: quoted(&point.run),
