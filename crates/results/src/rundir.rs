@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const RUN: &str = "run.toml";
 const ENVIRONMENT: &str = "environment.json";
@@ -253,14 +254,24 @@ impl RunDir {
     }
 }
 
+/// How often the lock is tried for, and the time between: whoever looks whether a run is at work holds it for a moment.
+const TRIES: u32 = 6;
+const BETWEEN: Duration = Duration::from_millis(20);
+
 /// Takes the folder's lock, which the system gives back when the process ends, however it ends.
 fn lock(dir: &Path) -> Result<File, Error> {
     let file = File::open(dir).map_err(Error::io(dir))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse { path: dir.to_owned() }),
-        Err(TryLockError::Error(cause)) => Err(Error::Io { path: dir.to_owned(), cause }),
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            std::thread::sleep(BETWEEN);
+        }
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(cause)) => return Err(Error::Io { path: dir.to_owned(), cause }),
+        }
     }
+    Err(Error::InUse { path: dir.to_owned() })
 }
 
 /// The first key at which two values differ, with both values.

@@ -91,8 +91,20 @@ fn two_runs_do_not_share_a_folder() {
     let run = new_run(folder.path());
     let mut other = RunDir::open(run.dir()).unwrap();
     assert!(matches!(other.append(trial(1)), Err(Error::InUse { .. })));
+    assert!(RunDir::is_at_work(run.dir()));
+    let path = run.dir().to_owned();
     drop(run);
-    other.append(trial(1)).unwrap();
+    assert!(!RunDir::is_at_work(&path));
+    // Whoever only looks is not in the way.
+    let looking = fs::File::open(&path).unwrap();
+    looking.lock_shared().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            drop(looking);
+        });
+        other.append(trial(1)).unwrap();
+    });
 }
 
 #[test]
