@@ -1,5 +1,5 @@
-//! What a server's host does to find out whether the server syncs: the disk's own syncs are counted, a server is started under strace
-//! and its trace is judged, and the power of the server's disk is cut.
+//! An agent finds out in three ways whether a server syncs: it counts the disk's own syncs, it starts the server under strace and judges
+//! the trace, and it cuts the power of the server's disk.
 
 use crate::agent::Number;
 use crate::request::{At, Request};
@@ -17,19 +17,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long strace may take to end after its server.
+/// strace must end within this time after its server.
 const SETTLE: Duration = Duration::from_secs(60);
 
-/// How many answers that are not covered are kept.
+/// At most so many answers without a sync are kept.
 const EXAMPLES: usize = 10;
 
-/// How much of a trace's line is kept as evidence, in octets.
+/// Each line of a trace that is kept as evidence is cut after so many octets.
 const WIDTH: usize = 300;
 
-/// How many lines of it.
+/// At most so many lines are kept as evidence.
 const LINES: usize = 200;
 
-/// What a machine may be able to do.
+/// An ability that a machine may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ability {
     /// A server's system calls are traced (strace).
@@ -138,7 +138,7 @@ pub(crate) fn scope_of(server: &server::Server) -> Scope {
     Scope { folders: vec![server.dir().to_owned()], except: logs }
 }
 
-/// What the trace of a server says.
+/// The result of judging a server's trace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Judged {
     /// Its counts.

@@ -23,12 +23,12 @@ impl Watched {
 
     /// Takes an event of the run.
     pub fn note(&mut self, event: &RunEvent) {
-        let changed = match event {
-            RunEvent::OfSet { set, event } => self.take(*set, event),
-            event => self.take(1, event),
+        let (set, event) = match event {
+            RunEvent::OfSet { set, event } => (*set, &**event),
+            event => (1, event),
         };
-        let seldom = matches!(event, RunEvent::Second { .. } | RunEvent::OfSet { .. });
-        if changed && !(seldom && self.written.is_some_and(|at| at.elapsed() < SELDOM)) {
+        let seldom = matches!(event, RunEvent::Second { .. });
+        if self.take(set, event) && !(seldom && self.written.is_some_and(|at| at.elapsed() < SELDOM)) {
             self.written = Some(Instant::now());
             // A full disk ends the run where it matters: at its tables.
             let _ = self.progress.write(&self.dir);
@@ -38,8 +38,8 @@ impl Watched {
     /// Whether it changes anything.
     fn take(&mut self, set: u32, event: &RunEvent) -> bool {
         match event {
-            RunEvent::OfSet { event, .. } => return self.take(set, event),
-            RunEvent::Remark { .. } => return false,
+            // A set has no sets.
+            RunEvent::OfSet { .. } | RunEvent::Remark { .. } => return false,
             RunEvent::Trial { trial, of, left } => {
                 (self.progress.trials, self.progress.left_s) = (*of, *left);
                 let doing = self.of(set);

@@ -31,7 +31,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// When it began, in microseconds since 1970.
     fn started(&self) -> Option<i64> {
-        Some(self.machine("unix_time")?.as_i64()? * 1_000_000)
+        Some(self.dir.started()? * 1_000_000)
     }
 
     fn machine(&self, key: &str) -> Option<&Value> {

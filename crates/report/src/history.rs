@@ -99,7 +99,7 @@ pub fn histories(runs: &[(&str, &RunDir)], metric: &str, of: impl Fn(&TrialRecor
             units.insert(key.clone(), figures[0].unit.clone());
             all.entry(key).or_default().push(Point {
                 run: (*name).to_owned(),
-                started: started(run),
+                started: run.started().unwrap_or(0),
                 version: valid[0].param(params::VERSION).unwrap_or("no version").to_owned(),
                 median,
                 low: interval.low,
@@ -130,10 +130,6 @@ fn machine(run: &RunDir) -> String {
     machine["cpus"]
         .as_u64()
         .map_or_else(|| model.into(), |n| format!("{model}, {}", measure::units::counted(n, "CPU")))
-}
-
-fn started(run: &RunDir) -> i64 {
-    run.environment()["machine"]["unix_time"].as_i64().unwrap_or(0)
 }
 
 /// The parameters that do not have one value everywhere.

@@ -243,6 +243,11 @@ impl RunDir {
         &self.environment
     }
 
+    /// When the run began, by its machine's clock: seconds since 1970. None of a run directory that does not say so.
+    pub fn started(&self) -> Option<i64> {
+        self.environment.get("machine")?.get("unix_time")?.as_i64()
+    }
+
     /// The trials, in the order in which they finished.
     pub fn trials(&self) -> &[TrialRecord] {
         &self.trials

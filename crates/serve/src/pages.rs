@@ -97,7 +97,7 @@ fn instant(seconds: i64) -> String {
 
 /// When a run began: seconds since 1970.
 fn started(dir: &RunDir) -> i64 {
-    dir.environment()["machine"]["unix_time"].as_i64().unwrap_or(0)
+    dir.started().unwrap_or(0)
 }
 
 /// The experiment of a run.
