@@ -162,7 +162,7 @@ pub struct LoadResult {
     pub workers: u32,
     /// `udp`, `tcp` or `udp+tcp`.
     pub transport: String,
-    /// How packets went: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `tcp`.
+    /// How packets went: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `xdp-zero-copy`, `tcp`.
     pub backend: String,
     /// Why AF_XDP was not used, where the rate asked for it and it could not be had.
     pub backend_note: Option<String>,

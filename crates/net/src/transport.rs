@@ -142,7 +142,7 @@ pub trait Transport {
     /// Octets of memory that it keeps now, for packets, flows and connections. The kernel's buffers come on top.
     fn memory(&self) -> usize;
 
-    /// How packets go: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `tcp`.
+    /// How packets go: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `xdp-zero-copy`, `tcp`.
     fn backend(&self) -> &'static str;
 
     /// Connections by outcome so far; `None` where there are none.

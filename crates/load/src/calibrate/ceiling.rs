@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ceiling {
-    /// How the generator sends: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`.
+    /// How the generator sends: `socket`, `socket+gso`, `xdp-native`, `xdp-generic`, `xdp-zero-copy`.
     pub backend: String,
     /// How the echo answers: `socket`, `xdp-native`, `xdp-generic`.
     pub echo: String,

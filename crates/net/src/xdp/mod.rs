@@ -2,13 +2,15 @@
 //!
 //! Sending: Ethernet, IP and UDP headers come from templates, checksums are computed here; a batch costs one system
 //! call. Receiving: an XDP program takes UDP datagrams to our ports (those of the flows, no others), stamps them, and
-//! puts them into a ring that is read without system calls. Copy mode, which every driver has.
+//! puts them into a ring that is read without system calls. Where the driver reads and writes packets in our memory itself
+//! (zero-copy), it does; every other driver has the kernel copy them.
 //!
 //! Differences from sockets: fragmented answers and such with IPv4 options or IPv6 extension headers go to the
 //! host's stack and are lost to us; UDP checksums of answers are not verified (between virtual interfaces there are
 //! none); a capture on the same interface does not see what is sent. One set of flows to an interface: it sends by the
 //! first queue and has a socket for each queue that the interface receives on, because a socket gets what arrives at its
-//! own queue only. Needs root.
+//! own queue only. Without copies a packet counts as sent once the driver can take it: it says no more of single packets. Needs
+//! root.
 #![allow(unsafe_code)] // in `ring`; each block says why it is sound
 
 mod echo;
@@ -79,6 +81,8 @@ pub struct XdpFlows {
     turn: usize,
     table: Table,
     attach: Attach,
+    /// Tells what the interface itself has dropped; only where nothing is copied.
+    missed: Option<Missed>,
     mtu: usize,
     /// Chunks that can be filled, the warmest last.
     free: Vec<u32>,
@@ -143,16 +147,20 @@ impl XdpFlows {
         let chunk = if mtu + packet::ETHERNET + HEADROOM <= 2048 { 2048 } else { 4096 };
         let program = program::Redirect::new(table.rows.iter().map(|row| row.port))
             .map_err(failed("load an XDP program"))?;
+        // Before the sockets are bound: where it can only run behind the driver, the driver must not have the packets.
+        let (link, attach) =
+            attach(&program.program, way.index, options.mode).map_err(failed("attach an XDP program"))?;
         let open = |queue: u32, sending: u32| -> Result<Socket, XdpError> {
-            let socket = Socket::open(sending, receiving, chunk).map_err(failed("open an AF_XDP socket"))?;
-            patiently(|| socket.bind(way.index, queue)).map_err(failed("bind an AF_XDP socket"))?;
+            let mut socket =
+                Socket::open(sending, receiving, chunk).map_err(failed("open an AF_XDP socket"))?;
+            patiently(|| socket.bind(way.index, queue, attach == Attach::Generic))
+                .map_err(failed("bind an AF_XDP socket"))?;
             program.set_socket(queue, socket.as_fd()).map_err(failed("load an XDP program"))?;
             Ok(socket)
         };
         let socket = open(0, sending)?;
         let others = (1..queues).map(|queue| open(queue, FEWEST)).collect::<Result<Vec<_>, _>>()?;
-        let (link, attach) =
-            attach(&program.program, way.index, options.mode).map_err(failed("attach an XDP program"))?;
+        let missed = socket.zero_copy.then(|| Missed::of(&way.interface));
         let batch = options.batch.clamp(1, 1024.min(sending as usize));
         Ok(Self {
             _link: link,
@@ -162,6 +170,7 @@ impl XdpFlows {
             turn: 0,
             table,
             attach,
+            missed,
             mtu,
             free: (0..sending).rev().collect(),
             batch: Batch::new(batch),
@@ -232,6 +241,21 @@ impl XdpFlows {
         template.write(to, row.port, self.number, &frame.bytes, frame.df, frame.checksum);
         self.socket.to_send.push(Desc { addr, len: len as u32, options: 0 });
         true
+    }
+
+    /// Lets the driver take what is in the ring, and tells of each: from now on nobody can take it back.
+    fn hand_to_driver(&mut self, done: &mut dyn FnMut(usize, Option<u64>)) {
+        let at = monotonic();
+        self.socket.to_send.publish();
+        let woken = if self.socket.to_send.needs_wakeup() { self.socket.kick() } else { Ok(()) };
+        // EAGAIN, EBUSY: the driver is at work already.
+        let errno =
+            woken.err().and_then(|e| e.raw_os_error()).filter(|&e| e != libc::EAGAIN && e != libc::EBUSY);
+        if let Some(errno) = errno {
+            (self.troubles.send_other, self.troubles.send_errno) =
+                (self.troubles.send_other + self.put.len() as u64, errno);
+        }
+        self.put.iter().for_each(|&i| done(usize::from(i), errno.is_none().then_some(at)));
     }
 
     /// Has the kernel take what is in the ring from `from` on, and tells of each.
@@ -369,13 +393,20 @@ impl Transport for XdpFlows {
         let from = self.socket.to_send.at;
         self.put.clear();
         for i in 0..self.batch.flows().len() {
-            if self.put.len() < room as usize && self.put(i) {
+            if self.put.len() == room as usize {
+                self.troubles.send_again += 1;
+                done(i, None);
+            } else if self.put(i) {
                 self.put.push(i as u16);
             } else {
                 done(i, None);
             }
         }
-        self.hand_over(from, done);
+        if self.socket.zero_copy {
+            self.hand_to_driver(done);
+        } else {
+            self.hand_over(from, done);
+        }
         self.batch.clear();
         Ok(())
     }
@@ -389,6 +420,9 @@ impl Transport for XdpFlows {
                 other => &mut self.others[other - 1],
             };
             total += take(socket, &self.table, &mut self.unstamped, max - total, each);
+            if socket.zero_copy && socket.fill.needs_wakeup() {
+                socket.wake_receiver();
+            }
         }
         // A queue that is never empty must not keep us from the others.
         self.turn = (self.turn + 1) % sockets;
@@ -400,7 +434,9 @@ impl Transport for XdpFlows {
     }
 
     fn troubles(&mut self) -> Troubles {
-        self.troubles.socket_drops = self.sockets().map(|socket| socket.statistics().dropped).sum();
+        let missed = self.missed.as_ref().map_or(0, Missed::count);
+        self.troubles.socket_drops =
+            missed + self.sockets().map(|socket| socket.statistics().dropped).sum::<u64>();
         self.troubles
     }
 
@@ -415,6 +451,28 @@ impl Transport for XdpFlows {
     }
 
     fn backend(&self) -> &'static str {
-        self.attach.name()
+        if self.sockets().all(|socket| socket.zero_copy) { "xdp-zero-copy" } else { self.attach.name() }
+    }
+}
+
+/// Packets that an interface has dropped because it had no memory to receive them into.
+struct Missed {
+    file: String,
+    before: u64,
+}
+
+impl Missed {
+    /// From now on.
+    fn of(interface: &str) -> Self {
+        let mut missed =
+            Self { file: format!("/sys/class/net/{interface}/statistics/rx_missed_errors"), before: 0 };
+        missed.before = missed.count();
+        missed
+    }
+
+    /// What the driver says; 0 where it does not tell.
+    fn count(&self) -> u64 {
+        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        text.trim().parse::<u64>().map_or(0, |now| now.saturating_sub(self.before))
     }
 }

@@ -1,7 +1,8 @@
 //! An AF_XDP socket: packet memory (UMEM) and the four rings that it shares with the kernel.
 //!
-//! The kernel only takes from the transmission ring inside our own system calls (copy mode), so that what it has left
-//! there can be made void again. Reference: Documentation/networking/af_xdp.rst.
+//! In copy mode the kernel only takes from the transmission ring inside our own system calls, so that what it has left
+//! there can be made void again. Without copies the driver takes from it whenever it likes. Reference:
+//! Documentation/networking/af_xdp.rst.
 #![allow(unsafe_code)] // each block says why it is sound
 
 use crate::sys::{check, set_option};
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) const HEADROOM: usize = 256;
 /// `XDP_MAX_TX_SKB_BUDGET` (Linux 6.18): how many descriptors one system call may take; 32 without.
 const MAX_TX_SKB_BUDGET: libc::c_int = 9;
+/// `XDP_RING_NEED_WAKEUP`: the driver waits for a system call before it goes on with a ring.
+const NEED_WAKEUP: u32 = 1;
 
 /// A packet in the UMEM.
 #[repr(C)]
@@ -55,6 +58,7 @@ pub(super) struct Ring<T> {
     _memory: Mapping,
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
+    flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     mask: u32,
     /// Our own position: what is not yet shown to the kernel.
@@ -66,14 +70,15 @@ impl<T: Copy> Ring<T> {
         let len = offsets[2] as usize + size as usize * size_of::<T>();
         let memory = Mapping::new(len, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd(), page)?;
         // SAFETY: the kernel says where in the mapping its counters and entries lie, aligned for their types.
-        let (producer, consumer, entries) = unsafe {
+        let (producer, consumer, entries, flags) = unsafe {
             (
                 memory.at.add(offsets[0] as usize).cast(),
                 memory.at.add(offsets[1] as usize).cast(),
                 memory.at.add(offsets[2] as usize).cast(),
+                memory.at.add(offsets[3] as usize).cast(),
             )
         };
-        Ok(Self { _memory: memory, producer, consumer, entries, mask: size - 1, at: 0 })
+        Ok(Self { _memory: memory, producer, consumer, flags, entries, mask: size - 1, at: 0 })
     }
 
     fn counter(&self, of: NonNull<AtomicU32>) -> &AtomicU32 {
@@ -89,6 +94,11 @@ impl<T: Copy> Ring<T> {
     /// How far the consumer has come.
     pub fn consumed(&self) -> u32 {
         self.counter(self.consumer).load(Ordering::Acquire)
+    }
+
+    /// Whether the driver does nothing with this ring until a system call wakes it up.
+    pub fn needs_wakeup(&self) -> bool {
+        self.counter(self.flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }
 
     /// Shows the kernel what was written up to here.
@@ -192,6 +202,20 @@ pub(super) struct Statistics {
     pub dropped: u64,
 }
 
+/// Reads an option of a socket that consists of integers, with the octets that the kernel wrote of it; the rest is zero.
+fn integers<T: Copy + Default, const N: usize>(
+    fd: BorrowedFd<'_>,
+    name: libc::c_int,
+) -> io::Result<([T; N], usize)> {
+    let mut values = [T::default(); N];
+    let mut len = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` octets, and the callers read integers, for which any bits are valid.
+    check(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, name, values.as_mut_ptr().cast(), &raw mut len)
+    })?;
+    Ok((values, len as usize))
+}
+
 /// A socket with its memory, bound to one queue of an interface.
 pub(super) struct Socket {
     // The rings go before the socket, the socket before the memory.
@@ -201,6 +225,8 @@ pub(super) struct Socket {
     pub sent: Ring<u64>,
     fd: OwnedFd,
     pub umem: Umem,
+    /// Whether the driver reads and writes packets in our memory. Known once it is bound.
+    pub zero_copy: bool,
 }
 
 // SAFETY: the pointers lead into mappings that the same structure owns and that do not move with it; no thread is
@@ -252,34 +278,19 @@ impl Socket {
         }
         // Newer kernels only; without it a larger batch takes a system call for each 32.
         let _ = set_option(fd.as_fd(), libc::SOL_XDP, MAX_TX_SKB_BUDGET, sending as libc::c_int);
-        let mut offsets = [[0u64; 4]; 4];
-        let mut len = size_of_val(&offsets) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` octets of integers.
-        check(unsafe {
-            libc::getsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_XDP,
-                libc::XDP_MMAP_OFFSETS,
-                offsets.as_mut_ptr().cast(),
-                &raw mut len,
-            )
-        })?;
-        if len as usize != size_of_val(&offsets) {
+        let (offsets, len) = integers::<u64, 16>(fd.as_fd(), libc::XDP_MMAP_OFFSETS)?;
+        if len != size_of_val(&offsets) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "AF_XDP of before Linux 5.4"));
         }
-        let at = fd.as_fd();
+        let (at, rings) = (fd.as_fd(), offsets.as_chunks::<4>().0);
         let mut socket = Self {
-            received: Ring::map(at, receiving, libc::XDP_PGOFF_RX_RING, &offsets[0])?,
-            to_send: Ring::map(at, sending, libc::XDP_PGOFF_TX_RING, &offsets[1])?,
-            fill: Ring::map(at, receiving, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, &offsets[2])?,
-            sent: Ring::map(
-                at,
-                sending * 2,
-                libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t,
-                &offsets[3],
-            )?,
+            received: Ring::map(at, receiving, libc::XDP_PGOFF_RX_RING, &rings[0])?,
+            to_send: Ring::map(at, sending, libc::XDP_PGOFF_TX_RING, &rings[1])?,
+            fill: Ring::map(at, receiving, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, &rings[2])?,
+            sent: Ring::map(at, sending * 2, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, &rings[3])?,
             fd,
             umem,
+            zero_copy: false,
         };
         for i in 0..receiving {
             socket.fill.push(u64::from(sending + i) * chunk as u64);
@@ -288,18 +299,36 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Binds it to a queue of an interface, in copy mode.
-    pub fn bind(&self, interface: u32, queue: u32) -> io::Result<()> {
+    /// Binds it to a queue of an interface: without copies where the driver has that mode and `copy` does not forbid it.
+    pub fn bind(&mut self, interface: u32, queue: u32, copy: bool) -> io::Result<()> {
         let address = Address {
             family: libc::AF_XDP as u16,
-            flags: libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP,
+            flags: libc::XDP_USE_NEED_WAKEUP | if copy { libc::XDP_COPY } else { 0 },
             interface,
             queue,
             shared_umem: 0,
         };
         let len = size_of::<Address>() as libc::socklen_t;
         // SAFETY: the address outlives the call and has the length stated.
-        check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
+        check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) })?;
+        let ([options], _) = integers::<u32, 1>(self.fd.as_fd(), libc::XDP_OPTIONS)?;
+        self.zero_copy = options & libc::XDP_OPTIONS_ZEROCOPY != 0;
+        Ok(())
+    }
+
+    /// Wakes up a driver that waits for free chunks to receive into.
+    pub fn wake_receiver(&self) {
+        // SAFETY: no buffer and no address. There is nothing to be read: the call fails, and has done its work.
+        unsafe {
+            libc::recvfrom(
+                self.fd.as_raw_fd(),
+                std::ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
     }
 
     /// Has the kernel send what is in the ring.
@@ -312,23 +341,12 @@ impl Socket {
     }
 
     pub fn statistics(&self) -> Statistics {
-        let mut counts = [0u64; 6];
-        let mut len = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` octets of integers.
-        let read = check(unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_XDP,
-                libc::XDP_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut len,
-            )
-        });
-        match (read, counts) {
-            // In copy mode packets without a free chunk are among the dropped ones; those that met a full ring are not.
-            (Ok(_), [dropped, _, _, ring_full, _, _]) => Statistics { dropped: dropped + ring_full },
-            (Err(_), _) => Statistics::default(),
-        }
+        // In copy mode packets without a free chunk are among the dropped ones; those that met a full ring are not. Without
+        // copies the interface drops packets when it has no chunk: the last count then says how often it asked in vain, not
+        // how many packets were lost.
+        let ([dropped, _, _, ring_full, _, _], _) =
+            integers::<u64, 6>(self.fd.as_fd(), libc::XDP_STATISTICS).unwrap_or_default();
+        Statistics { dropped: dropped + ring_full }
     }
 }
 
