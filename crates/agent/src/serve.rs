@@ -38,7 +38,6 @@ pub fn serve(
         let _ = writeln!(words, "{line}").and_then(|()| words.flush());
     };
     let say = Arc::new(say);
-    let allowed = rack::allowed_cpus();
     let program = Program::ours()?.sha256;
     let folder = Folder::open(folder)?;
     let run = folder.run.clone();
@@ -63,7 +62,7 @@ pub fn serve(
                     here.add_host(&host);
                     // The CPUs of a host are for what is measured. Where the kernel refuses this, the agent shares them, as it does where
                     // there are no others.
-                    let _ = rack::stay_off(&here.cpus(), &allowed);
+                    let _ = rack::stay_off(&here.cpus());
                 }
                 Ok(Order::Alive) => {}
                 Ok(Order::Stop { stop }) => flags.entry(stop).or_default().store(true, Ordering::Relaxed),

@@ -121,18 +121,27 @@ pub(crate) fn check_cpus(program: &str, host: &Host, cpus: &[usize]) -> Result<(
     }
 }
 
-/// The CPUs that the calling thread may run on, ascending.
+/// The CPUs that this process may use, ascending: also those that [`stay_off`] leaves to others.
 pub fn allowed_cpus() -> Vec<usize> {
+    ALLOWED.get().cloned().unwrap_or_else(affinity)
+}
+
+/// What the process may use, from the time when it began to use less.
+static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
+
+/// The CPUs that the calling thread may run on, ascending.
+fn affinity() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| rustix::thread::CpuSet::new());
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
-/// Has the calling thread, and what it starts from now on, run on CPUs other than `taken` where the process is `allowed` any; a process
+/// Has the calling thread, and what it starts from now on, run on CPUs other than `taken` where the process may use any; a process
 /// that is started with CPUs of its own has these.
 ///
 /// # Errors
 /// From the system.
-pub fn stay_off(taken: &[usize], allowed: &[usize]) -> std::io::Result<()> {
+pub fn stay_off(taken: &[usize]) -> std::io::Result<()> {
+    let allowed = ALLOWED.get_or_init(affinity);
     let mut set = rustix::thread::CpuSet::new();
     let free: Vec<usize> = allowed.iter().copied().filter(|cpu| !taken.contains(cpu)).collect();
     let chosen = if free.is_empty() { allowed } else { &free };
