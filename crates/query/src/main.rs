@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use query::output::{Format, Output};
 use query::shipped::{self, Shipped};
-use query::{Error, Options, Session, sources};
+use query::{Error, Options, Progress, Session, sources};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -229,17 +229,17 @@ async fn rows(
         }
         output.finish()
     };
-    let mut progress = Progress::new(session);
+    let mut shown = Shown::new(session);
     tokio::pin!(work);
     let done = loop {
         tokio::select! {
             done = &mut work => break done,
             _ = interrupt.recv() => break Err(Error::Stopped),
             _ = terminate.recv() => break Err(Error::Stopped),
-            () = tokio::time::sleep(Duration::from_millis(100)) => progress.show(),
+            () = tokio::time::sleep(Duration::from_millis(100)) => shown.show(),
         }
     };
-    progress.bar.finish_and_clear();
+    shown.bar.finish_and_clear();
     if broken.load(Ordering::Relaxed) { Ok(0) } else { done }
 }
 
@@ -269,27 +269,27 @@ impl<W: Write> Write for Pipe<'_, W> {
     }
 }
 
-/// Packets read: a line that is overwritten on a terminal, otherwise a line every ten seconds.
-struct Progress<'a> {
+/// Packets and rows read: a line that is overwritten on a terminal, otherwise a line every ten seconds.
+struct Shown<'a> {
     session: &'a Session,
     bar: ProgressBar,
-    before: u64,
+    packets_before: u64,
     next: Instant,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> Shown<'a> {
     fn new(session: &'a Session) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::with_template("{msg}").expect("it is a template"));
-        Self { session, bar, before: session.packets(), next: Instant::now() + Duration::from_secs(10) }
+        let next = Instant::now() + Duration::from_secs(10);
+        Self { session, bar, packets_before: session.progress().packets, next }
     }
 
     fn show(&mut self) {
-        let packets = self.session.packets() - self.before;
-        if packets == 0 {
+        let now = self.session.progress();
+        let Some(text) = text(&Progress { packets: now.packets - self.packets_before, ..now }) else {
             return;
-        }
-        let text = format!("{} packets read", measure::units::grouped(packets));
+        };
         if io::stderr().is_terminal() {
             self.bar.set_message(text);
         } else if Instant::now() >= self.next {
@@ -297,6 +297,16 @@ impl<'a> Progress<'a> {
             eprintln!("{text}");
         }
     }
+}
+
+/// Nothing where nothing was read yet.
+fn text(progress: &Progress) -> Option<String> {
+    let grouped = measure::units::grouped;
+    let packets = (progress.packets > 0).then(|| format!("{} packets", grouped(progress.packets)));
+    let rows = (progress.rows > 0)
+        .then(|| format!("{} of at most {} rows", grouped(progress.rows), grouped(progress.most_rows)));
+    let parts: Vec<_> = packets.into_iter().chain(rows).collect();
+    (!parts.is_empty()).then(|| format!("{} read", parts.join(", ")))
 }
 
 fn print(text: &str) -> Result<(), Error> {

@@ -20,6 +20,7 @@ use measure::params;
 use results::{RunDir, TrialRecord};
 use serde_json::Value;
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A run directory, and what it is called in tables.
@@ -59,18 +60,38 @@ fn named(dirs: &[RunDir]) -> Vec<Run<'_>> {
     dirs.iter().map(|dir| Run { name: end(dir, count), dir }).collect()
 }
 
-/// The tables of run directories, by name.
+/// The tables of run directories that need neither histograms nor series, by name.
 pub fn tables(dirs: &[RunDir]) -> Vec<(&'static str, RecordBatch)> {
     let runs = named(dirs);
     vec![
         ("runs", table_of_runs(&runs)),
         ("trials", trials(&runs)),
         ("metrics", metrics(&runs)),
-        ("latency", latency(&runs)),
-        ("series", series(&runs)),
         ("servers", servers(&runs)),
         ("environment", environment(&runs)),
     ]
+}
+
+/// Reads run directories, and makes a table of them.
+pub type Read = fn(&[PathBuf]) -> Result<RecordBatch, results::Error>;
+
+/// The other tables, by name.
+pub const LATE: [(&str, Read); 2] = [
+    ("latency", |paths| read(paths, RunDir::add_histograms, latency)),
+    ("series", |paths| read(paths, RunDir::add_series, series)),
+];
+
+fn read(
+    paths: &[PathBuf],
+    add: fn(&mut RunDir) -> Result<(), results::Error>,
+    table: fn(&[Run<'_>]) -> RecordBatch,
+) -> Result<RecordBatch, results::Error> {
+    let open = |path: &PathBuf| {
+        let mut dir = RunDir::open_figures(path)?;
+        add(&mut dir).map(|()| dir)
+    };
+    let dirs = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    Ok(table(&named(&dirs)))
 }
 
 /// The trials of all runs, each with the name of its run.

@@ -1,6 +1,7 @@
 //! The tables of sources, and statements on them.
 
 use crate::captures::Captures;
+use crate::late::Late;
 use crate::sources::{self, Source};
 use crate::{Error, functions, runs};
 use datafusion::common::{DataFusionError, ScalarValue};
@@ -9,13 +10,15 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::expr_fn::col;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{DataFrame, ParquetReadOptions, SQLOptions, SessionConfig, SessionContext, lit};
 use results::RunDir;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// How statements are run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,19 @@ pub struct Session {
     context: SessionContext,
     /// Packets of captures read so far.
     seen: Arc<AtomicU64>,
+    /// The plan of the last statement.
+    plan: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+}
+
+/// How far a statement has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Packets of captures read so far, by all statements.
+    pub packets: u64,
+    /// Rows of other tables read so far, by the last statement.
+    pub rows: u64,
+    /// How many rows these tables have. Some need not be read, where their file says that none is wanted.
+    pub most_rows: u64,
 }
 
 impl Session {
@@ -70,13 +86,13 @@ impl Session {
         }
         let context = SessionContext::new_with_config_rt(config, runtime.build_arc().map_err(engine)?);
         functions::all().for_each(|function| context.register_udf(function));
-        let session = Self { context, seen: Arc::default() };
+        let session = Self { context, seen: Arc::default(), plan: Mutex::default() };
 
         let (mut dirs, mut captures, mut imported) = (Vec::new(), Vec::new(), Vec::new());
         for path in paths {
             for source in sources::at(path)? {
                 match source {
-                    Source::Run(path) => dirs.push(RunDir::open(&path)?),
+                    Source::Run(path) => dirs.push(RunDir::open_figures(&path)?),
                     Source::Capture(path) => captures.push(path),
                     Source::Imported { path, files } => imported.push((path, files)),
                 }
@@ -85,6 +101,11 @@ impl Session {
         if !dirs.is_empty() {
             for (name, batch) in runs::tables(&dirs) {
                 let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(engine)?;
+                session.context.register_table(name, Arc::new(table)).map_err(engine)?;
+            }
+            let paths: Vec<_> = dirs.iter().map(|dir| dir.dir().to_owned()).collect();
+            for (name, read) in runs::LATE {
+                let table = Late::new(paths.clone(), read)?;
                 session.context.register_table(name, Arc::new(table)).map_err(engine)?;
             }
         }
@@ -168,12 +189,19 @@ impl Session {
         if !values.is_empty() {
             rows = rows.with_param_values(values).map_err(wrong)?;
         }
-        rows.execute_stream().await.map_err(wrong)
+        let context = Arc::new(rows.task_ctx());
+        let plan = rows.create_physical_plan().await.map_err(wrong)?;
+        *self.plan.lock().expect("no one panics with it") = Some(plan.clone());
+        execute_stream(plan, context).map_err(wrong)
     }
 
-    /// Packets of captures read so far, by all statements.
-    pub fn packets(&self) -> u64 {
-        self.seen.load(Ordering::Relaxed)
+    /// How far the last statement has come.
+    pub fn progress(&self) -> Progress {
+        let mut progress = Progress { packets: self.seen.load(Ordering::Relaxed), ..Progress::default() };
+        if let Some(plan) = &*self.plan.lock().expect("no one panics with it") {
+            count_rows(&**plan, &mut progress);
+        }
+        progress
     }
 
     /// The tables, each with its columns.
@@ -194,6 +222,20 @@ impl Session {
         let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
         names.sort();
         names
+    }
+}
+
+/// Adds the rows that the tables at the leaves of a plan have, and have given so far. Of captures nobody knows how many there are.
+fn count_rows(plan: &dyn ExecutionPlan, progress: &mut Progress) {
+    let children = plan.children();
+    children.iter().for_each(|child| count_rows(&***child, progress));
+    if children.is_empty()
+        && let Ok(statistics) = StatisticsContext::new().compute(plan, &StatisticsArgs::new())
+        && let Some(&most) = statistics.num_rows.get_value()
+    {
+        let given = plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0);
+        progress.rows += given as u64;
+        progress.most_rows += most as u64;
     }
 }
 

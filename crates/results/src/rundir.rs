@@ -79,9 +79,25 @@ impl RunDir {
     /// Where it is not a run directory, or a file in it is missing or cannot be understood; the error names the file.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut run = Self::open_figures(path)?;
-        tables::add_histograms(&path.join(LATENCY), &mut run.trials)?;
-        tables::add_series(&path.join(SERIES), &mut run.trials)?;
+        run.add_histograms()?;
+        run.add_series()?;
         Ok(run)
+    }
+
+    /// Reads the histograms of its trials, which [`Self::open_figures`] leaves out.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn add_histograms(&mut self) -> Result<(), Error> {
+        tables::add_histograms(&self.dir.join(LATENCY), &mut self.trials)
+    }
+
+    /// Reads the series of its trials, which [`Self::open_figures`] leaves out.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn add_series(&mut self) -> Result<(), Error> {
+        tables::add_series(&self.dir.join(SERIES), &mut self.trials)
     }
 
     /// Reads a run directory without the histograms and the series of its trials, which are nearly all of it: what a list or a
