@@ -165,3 +165,49 @@ pub fn fuzz_pages(dir: &std::path::Path) -> Vec<String> {
     all.push(pages::history_html(&store, &Parameters::new()));
     all.into_iter().map(|page| page.unwrap_or_else(|problem| problem.text)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use axum::http::header::{COOKIE, HOST, LOCATION, SET_COOKIE};
+    use axum::http::{Request, StatusCode};
+    use tower::ServiceExt;
+
+    /// The answer of pages on an address that other machines reach; there is no socket.
+    fn answer(app: &Router, path: &str, cookie: Option<&str>) -> Response {
+        let mut request = Request::get(path).header(HOST, "rack.example");
+        if let Some(cookie) = cookie {
+            request = request.header(COOKIE, cookie);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(app.clone().oneshot(request)).unwrap()
+    }
+
+    #[test]
+    fn other_machines_read_nothing_until_they_have_the_cookie_that_the_token_gives() {
+        let runs = tempfile::tempdir().unwrap();
+        let at = "192.0.2.1:80".parse().unwrap();
+        let guard = Arc::new(Guard::new(at).unwrap());
+        let first_page = guard.first_page();
+        let store = Arc::new(Store::new(&[runs.path().into()]).unwrap());
+        let app = router(Shared { store, guard, stop: Arc::default() });
+        for path in ["/", "/runs.json", "/run/events?name=x", "/style.css", "/?token=", "/?token=0", "/none"]
+        {
+            assert_eq!(answer(&app, path, None).status(), StatusCode::FORBIDDEN, "{path}");
+        }
+        let path = first_page.strip_prefix("http://192.0.2.1:80").unwrap();
+        let welcome = answer(&app, path, None);
+        assert_eq!(welcome.status(), StatusCode::SEE_OTHER);
+        assert_eq!(welcome.headers()[LOCATION], "/");
+        let cookie = welcome.headers()[SET_COOKIE].to_str().unwrap();
+        assert!(cookie.contains("; HttpOnly; SameSite=Strict"), "{cookie}");
+        let cookie = cookie.split(';').next().unwrap();
+        for path in ["/", "/runs.json", "/style.css"] {
+            assert_eq!(answer(&app, path, Some(cookie)).status(), StatusCode::OK, "{path}");
+        }
+        let other = format!("{cookie}0");
+        assert_eq!(answer(&app, "/", Some(&other)).status(), StatusCode::FORBIDDEN);
+    }
+}
