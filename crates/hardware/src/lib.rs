@@ -15,9 +15,11 @@ mod facts;
 mod memory;
 mod network;
 mod quiet;
+mod short;
 mod system;
 
 pub use facts::{Cache, Facts};
+pub use short::{Short, short};
 
 use measure::hardware::{
     COPY, CRYPTO, DATAGRAMS, DISK, LATENCY, MEASURE, STREAM, SWITCHES, SYSTEM, WAKE_UPS,
@@ -91,6 +93,8 @@ struct Measured {
 struct Bench<'a> {
     options: &'a Options,
     facts: &'a Facts,
+    /// Only what the short form has.
+    brief: bool,
 }
 
 /// Runs a test on the first core alone; without it, `what` is left out.
@@ -147,7 +151,7 @@ pub fn measure<E: From<Error>>(
     keep: &mut dyn FnMut(Vec<TrialRecord>) -> Result<(), E>,
 ) -> Result<(), E> {
     let facts = Facts::read();
-    let bench = Bench { options, facts: &facts };
+    let bench = Bench { options, facts: &facts, brief: false };
     let mut id = 0;
     for repeat in 1..=options.repeats {
         let mut trials = Vec::new();
@@ -198,7 +202,7 @@ mod tests {
         let folder = std::env::temp_dir();
         let options = Options { repeats: 1, cpus: rack::allowed_cpus(), folder };
         let facts = Facts { last_cache: Some(1 << 20), ..Facts::read() };
-        let bench = Bench { options: &options, facts: &facts };
+        let bench = Bench { options: &options, facts: &facts, brief: false };
         for (name, test) in TESTS {
             let Measured { points, left_out } = test(&bench);
             assert!(!points.is_empty() || !left_out.is_empty(), "{name}");

@@ -22,6 +22,9 @@ const SMALLEST: usize = 4 << 10;
 /// Of the largest working set, and of each array of STREAM: at least and at most.
 const LARGEST: (u64, u64) = (64 << 20, 512 << 20);
 
+/// The working sets of the short form, but for the largest one: in the first, second and third cache of most machines.
+const BRIEF: [usize; 3] = [16 << 10, 192 << 10, 3 << 20];
+
 /// The largest working set: four times the last cache, so that nearly every access misses it, and STREAM's rule for its arrays; but no more
 /// than can be laid out in a second.
 fn largest(bench: &Bench<'_>) -> usize {
@@ -42,14 +45,18 @@ fn sizes(largest: usize) -> impl Iterator<Item = usize> {
 pub(crate) fn latency(bench: &Bench<'_>) -> Measured {
     on_first_core(bench, "memory latency", |measured| {
         let never = bench.facts.huge_pages.as_deref().is_none_or(|setting| setting == "never");
-        if never {
+        if never && !bench.brief {
             measured.left_out.push(
             "memory latency with huge pages: the kernel gives none (/sys/kernel/mm/transparent_hugepage/enabled)".into(),
         );
         }
         let ways = [("4 KB pages", Advice::NoHugePage), ("huge pages", Advice::HugePage)];
-        for (case, advice) in ways.into_iter().take(if never { 1 } else { 2 }) {
-            for size in sizes(largest(bench)) {
+        for (case, advice) in ways.into_iter().take(if never || bench.brief { 1 } else { 2 }) {
+            let all: Vec<usize> = match bench.brief {
+                true => BRIEF.into_iter().chain([largest(bench)]).collect(),
+                false => sizes(largest(bench)).collect(),
+            };
+            for size in all {
                 // Less than a huge page is on one page of either kind.
                 if advice == Advice::HugePage && size < 2 << 20 {
                     continue;
@@ -131,6 +138,9 @@ pub(crate) fn copy(bench: &Bench<'_>) -> Measured {
     })
 }
 
+/// The last one of STREAM's kernels, which is quoted most.
+pub(crate) const TRIAD: &str = "triad";
+
 /// A kernel of STREAM: its name, what it does to the three arrays a, b and c, and how many octets STREAM counts for each element.
 type Kernel = (&'static str, fn(&mut Arrays), u64);
 
@@ -139,7 +149,7 @@ const KERNELS: [Kernel; 4] = [
     ("copy", |arrays| each(&mut arrays.c, &arrays.a, &arrays.b, |a, _| a), 16),
     ("scale", |arrays| each(&mut arrays.b, &arrays.c, &arrays.a, |c, _| SCALAR * c), 16),
     ("add", |arrays| each(&mut arrays.c, &arrays.a, &arrays.b, |a, b| a + b), 24),
-    ("triad", |arrays| each(&mut arrays.a, &arrays.b, &arrays.c, |b, c| b + SCALAR * c), 24),
+    (TRIAD, |arrays| each(&mut arrays.a, &arrays.b, &arrays.c, |b, c| b + SCALAR * c), 24),
 ];
 
 const SCALAR: f64 = 3.0;

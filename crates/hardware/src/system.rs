@@ -8,6 +8,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+/// Cases of the tests.
+pub(crate) const CALL: &str = "a system call (getppid)";
+pub(crate) const ON_ONE_CORE: &str = "a message by a pipe, on one core";
+pub(crate) const TO_ANOTHER_CORE: &str = "a message by a pipe, to another core";
+
 /// Nanoseconds of each of `count` calls.
 pub(crate) fn each(count: u32, mut call: impl FnMut()) -> f64 {
     let began = Instant::now();
@@ -37,7 +42,7 @@ pub(crate) fn calls(bench: &Bench<'_>) -> Measured {
             .collect();
         late.sort_by(f64::total_cmp);
         measured.points.extend([
-            Point::new("a system call (getppid)", OPERATION_TIME, call),
+            Point::new(CALL, OPERATION_TIME, call),
             Point::new("a read of the clock (clock_gettime)", OPERATION_TIME, clock),
             Point::new("a sleep of 200 µs: too late by", OPERATION_TIME, late[late.len() / 2]),
         ]);
@@ -52,10 +57,8 @@ const ROUNDS: u32 = 20_000;
 pub(crate) fn switches(bench: &Bench<'_>) -> Measured {
     let mut measured = Measured::default();
     let cpus = &bench.options.cpus;
-    let pairs = [
-        ("a message by a pipe, on one core", cpus.first().zip(cpus.first())),
-        ("a message by a pipe, to another core", cpus.first().zip(cpus.get(1))),
-    ];
+    let pairs =
+        [(ON_ONE_CORE, cpus.first().zip(cpus.first())), (TO_ANOTHER_CORE, cpus.first().zip(cpus.get(1)))];
     for (case, pair) in pairs {
         let Some((&one, &other)) = pair else {
             measured.left_out.push(format!("{case}: there is one core only"));

@@ -116,9 +116,9 @@ fn ints(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(array.finish())
 }
 
-fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
+fn floats(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
     let mut array = Float64Builder::new();
-    values.for_each(|value| array.append_value(value));
+    values.for_each(|value| array.append_option(value));
     Arc::new(array.finish())
 }
 
@@ -147,6 +147,13 @@ fn table_of_runs(runs: &[Run<'_>]) -> RecordBatch {
     let of = |key: &'static str| texts(runs.iter().map(move |run| plain(run.dir.environment().get(key)?)));
     let machine = |key: &'static str| texts(runs.iter().map(move |run| plain(run.machine(key)?)));
     let number = |key: &'static str| ints(runs.iter().map(move |run| run.machine(key)?.as_i64()));
+    // A figure that was measured while other programs ran is none.
+    let undisturbed = |run: &Run<'_>, key| {
+        let hardware =
+            run.machine("hardware").filter(|all| all.get("disturbed").is_none_or(Value::is_null))?;
+        hardware.get(key)?.as_f64()
+    };
+    let hardware = |key: &'static str| floats(runs.iter().map(move |run| undisturbed(run, key)));
     batch(vec![
         ("run", texts(runs.iter().map(|run| Some(&run.name)))),
         ("started", times(runs.iter().map(Run::started))),
@@ -157,6 +164,8 @@ fn table_of_runs(runs: &[Run<'_>]) -> RecordBatch {
         ("cpus", number("cpus")),
         ("memory", number("memory")),
         ("kernel", machine("kernel")),
+        ("memory_latency_ns", hardware("memory_latency_ns")),
+        ("memory_bandwidth_mb_s", hardware("memory_bandwidth_mb_s")),
         ("os", machine("os")),
         ("dnsrack", of("dnsrack")),
         ("command", of("command")),
@@ -196,7 +205,7 @@ fn metrics(runs: &[Run<'_>]) -> RecordBatch {
         ("trial", ints(all.iter().map(|&(_, trial, _)| Some(trial.into())))),
         ("metric", texts(all.iter().map(|(.., m)| Some(&m.name)))),
         ("unit", texts(all.iter().map(|(.., m)| Some(&m.unit)))),
-        ("value", floats(all.iter().map(|(.., m)| m.value))),
+        ("value", floats(all.iter().map(|(.., m)| Some(m.value)))),
     ])
 }
 
@@ -228,7 +237,7 @@ fn series(runs: &[Run<'_>]) -> RecordBatch {
         ("second", ints(all.iter().map(|(.., row)| Some(row.second.into())))),
         ("metric", texts(all.iter().map(|(.., row)| Some(&row.metric)))),
         ("unit", texts(all.iter().map(|(.., row)| Some(&row.unit)))),
-        ("value", floats(all.iter().map(|(.., row)| row.value))),
+        ("value", floats(all.iter().map(|(.., row)| Some(row.value)))),
     ])
 }
 

@@ -51,6 +51,7 @@ shipped! {
     "valid"
     "figures"
     "trend"
+    "figures-by-memory"
     "slowest-second"
 }
 

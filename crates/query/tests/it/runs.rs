@@ -4,6 +4,8 @@ use crate::{ask, kept_runs, shipped, two_threads};
 use query::shipped::ALL;
 use results::RunDir;
 use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn every_query_on_runs_has_rows() {
@@ -66,20 +68,51 @@ fn several_runs_are_joined_by_their_names() {
     assert_eq!(rows, [json!({ "run": "demo" }), json!({ "run": "rzaia-latency-signed-1M" })]);
     // The same folder name twice: the folders above tell them apart.
     let folder = tempfile::tempdir().unwrap();
-    let copies: Vec<_> = ["a", "b"]
-        .iter()
-        .map(|above| {
-            let copy = folder.path().join(above).join("run");
-            std::fs::create_dir_all(&copy).unwrap();
-            for file in std::fs::read_dir(&runs[0]).unwrap() {
-                let file = file.unwrap();
-                std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
-            }
-            copy
-        })
-        .collect();
+    let copies = ["a", "b"].map(|above| copy(&runs[0], &folder.path().join(above).join("run")));
     let rows = ask(&copies, &two_threads(), "SELECT run FROM runs ORDER BY run", &[]).unwrap();
     assert_eq!(rows, [json!({ "run": "a/run" }), json!({ "run": "b/run" })]);
+}
+
+/// The folder of a run directory's copy.
+fn copy(run: &Path, to: &Path) -> PathBuf {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(run).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+    to.into()
+}
+
+#[test]
+fn figures_stand_beside_the_memory_of_their_machines_the_quickest_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let with_memory = |name: &str, hardware: Value| {
+        let copy = copy(&kept_runs().join("rzaia-latency-signed-1M"), &folder.path().join(name));
+        let file = copy.join("environment.json");
+        let mut environment: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        environment["machine"]["hardware"] = hardware;
+        fs::write(&file, environment.to_string()).unwrap();
+        copy
+    };
+    let runs = [
+        with_memory("slow", json!({ "memory_latency_ns": 140.25, "memory_bandwidth_mb_s": 9000.0 })),
+        with_memory("quick", json!({ "memory_latency_ns": 70.5, "memory_bandwidth_mb_s": 30000.4 })),
+        with_memory("unknown", Value::Null),
+        with_memory("unsure", json!({ "memory_latency_ns": 99.0, "disturbed": "other programs ran" })),
+    ];
+    let query = query::shipped::Shipped::find("figures-by-memory").unwrap();
+    let rows = ask(&runs, &two_threads(), query.sql, &[("metric", "latency_p50")]).unwrap();
+    let memory: Vec<Value> = rows
+        .iter()
+        .map(|row| json!([row["run"], row["memory_latency_ns"], row["memory_bandwidth_mb_s"]]))
+        .collect();
+    let each = [
+        json!(["quick", 70.5, 30000.0]),
+        json!(["slow", 140.3, 9000.0]),
+        json!(["unknown", null, null]),
+        json!(["unsure", null, null]),
+    ];
+    assert_eq!(memory, [each.clone(), each.clone(), each.clone(), each].concat(), "two servers, two sizes");
 }
 
 #[test]

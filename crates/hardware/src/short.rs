@@ -1,0 +1,141 @@
+//! The short form of the measurement, which every run keeps in `environment.json`: figures of memory and kernel, measured once after each boot
+//! of the machine, in a few seconds.
+
+use crate::{Bench, Facts, Measured, Options, memory, system};
+use crate::{Point, quiet::Quiet};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// After this time a measurement that was disturbed is made again.
+const AGAIN: Duration = Duration::from_mins(10);
+
+/// Figures of a machine. What cannot be measured there is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Short {
+    /// When they were measured, in seconds since 1970.
+    pub unix_time: u64,
+    /// Nanoseconds of a load from memory that depends on the one before, by the octets that are gone through in random order: of each cache,
+    /// and in the end of memory. With pages of 4 KB, on the first core.
+    pub latency_ns: BTreeMap<u64, f64>,
+    /// The last one of these.
+    pub memory_latency_ns: Option<f64>,
+    /// Megaoctets per second of STREAM's triad, by the number of threads.
+    pub triad_mb_s: BTreeMap<usize, f64>,
+    /// The last one of these: of all cores.
+    pub memory_bandwidth_mb_s: Option<f64>,
+    /// Nanoseconds of a system call that does nothing.
+    pub system_call_ns: Option<f64>,
+    /// Nanoseconds of a message to another thread by a pipe, on one core: a context switch, a read and a write.
+    pub message_ns: Option<f64>,
+    /// The same to a thread on another core, which is woken.
+    pub message_to_other_core_ns: Option<f64>,
+    /// Why the figures are not to be trusted: other programs ran.
+    pub disturbed: Option<String>,
+    /// What was left out, and why.
+    pub left_out: Vec<String>,
+}
+
+/// What is in the user's cache.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The boot that the figures were measured after, as the kernel names it.
+    boot: String,
+    short: Short,
+}
+
+/// The figures of this machine: those that are kept in the user's cache, or else measured now. It takes a few seconds the first time after a boot,
+/// and ten minutes after a time when the machine was not quiet.
+pub fn short() -> Short {
+    let file = place();
+    // Of several processes one measures, and the others wait for it.
+    let _lock = file.as_ref().and_then(|file| {
+        fs::create_dir_all(file.parent()?).ok()?;
+        let lock = File::options().create(true).append(true).open(file.with_extension("lock")).ok()?;
+        lock.lock().ok().map(|()| lock)
+    });
+    let text = file.as_ref().and_then(|file| fs::read(file).ok());
+    let (now, boot) = (unix_time(), boot());
+    let still_true = |kept: &Kept| {
+        let again = kept.short.disturbed.is_some() && now >= kept.short.unix_time + AGAIN.as_secs();
+        kept.boot == boot && !again
+    };
+    if let Some(kept) = text.and_then(|text| serde_json::from_slice(&text).ok()).filter(still_true) {
+        return kept.short;
+    }
+    let kept = Kept { short: Short { unix_time: now, ..measured() }, boot };
+    if let Some(file) = file {
+        // A cache that cannot be written costs time the next time.
+        let aside = file.with_extension("new");
+        let _ = fs::write(&aside, serde_json::to_vec(&kept).expect("plain data"))
+            .and_then(|()| fs::rename(&aside, &file));
+    }
+    kept.short
+}
+
+/// The file that keeps them.
+fn place() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("dnsrack/hardware.json"))
+}
+
+fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Measures this machine.
+fn measured() -> Short {
+    // One hardware thread of each core.
+    let cpus = rack::topology::cores().iter().map(|core| core.cpus[0]).collect();
+    let options = Options { repeats: 1, cpus, folder: PathBuf::new() };
+    let bench = Bench { options: &options, facts: &Facts::read(), brief: true };
+    let quiet = Quiet::begin(&options.cpus);
+    let tests = [memory::latency, memory::stream, system::calls, system::switches];
+    // Each on a thread of its own, so that ours is left where it is.
+    let done: Vec<Measured> = std::thread::scope(|scope| {
+        let bench = &bench;
+        let one = |test: fn(&Bench<'_>) -> Measured| scope.spawn(move || test(bench)).join();
+        tests.into_iter().map(|test| one(test).expect("a test does not panic")).collect()
+    });
+    let all = || done.iter().flat_map(|measured| &measured.points);
+    let case = |name: &str| all().find(|point| point.case == name).map(|point| point.value.value);
+    let latency = |point: &Point| Some((point.working_set?, point.value.value));
+    let latency_ns: BTreeMap<_, _> = done[0].points.iter().filter_map(latency).collect();
+    let triads = done[1].points.iter().filter(|point| point.case == memory::TRIAD);
+    let triad_mb_s: BTreeMap<_, _> = triads.map(|point| (point.threads, point.value.value)).collect();
+    Short {
+        memory_latency_ns: latency_ns.last_key_value().map(|(_, ns)| *ns),
+        latency_ns,
+        memory_bandwidth_mb_s: triad_mb_s.last_key_value().map(|(_, rate)| *rate),
+        triad_mb_s,
+        system_call_ns: case(system::CALL),
+        message_ns: case(system::ON_ONE_CORE),
+        message_to_other_core_ns: case(system::TO_ANOTHER_CORE),
+        disturbed: quiet.disturbed().map(|reason| reason.text),
+        left_out: done.iter().flat_map(|measured| measured.left_out.clone()).collect(),
+        ..Short::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_form_has_what_the_long_one_has_and_is_kept_in_json() {
+        let short = measured();
+        assert!(short.latency_ns.len() >= 3 || !short.left_out.is_empty(), "{short:?}");
+        assert_eq!(short.memory_latency_ns, short.latency_ns.values().next_back().copied());
+        assert!(short.system_call_ns.is_some_and(|ns| ns > 1.0), "{short:?}");
+        assert!(short.memory_bandwidth_mb_s.is_some_and(|rate| rate > 1.0), "{short:?}");
+        let text = serde_json::to_string(&short).unwrap();
+        assert_eq!(serde_json::from_str::<Short>(&text).unwrap(), short);
+    }
+}
