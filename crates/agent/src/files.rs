@@ -7,7 +7,6 @@
 use crate::connection::Connection;
 use crate::request::{At, Request};
 use crate::{Agent, Error, lock};
-use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use measure::Files;
@@ -188,15 +187,7 @@ impl Connection {
 /// # Errors
 /// Where it cannot be read.
 pub(crate) fn hash_of(path: &Path) -> Result<String, Error> {
-    let mut file = File::open(path).map_err(failed(path))?;
-    let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; PIECE as usize]);
-    loop {
-        match file.read(&mut buffer).map_err(failed(path))? {
-            0 => break,
-            n => context.update(&buffer[..n]),
-        }
-    }
-    Ok(context.finish().as_ref().iter().map(|octet| format!("{octet:02x}")).collect())
+    measure::files::sha256(path).map_err(failed(path))
 }
 
 /// A part of a file.

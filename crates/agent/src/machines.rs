@@ -99,6 +99,26 @@ impl RackSource {
         }
     }
 
+    /// Every host that there is, in one set; and the number of sets.
+    ///
+    /// # Errors
+    /// [`Error::Machines`] where we are in no job of Slurm's.
+    pub fn every_host(&self) -> Result<(Vec<NeededHost>, u32), Error> {
+        let host = |name: String| NeededHost { name, servers: Vec::new() };
+        Ok(match self {
+            Self::File(file) => {
+                let mut hosts: Vec<NeededHost> = Vec::new();
+                for entry in &file.hosts {
+                    if hosts.iter().all(|host| host.name != entry.name) {
+                        hosts.push(host(entry.name.clone()));
+                    }
+                }
+                (hosts, file.sets())
+            }
+            Self::Slurm => ((1..=slurm::nodes()?.len()).map(|n| host(format!("node-{n}"))).collect(), 1),
+        })
+    }
+
     /// The hosts of a set.
     fn hosts(&self, needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, Error> {
         match self {
@@ -292,6 +312,11 @@ impl Machines {
             }
         }
         if faults.is_empty() { Ok(all) } else { Err(Error::Machines(faults.join("\n"))) }
+    }
+
+    /// The agents of all hosts.
+    pub fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.values()
     }
 
     /// The agent of a host.

@@ -11,13 +11,7 @@ use std::process::Command;
 /// # Errors
 /// [`Error::Machines`] where we are in no job, it has too few nodes, or a node has no address.
 pub(crate) fn hosts(needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, Error> {
-    let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
-        Error::Machines(
-            "--rack slurm: this is in no job: use sbatch or salloc, or 'dnsrack experiment submit'".into(),
-        )
-    })?;
-    let nodes = said(Command::new("scontrol").args(["show", "hostnames", &list]))?;
-    let nodes: Vec<&str> = nodes.lines().map(str::trim).filter(|node| !node.is_empty()).collect();
+    let nodes = nodes()?;
     let last = needed.len() * set as usize;
     if nodes.len() < last {
         let names: Vec<&str> = needed.iter().map(|host| host.name.as_str()).collect();
@@ -29,7 +23,7 @@ pub(crate) fn hosts(needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, E
             names.join(", ")
         )));
     }
-    let entry = |(host, node): (&NeededHost, &&str)| -> Result<HostEntry, Error> {
+    let entry = |(host, node): (&NeededHost, &String)| -> Result<HostEntry, Error> {
         Ok(HostEntry {
             name: host.name.clone(),
             ssh: None,
@@ -43,6 +37,20 @@ pub(crate) fn hosts(needed: &[NeededHost], set: u32) -> Result<Vec<HostEntry>, E
         })
     };
     needed.iter().zip(&nodes[last - needed.len()..]).map(entry).collect()
+}
+
+/// The nodes of the job that we are in.
+///
+/// # Errors
+/// [`Error::Machines`] where we are in no job.
+pub(crate) fn nodes() -> Result<Vec<String>, Error> {
+    let list = std::env::var("SLURM_JOB_NODELIST").map_err(|_| {
+        Error::Machines(
+            "--rack slurm: this is in no job: use sbatch or salloc, or 'dnsrack experiment submit'".into(),
+        )
+    })?;
+    let nodes = said(Command::new("scontrol").args(["show", "hostnames", &list]))?;
+    Ok(nodes.lines().map(|node| node.trim().to_owned()).filter(|node| !node.is_empty()).collect())
 }
 
 /// What runs the words after it on a node of the job, beside its other steps, on all cores of the job there.

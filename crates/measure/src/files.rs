@@ -1,6 +1,10 @@
-//! The files that a specification names: whoever sends it to another machine sends what is read, and fetches what is written.
+//! The files that a specification names: whoever sends it to another machine sends what is read, and fetches what is written. Files are
+//! compared by their SHA-256.
 
-use std::path::PathBuf;
+use aws_lc_rs::digest::{Context, SHA256};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 /// A file or folder that a specification names.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,4 +22,23 @@ pub trait Files {
     /// # Errors
     /// The first of `visit`; the paths after that one are as they were.
     fn files<E>(&mut self, visit: &mut dyn FnMut(Named<'_>) -> Result<(), E>) -> Result<(), E>;
+}
+
+/// Octets that are read at once.
+const PIECE: usize = 1 << 20;
+
+/// The SHA-256 of a file, as hexadecimal digits.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn sha256(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; PIECE]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            n => context.update(&buffer[..n]),
+        }
+    }
+    Ok(context.finish().as_ref().iter().map(|octet| format!("{octet:02x}")).collect())
 }
