@@ -2,7 +2,7 @@
 
 use crate::output::{self, Common, Status};
 use ::rack::Host;
-use agent::{Ability, Agent, Here, Installed, Machine, Machines, NeededHost, RackFile, RackSource, Try};
+use agent::{Ability, Agent, Here, Installed, Machine, Machines, RackFile, RackSource, Try};
 use serde::Serialize;
 use server::{Kind, Program};
 use std::path::{Path, PathBuf};
@@ -83,15 +83,9 @@ fn print(findings: &[Finding]) -> Result<(), output::Failure> {
 
 /// Looks at the machines of a rack; exit status 3 where none of them has a server.
 fn machines(rack: &RackFile, common: &Common) -> output::Result {
-    let mut needed: Vec<NeededHost> = Vec::new();
-    for host in &rack.hosts {
-        let host = NeededHost { name: host.name.clone(), servers: Vec::new() };
-        if !needed.contains(&host) {
-            needed.push(host);
-        }
-    }
     let source = RackSource::File(rack.clone());
-    let sets = Machines::open(&source, &needed, rack.sets(), Path::new("."), &output::stop_flag()?)?;
+    let (needed, sets) = source.every_host()?;
+    let sets = Machines::open(&source, &needed, sets, Path::new("."), &output::stop_flag()?)?;
     let mut all = Vec::new();
     for (machines, machine) in sets.iter().flat_map(|set| set.all.iter().map(move |machine| (set, machine))) {
         let agent = machines.agent(&machine.hosts[0]).expect("it was just reached");

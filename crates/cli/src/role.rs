@@ -12,7 +12,8 @@ use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use trace::import::apart::Task;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,8 +60,10 @@ pub fn run(name: &str, folder: Option<&Path>) -> output::Result {
         "batches" => play(&|spec, start, stop, events| ::update::batches(spec, start, stop, events)),
         "pairs" => pairs(),
         "path" => path(),
+        "import" => import(),
         other => Err(Failure::usage(format!(
-            "no role '{other}': there are 'host', 'load', 'update', 'watch', 'batches', 'pairs' and 'path'"
+            "no role '{other}': there are 'host', 'load', 'update', 'watch', 'batches', 'pairs', 'path' and \
+             'import'"
         ))),
     };
     if let Err(failure) = &result {
@@ -190,6 +193,24 @@ fn path() -> output::Result {
         }
     })?;
     say(&Event::Done { result: serde_json::to_value(&result)? })?;
+    Ok(Status::Done)
+}
+
+/// An import begins at once. A capture that cannot be imported is a result: the role is able to do the next one.
+fn import() -> output::Result {
+    let Some(task) = specification::<Task>()? else { return Ok(Status::Done) };
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_with_input(&stop, &nothing());
+    let (began, mut told) = (Instant::now(), 0);
+    let imported = task.run(&stop, &mut |packets| {
+        let second = began.elapsed().as_secs();
+        if second > told {
+            told = second;
+            let _ = say(&Event::Progress { second, values: serde_json::json!({ "packets": packets }) });
+        }
+    });
+    let imported = imported.map_err(|e| Failure::from(e).message);
+    say(&Event::Done { result: serde_json::to_value(&imported)? })?;
     Ok(Status::Done)
 }
 

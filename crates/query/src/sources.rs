@@ -4,6 +4,7 @@ use crate::Error;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use trace::import::apart::{FOLDER, MANIFEST};
 
 /// Something that has tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,18 @@ pub fn at(path: &Path) -> Result<Vec<Source>, Error> {
     let runs: Vec<_> = inside.iter().filter(|path| is_run(path)).cloned().map(Source::Run).collect();
     if !runs.is_empty() {
         return Ok(runs);
+    }
+    // Captures that were imported apart have a folder each.
+    if inside.iter().any(|path| path.file_name().is_some_and(|name| name == MANIFEST)) {
+        let is_whole = |path: &Path| {
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(FOLDER.as_bytes()))
+        };
+        let folders = inside.iter().filter(|path| is_whole(path));
+        let sources: Vec<_> = folders.map(|folder| at(folder)).collect::<Result<_, _>>()?;
+        return match sources.is_empty() {
+            true => Err(Error::NoSource { path: path.to_owned() }),
+            false => Ok(sources.concat()),
+        };
     }
     let files: Vec<PathBuf> = inside.into_iter().filter(|path| is_parquet(path)).collect();
     if files.is_empty() {

@@ -1,6 +1,6 @@
 //! `dnsrack trace import`.
 
-use super::info;
+use super::{import_apart, info};
 use crate::output::{self, Common, Failure, Status};
 use clap::Args;
 use measure::units::{count, grouped};
@@ -13,19 +13,35 @@ use trace::import::{self, Spec, Summary};
 pub struct Import {
     /// Captures (pcap, pcapng; gzip, zstd, xz, lz4), merged by time; - is standard input
     #[arg(value_name = "CAPTURE", required = true)]
-    captures: Vec<PathBuf>,
+    pub captures: Vec<PathBuf>,
     /// Folder for the Parquet files, part-00000.parquet and so on; it must be new or empty
     #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    pub output: PathBuf,
     /// Most rows of a file, in whole row groups of 131,072
     #[arg(long, value_name = "N", default_value = "10M", value_parser = rows)]
     rows_per_file: u64,
     /// Port of the servers; several are possible
     #[arg(long = "port", value_name = "PORT", default_value = "53")]
     ports: Vec<u16>,
-    /// Number of encoding threads, beside the one that reads [default: the number of cores]
+    /// Number of encoding threads, beside the one that reads [default: the number of cores; with
+    /// --apart 2 for each capture]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: Option<u32>,
+    /// Import each capture as a trace of its own, into a folder of its own in DIR. A manifest says
+    /// what is done
+    #[arg(long)]
+    apart: bool,
+    /// With --apart: go on with an import that was cut off, or add captures to it
+    #[arg(long, requires = "apart")]
+    pub resume: bool,
+    /// With --apart: the captures are read on the machines of this rack file, which see them and DIR
+    /// at the same paths; 'slurm': on the nodes of the job that this runs in
+    #[arg(long, value_name = "FILE|slurm", requires = "apart")]
+    pub rack: Option<PathBuf>,
+    /// With --apart: so many captures are read on a machine at the same time [default: half the
+    /// number of its cores]
+    #[arg(long, value_name = "N", requires = "apart", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
 }
 
 fn rows(text: &str) -> Result<u64, String> {
@@ -42,9 +58,12 @@ pub fn run(args: &Import, common: &Common) -> output::Result {
     let spec = Spec {
         ports: args.ports.clone(),
         rows_per_file: args.rows_per_file,
-        threads: info::threads(args.threads) as usize,
+        threads: info::threads(args.threads.or(args.apart.then_some(2))) as usize,
         ..Spec::default()
     };
+    if args.apart {
+        return import_apart::run(args, &spec, common);
+    }
     let mut progress = common.progress("packets", 0);
     let summary = import::import(&args.captures, &args.output, &spec, &mut |packets| progress.set(packets))?;
     progress.finish();
@@ -52,7 +71,8 @@ pub fn run(args: &Import, common: &Common) -> output::Result {
     Ok(Status::Done)
 }
 
-fn text(s: &Summary, folder: &Path) -> String {
+/// The counts for people.
+pub fn text(s: &Summary, folder: &Path) -> String {
     let mut out = format!(
         "{} rows in {} {}, {} octets: {}\n",
         grouped(s.rows),

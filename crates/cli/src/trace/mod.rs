@@ -4,6 +4,7 @@ mod compare;
 mod edit;
 mod fit;
 mod import;
+mod import_apart;
 mod info;
 
 use crate::output::{self, Common};

@@ -33,6 +33,48 @@ fn a_capture_becomes_a_table() {
 }
 
 #[test]
+fn captures_apart_have_a_folder_each_and_more_can_be_added() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let (names, table, bad) = (path("names"), path("table"), path("bad.pcap"));
+    fs::write(&names, "com\nnet\n").expect("written");
+    fs::write(&bad, "no capture").expect("written");
+    let capture = |name: &str, count: &str| {
+        let capture = path(name);
+        let made = ["traffic", "generate", "rzaia", "--names", &names, "--count", count, "-o", &capture];
+        assert!(output(&made).status.success());
+        capture
+    };
+    let (monday, tuesday) = (capture("monday.pcap", "500"), capture("tuesday.pcap", "300"));
+    let import =
+        |more: &[&str]| output(&[&["--json", "trace", "import", "--apart", "-o", &table][..], more].concat());
+    // What is not there is said before anything is written.
+    let got = import(&[&monday, &path("absent")]);
+    assert_eq!(got.status.code(), Some(1));
+    assert!(stderr(&got).contains("absent: No such file"), "{}", stderr(&got));
+    assert!(!folder.path().join("table").exists());
+    let got = import(&[&monday, "--jobs", "2"]);
+    assert!(got.status.success(), "{}", stderr(&got));
+    let counts = |got: &std::process::Output| {
+        let json: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
+        ["rows", "captures", "imported", "undone"].map(|name| json[name].as_u64().expect("a count"))
+    };
+    assert_eq!(counts(&got), [500, 1, 1, 0]);
+    let got = import(&[&monday, &tuesday]);
+    assert_eq!(got.status.code(), Some(1));
+    assert!(stderr(&got).contains("an import was begun here: go on with it (--resume)"), "{}", stderr(&got));
+    // One that cannot be read keeps no other one from being read.
+    let got = import(&[&bad, &monday, &tuesday, "--resume"]);
+    assert_eq!(got.status.code(), Some(1));
+    assert!(stderr(&got).contains("bad.pcap: not a capture that can be read"), "{}", stderr(&got));
+    assert_eq!(counts(&got), [800, 2, 1, 0]);
+    for folder in ["table/capture=monday.pcap", "table/capture=tuesday.pcap"] {
+        assert!(fs::metadata(path(folder)).expect("a folder").is_dir());
+    }
+    assert_eq!(output(&["trace", "import", "--resume", &monday, "-o", &table]).status.code(), Some(2));
+}
+
+#[test]
 fn a_capture_becomes_yaml() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();

@@ -5,6 +5,8 @@ use query::Options;
 use query::shipped::ALL;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use trace::import::apart::Folder;
 use trace::import::{Spec, import};
 
 /// What `trace info --json` says.
@@ -309,4 +311,29 @@ fn functions_of_dns() {
     for (n, (call, expected)) in cases.iter().enumerate() {
         assert_eq!(&rows[0][format!("c{n}")], expected, "{call}");
     }
+}
+
+#[test]
+fn captures_that_were_imported_apart_are_one_table_or_one_each() {
+    let (place, path) = made(300);
+    let other = place.path().join("other.pcap");
+    crate::capture::write(&other, 200, 2);
+    let (table, spec, stop) = (place.path().join("table"), Spec::default(), AtomicBool::new(false));
+    let folder = Folder::open(&table, &spec, false).unwrap();
+    let none = ask(std::slice::from_ref(&table), &two_threads(), "SELECT 1", &[]).unwrap_err();
+    assert!(none.to_string().contains("table"), "{none}");
+    for task in folder.tasks(&[path, other]).unwrap() {
+        task.run(&stop, &mut |_| {}).unwrap();
+    }
+    // One that is not whole is no part of it.
+    std::fs::create_dir(table.join(".dnsrack-x")).unwrap();
+    let count = |options: &Options, sql: &str| ask(std::slice::from_ref(&table), options, sql, &[]).unwrap();
+    let all = count(&two_threads(), "SELECT count(*) AS n FROM queries");
+    let apart = Options { apart: true, ..two_threads() };
+    let each = count(&apart, "SELECT source, count(*) AS n FROM queries GROUP BY source ORDER BY source");
+    assert_eq!(sum(&each, "n"), sum(&all, "n"));
+    let sources: Vec<_> =
+        each.iter().map(|row| row["source"].as_str().unwrap().rsplit('/').next().unwrap()).collect();
+    assert_eq!(sources, ["capture=made.pcap", "capture=other.pcap"]);
+    drop(folder);
 }

@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
+/// What the names of folders begin with that are not whole.
+pub(super) const ASIDE: &str = ".dnsrack-";
+
 /// Encoded rows.
 pub(super) struct Group {
     columns: Vec<ArrowColumnChunk>,
@@ -96,7 +99,7 @@ impl Files {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let parent = folder.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let aside = tempfile::Builder::new()
-            .prefix(".dnsrack-")
+            .prefix(ASIDE)
             .permissions(Permissions::from_mode(0o755))
             .tempdir_in(parent)
             .map_err(|source| Error::Io { path: parent.to_owned(), source })?;

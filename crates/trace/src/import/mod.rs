@@ -6,6 +6,7 @@
 //! answers came or were given up. The files are the same octets whatever the number of threads: one thread reads and
 //! pairs, others encode a row group each, which are written in their order.
 
+pub mod apart;
 mod files;
 
 use crate::read::{self, Event, Options, Reader, Skipped};
@@ -14,10 +15,10 @@ use crate::rows::{Filter, Rows};
 use files::Files;
 use measure::Nanos;
 use measure::clock::SECOND;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -26,7 +27,8 @@ use std::time::Duration;
 pub const SCHEMA: &str = "dnsrack.trace.import/1";
 
 /// How a trace is imported.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Spec {
     /// The servers' ports.
     pub ports: Vec<u16>,
@@ -46,7 +48,7 @@ impl Default for Spec {
 }
 
 /// Counts of an import.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Rows: one a query.
     pub rows: u64,
@@ -74,6 +76,33 @@ pub struct Summary {
     pub connections_without_dns: u64,
     /// Packets that were skipped, by reason.
     pub ignored: Skipped,
+}
+
+impl Summary {
+    /// Adds another trace's counts.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, count) in [
+            (&mut self.rows, other.rows),
+            (&mut self.answered, other.answered),
+            (&mut self.unanswered, other.unanswered),
+            (&mut self.unsolicited, other.unsolicited),
+            (&mut self.files, other.files),
+            (&mut self.octets, other.octets),
+            (&mut self.packets, other.packets),
+            (&mut self.cut_short, other.cut_short),
+            (&mut self.icmp_errors, other.icmp_errors),
+            (&mut self.connections_without_dns, other.connections_without_dns),
+        ] {
+            *sum += count;
+        }
+        let end = |s: &Self| s.start_ns.map(|start| start as f64 + s.duration_s * SECOND as f64);
+        let end = [end(self), end(other)].into_iter().flatten().reduce(f64::max);
+        self.start_ns = [self.start_ns, other.start_ns].into_iter().flatten().min();
+        if let (Some(start), Some(end)) = (self.start_ns, end) {
+            self.duration_s = (end - start as f64) / SECOND as f64;
+        }
+        self.ignored.merge(&other.ignored);
+    }
 }
 
 /// Why a trace cannot be imported.
@@ -106,6 +135,12 @@ pub enum Error {
         /// A description of the file that is in the way.
         what: &'static str,
     },
+    /// It was told to stop.
+    #[error("stopped before all was imported")]
+    Stopped,
+    /// Something is wrong with an import of captures apart.
+    #[error(transparent)]
+    Apart(#[from] apart::Fault),
 }
 
 /// Imports captures, read as one trace, into Parquet files in `folder`, which must not exist or be empty: the files are
@@ -114,6 +149,17 @@ pub enum Error {
 /// # Errors
 /// As the reader's; a folder that cannot be made or is occupied. Nothing is left then.
 pub fn import(
+    captures: &[PathBuf],
+    folder: &Path,
+    spec: &Spec,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Summary, Error> {
+    import_unless(&AtomicBool::new(false), captures, folder, spec, progress)
+}
+
+/// The same, until `stop` is set.
+fn import_unless(
+    stop: &AtomicBool,
     captures: &[PathBuf],
     folder: &Path,
     spec: &Spec,
@@ -142,6 +188,10 @@ pub fn import(
                 match groups.recv_timeout(Duration::from_millis(20)) {
                     Ok(group) => break Some(group),
                     Err(RecvTimeoutError::Disconnected) => break None,
+                    Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
+                        drop(encoded);
+                        return Err(Error::Stopped);
+                    }
                     Err(RecvTimeoutError::Timeout) => progress(seen.load(Ordering::Relaxed)),
                 }
             };

@@ -1,6 +1,8 @@
 //! Packets that a reader did not turn into messages, by reason.
 
+use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::collections::BTreeMap;
 
 /// A reason to skip; its text is [`REASONS`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,5 +90,17 @@ impl Serialize for Skipped {
             map.serialize_entry(reason, &count)?;
         }
         map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Skipped {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut skipped = Self::default();
+        for (reason, count) in BTreeMap::<String, u64>::deserialize(deserializer)? {
+            let known = REASONS.iter().position(|text| *text == reason);
+            let at = known.ok_or_else(|| D::Error::custom(format!("unknown reason to skip '{reason}'")))?;
+            skipped.0[at] = count;
+        }
+        Ok(skipped)
     }
 }

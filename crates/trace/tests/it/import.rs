@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::slice::from_ref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use trace::import::apart::{Event, Fault, Folder, MANIFEST, Outcome, Task, Worker};
 use trace::import::{Error, SCHEMA, Spec, Summary, import};
 use trace::rows::{Kind, columns};
 
@@ -508,6 +510,136 @@ fn a_trace_without_queries_is_a_table_without_rows() {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&files(&table)[0]).unwrap()).unwrap();
     let names: Vec<_> = reader.schema().fields().iter().map(|f| f.name().clone()).collect();
     assert_eq!(names, columns().map(|(name, ..)| name).collect::<Vec<_>>());
+}
+
+/// A worker that imports here; it is lost over captures of this name.
+fn worker(lost_over: &str) -> Box<Worker<'_>> {
+    Box::new(move |task: &Task, progress| {
+        if task.capture.ends_with(lost_over) {
+            return Err("it is gone".into());
+        }
+        Ok(task.run(&AtomicBool::new(false), progress).map_err(|e| e.to_string()))
+    })
+}
+
+/// Has everything done that is to be done for these captures, and gives what came of it with what was told.
+fn work(folder: &mut Folder, captures: &[PathBuf], workers: Vec<Box<Worker<'_>>>) -> (Outcome, Vec<String>) {
+    let tasks = folder.tasks(captures).unwrap();
+    let mut told = Vec::new();
+    let mut tell = |event: Event<'_>| match event {
+        Event::Progress { .. } => {}
+        Event::Failed { capture, why } => told.push(format!("{}: {why}", capture.display())),
+        Event::Lost { why } => told.push(why.to_owned()),
+    };
+    (folder.work(tasks, workers, &AtomicBool::new(false), &mut tell).unwrap(), told)
+}
+
+/// The counts of `many` captures, each in a folder of its own and with the same name.
+fn of_the_same_name(folder: &Path, counts: &[u16]) -> Vec<PathBuf> {
+    let one = |(n, &count): (usize, &u16)| {
+        let place = folder.join(n.to_string());
+        fs::create_dir(&place).unwrap();
+        let path = place.join("a day.pcap");
+        fs::rename(many(&place, count), &path).unwrap();
+        path
+    };
+    counts.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn captures_apart_go_on_where_they_were_cut_off_and_no_row_is_there_twice() {
+    let place = tempfile::tempdir().unwrap();
+    let captures = of_the_same_name(place.path(), &[50, 400, 30]);
+    let (table, spec) = (place.path().join("table"), Spec { rows_per_group: 90, ..Spec::default() });
+    let mut folder = Folder::open(&table, &spec, false).unwrap();
+    // One that is named twice is read once.
+    let twice = [&captures[..2], &captures[..1]].concat();
+    let (outcome, told) = work(&mut folder, &twice, vec![worker("none"), worker("none")]);
+    assert_eq!((outcome, told), (Outcome { imported: 2, ..Outcome::default() }, vec![]));
+    let folders = ["capture=a%20day.pcap", "capture=1%2Fa%20day.pcap", "capture=2%2Fa%20day.pcap"];
+    let as_alone = |folders: &[&str]| {
+        for (folder, capture) in folders.iter().zip(&captures) {
+            assert_eq!(rows(&table.join(folder)), imported(from_ref(capture), &spec).0, "{folder}");
+        }
+        let names =
+            files(&table).into_iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        let mut wanted = [folders, &[MANIFEST]].concat();
+        wanted.sort_unstable();
+        assert_eq!(names.collect::<Vec<_>>(), wanted);
+    };
+    as_alone(&folders[..2]);
+    // Hashes as another program has them.
+    for done in folder.done() {
+        let parts = done.files.iter().map(|part| (table.join(&done.folder).join(&part.name), &part.sha256));
+        for (path, hash) in parts.chain([(done.capture.clone(), &done.sha256)]) {
+            let said = Command::new("sha256sum").arg(&path).output().unwrap().stdout;
+            assert!(
+                String::from_utf8_lossy(&said).trim_start_matches('\\').starts_with(hash.as_str()),
+                "{path:?}"
+            );
+        }
+    }
+    assert!(matches!(Folder::open(&table, &spec, true), Err(Error::Apart(Fault::AtWork { .. }))));
+    drop(folder);
+    assert!(matches!(Folder::open(&table, &spec, false), Err(Error::Apart(Fault::Begun { .. }))));
+    let other = Spec { ports: vec![53, 5353], ..spec.clone() };
+    assert!(matches!(Folder::open(&table, &other, true), Err(Error::Apart(Fault::OtherSettings { .. }))));
+    // Cut off while a line was written, with a folder that has no line yet and one that is not whole.
+    let manifest = table.join(MANIFEST);
+    let text = fs::read(&manifest).unwrap();
+    fs::write(&manifest, &text[..text.len() - 7]).unwrap();
+    fs::create_dir(table.join(".dnsrack-x")).unwrap();
+    let mut folder = Folder::open(&table, &spec, true).unwrap();
+    assert_eq!(folder.tasks(&captures).unwrap().len(), 2, "one whose line is cut, and a new one");
+    let (outcome, _) = work(&mut folder, &captures, vec![worker("none")]);
+    assert_eq!(outcome, Outcome { imported: 2, ..Outcome::default() });
+    as_alone(&folders);
+    // Files that are gone are made again.
+    fs::remove_file(table.join(folders[1]).join("part-00000.parquet")).unwrap();
+    let (outcome, _) = work(&mut folder, &captures, vec![worker("none")]);
+    assert_eq!(outcome.imported, 1);
+    drop(folder);
+    let folder = Folder::open(&table, &spec, true).unwrap();
+    assert!(folder.tasks(&captures).unwrap().is_empty());
+    as_alone(&folders);
+    // A capture that is another one by now.
+    let mut octets = fs::read(&captures[2]).unwrap();
+    octets.extend_from_within(24..);
+    fs::write(&captures[2], octets).unwrap();
+    assert!(matches!(folder.tasks(&captures), Err(Error::Apart(Fault::Changed { .. }))));
+    // A line that is none.
+    drop(folder);
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replacen("\"capture\":", "\"catpure\":", 1)).unwrap();
+    let error = Folder::open(&table, &spec, true).unwrap_err().to_string();
+    assert!(
+        error.contains("manifest.jsonl:2: no line of a manifest of this version: unknown field"),
+        "{error}"
+    );
+}
+
+#[test]
+fn captures_of_workers_that_are_lost_are_read_by_others_until_three_are() {
+    let place = tempfile::tempdir().unwrap();
+    let captures = of_the_same_name(place.path(), &[10, 40, 20, 30]);
+    let spec = Spec::default();
+    let mut folder = Folder::open(&place.path().join("one"), &spec, false).unwrap();
+    let (outcome, told) =
+        work(&mut folder, &captures, vec![worker("1/a day.pcap"), worker("none"), worker("none")]);
+    assert_eq!(outcome, Outcome { imported: 4, ..Outcome::default() });
+    assert_eq!(folder.done().map(|done| done.summary.rows).sum::<u64>(), 100);
+    assert!(told.len() <= 1, "{told:?}");
+    // No worker survives one capture: that one fails, and the others are there.
+    let mut folder = Folder::open(&place.path().join("two"), &spec, false).unwrap();
+    let workers = || (0..4).map(|_| worker("1/a day.pcap")).collect();
+    let (outcome, told) = work(&mut folder, &captures, workers());
+    assert_eq!((outcome.imported, outcome.undone), (3, 0), "{told:?}");
+    assert_eq!(outcome.failed.len(), 1);
+    assert!(outcome.failed[0].why.starts_with("3 processes ended that read it"), "{outcome:?}");
+    // Without a worker nothing is done, and the rest is told.
+    let mut folder = Folder::open(&place.path().join("three"), &spec, false).unwrap();
+    let (outcome, _) = work(&mut folder, &captures, vec![worker("a day.pcap")]);
+    assert_eq!((outcome.imported, outcome.undone), (0, 4));
 }
 
 /// Asks DuckDB: its rows as JSON; nothing, and loudly, where it is not installed.

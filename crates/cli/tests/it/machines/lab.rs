@@ -160,6 +160,11 @@ impl Lab {
         self.experiment(dir, &experiment, sets).output().expect("it runs")
     }
 
+    /// Whether an agent of these machines is at work.
+    pub fn is_at_work(&self) -> bool {
+        !crate::kill::processes(self.files.path()).is_empty()
+    }
+
     /// The files of agents that are at work: none.
     pub fn assert_tidy(&self) {
         for entry in std::fs::read_dir(self.files.path()).expect("folders").flatten() {

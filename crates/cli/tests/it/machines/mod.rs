@@ -119,6 +119,49 @@ fn hosts_by_a_command_measure_the_same() {
     lab.assert_tidy();
 }
 
+#[test]
+fn captures_are_read_on_hosts_and_a_killed_import_goes_on() {
+    if !possible(&[]) {
+        return;
+    }
+    let lab = Lab::up("i", &[("one", 0), ("two", 1)], Way::Command);
+    let program = lab.user.program_path();
+    let at = |name: &str| lab.runs.path().join(name).display().to_string();
+    let (names, table) = (write(&lab.user.folder, "names", "com\nnet\norg\n"), at("table"));
+    let captures: Vec<String> = (0..4).map(|n| at(&format!("{n}.pcap"))).collect();
+    for capture in &captures {
+        let made = ["traffic", "generate", "rzaia", "--names", &names, "--count", "300K", "-o", capture];
+        assert!(crate::output(&made).status.success());
+    }
+    let command = |more: &[&str]| {
+        let words = [&program, "--json", "trace", "import", "--apart", "--rack", &lab.rack, "-o", &table];
+        let all: Vec<&str> = captures.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        lab.on("control", &[&words[..], &all].concat())
+    };
+    let mut first = command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let manifest = Path::new(&table).join("manifest.jsonl");
+    let lines = || std::fs::read_to_string(&manifest).unwrap_or_default().lines().count();
+    wait_until("a capture that is done", || lines() > 1);
+    // A process that imports first, so that its capture is given to the other host; then all of it.
+    kills::kill(&[&lab.files.path().display().to_string(), "role import"]);
+    first.kill().and_then(|()| first.wait()).expect("it is killed");
+    wait_until("the end of the agents", || !lab.is_at_work());
+    assert!(lines() < 5, "it was done before it was killed");
+    let got = command(&["--resume"]).output().expect("it runs");
+    assert!(got.status.success(), "{}", stderr(&got));
+    let json: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
+    let count = |name: &str| json[name].as_u64().unwrap_or_else(|| panic!("no {name} in {json}"));
+    assert_eq!((count("rows"), count("captures"), count("undone")), (1_200_000, 4, 0), "{json}");
+    assert!((1..4).contains(&count("imported")), "{json}");
+    let names =
+        std::fs::read_dir(&table).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    let each = (0..4).map(|n| format!("capture={n}.pcap"));
+    assert_eq!(names, each.chain(["manifest.jsonl".to_owned()]).collect::<Vec<_>>());
+    lab.assert_tidy();
+}
+
 /// An executable script.
 fn write_program(folder: &Path, name: &str, text: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
