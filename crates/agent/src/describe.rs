@@ -6,7 +6,7 @@ use net::interface::Interface;
 use rack::environment;
 use rack::process::allowed_cpus;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use server::{Found, Program};
 use std::net::IpAddr;
 
@@ -41,7 +41,7 @@ impl Request for Installed {
 /// What a machine is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Described {
-    /// As in `environment.json`: see [`rack::Environment`], and [`hardware::Short`] as `hardware`.
+    /// As in `environment.json`: see [`hardware::environment`].
     pub environment: Value,
     /// The kernel's release.
     pub kernel: String,
@@ -63,8 +63,6 @@ impl Request for Describe {
 
     fn act(self, at: &At<'_>) -> Result<Described, Error> {
         let machine = rack::environment(&[]);
-        let mut environment = json!(machine);
-        environment["hardware"] = json!(hardware::short());
         let list = at.host.run_in(net::link::addresses)?;
         let list = list.map_err(|source| Error::File { path: "network interfaces".into(), source })?;
         let device = |ip: &IpAddr| list.iter().find(|a| a.addr == *ip).map(|a| a.name.clone());
@@ -77,7 +75,7 @@ impl Request for Describe {
         let folder = at.here.folder().map_or_else(|_| std::env::temp_dir(), |folder| folder.run.clone());
         Ok(Described {
             kernel: machine.kernel.split(' ').next().unwrap_or_default().into(),
-            environment,
+            environment: hardware::environment(&machine),
             cpus: allowed_cpus(),
             memory_available: environment::memory_available()?,
             disk_available: environment::disk_available(&folder)?,

@@ -414,11 +414,7 @@ fn environment(e: &Experiment, options: &Options, sets: &[Hosts]) -> Result<serd
     // Of several machines it is the server's that stands for all.
     let machine = match machines.as_ref().and_then(|all| all.of(SERVER)) {
         Some(machine) => machine.described.environment.clone(),
-        None => {
-            let mut machine = serde_json::json!(rack::environment(rack.map_or(&[], Rack::steering)));
-            machine["hardware"] = serde_json::json!(hardware::short());
-            machine
-        }
+        None => hardware::environment(&rack::environment(rack.map_or(&[], Rack::steering))),
     };
     let cores_shared = machines.is_none() && cpus.server.iter().any(|c| cpus.generators.concat().contains(c));
     let mut environment = serde_json::json!({

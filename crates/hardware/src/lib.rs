@@ -19,7 +19,7 @@ mod short;
 mod system;
 
 pub use facts::{Cache, Facts};
-pub use short::{Short, short};
+pub use short::{Short, environment, short};
 
 use measure::hardware::{
     COPY, CRYPTO, DATAGRAMS, DISK, LATENCY, MEASURE, STREAM, SWITCHES, SYSTEM, WAKE_UPS,

@@ -4,6 +4,7 @@
 use crate::{Bench, Facts, Measured, Options, memory, system};
 use crate::{Point, quiet::Quiet};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -73,6 +74,13 @@ pub fn short() -> Short {
             .and_then(|()| fs::rename(&aside, &file));
     }
     kept.short
+}
+
+/// What is known of this machine, as `environment.json` has it: [`rack::Environment`], and the figures as `hardware`.
+pub fn environment(machine: &rack::Environment) -> Value {
+    let mut environment = json!(machine);
+    environment["hardware"] = json!(short());
+    environment
 }
 
 /// The file that keeps them.
