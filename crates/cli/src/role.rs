@@ -201,11 +201,11 @@ fn import() -> output::Result {
     let Some(task) = specification::<Task>()? else { return Ok(Status::Done) };
     let stop = Arc::new(AtomicBool::new(false));
     stop_with_input(&stop, &nothing());
-    let (began, mut told) = (Instant::now(), 0);
+    let (began, mut reported) = (Instant::now(), 0);
     let imported = task.run(&stop, &mut |packets| {
         let second = began.elapsed().as_secs();
-        if second > told {
-            told = second;
+        if second > reported {
+            reported = second;
             let _ = say(&Event::Progress { second, values: serde_json::json!({ "packets": packets }) });
         }
     });

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use trace::import::apart::{self, Folder, Outcome, Worker};
 use trace::import::{Spec, Summary};
 
-/// What is told in the end.
+/// The result that is printed.
 #[derive(Serialize)]
-struct Told {
+struct Printed {
     /// Of all captures in the folder.
     #[serde(flatten)]
     summary: Summary,
-    /// How many these are.
+    /// The number of all captures in the folder.
     captures: usize,
-    /// What was done now.
+    /// What this command did.
     #[serde(flatten)]
     outcome: Outcome,
 }
@@ -55,22 +55,21 @@ pub fn run(args: &Import, spec: &Spec, common: &Common) -> output::Result {
     let mut progress = common.progress("packets", 0);
     let outcome = folder.work(tasks, workers, &stop, &mut |event| match event {
         apart::Event::Progress { packets } => progress.set(packets),
-        apart::Event::Failed { why, .. } => eprintln!("dnsrack: {why}"),
-        apart::Event::Lost { why } => eprintln!("dnsrack: {why}; what it read is read again elsewhere"),
+        apart::Event::Failed { why, .. } | apart::Event::Lost { why } => eprintln!("dnsrack: {why}"),
     })?;
     progress.finish();
     let mut summary = Summary::default();
     folder.done().for_each(|done| summary.add(&done.summary));
-    let told = Told { summary, captures: folder.done().count(), outcome };
-    common.tell("trace.import", &told, || {
+    let result = Printed { summary, captures: folder.done().count(), outcome };
+    common.tell("trace.import", &result, || {
         format!(
             "{}, {} of them imported now\n{}",
-            captures(told.captures),
-            told.outcome.imported,
-            import::text(&told.summary, &args.output)
+            captures(result.captures),
+            result.outcome.imported,
+            import::text(&result.summary, &args.output)
         )
     })?;
-    let Outcome { failed, undone, .. } = &told.outcome;
+    let Outcome { failed, undone, .. } = &result.outcome;
     let rest = format!("{} undone; go on with the same command and --resume", captures(*undone));
     match (failed.len(), *undone) {
         (0, 0) => Ok(Status::Done),
@@ -117,7 +116,7 @@ fn worker<'a>(agent: Agent, log: PathBuf, stop: &'a AtomicBool) -> Box<Worker<'a
     Box::new(move |task, progress| {
         let text = |e: rack::Error| e.to_string();
         let mut role = agent.role("import", task, &agent.host.cpus, &log).map_err(text)?;
-        let mut told: Option<Instant> = None;
+        let mut stopped: Option<Instant> = None;
         loop {
             match role.next(LOOK).map_err(text)? {
                 Some(Event::Progress { values, .. }) => {
@@ -129,12 +128,12 @@ fn worker<'a>(agent: Agent, log: PathBuf, stop: &'a AtomicBool) -> Box<Worker<'a
                 }
                 _ => {}
             }
-            if told.is_some_and(|since| since.elapsed() > END) {
+            if stopped.is_some_and(|since| since.elapsed() > END) {
                 return Ok(Err("it did not stop".into()));
             }
-            if told.is_none() && stop.load(Ordering::Relaxed) {
+            if stopped.is_none() && stop.load(Ordering::Relaxed) {
                 role.stop();
-                told = Some(Instant::now());
+                stopped = Some(Instant::now());
             }
         }
     })

@@ -1,7 +1,7 @@
 //! Captures that are traces of their own, imported into one folder: several at the same time, on several machines, and in several goes.
 //!
 //! ```text
-//! DIR/manifest.jsonl                                  a line for each capture that is done
+//! DIR/_manifest.jsonl                                 a line for each capture that is done
 //! DIR/capture=monday.pcap.zst/part-00000.parquet …    its rows
 //! ```
 //!
@@ -25,8 +25,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// The file that says what is done.
-pub const MANIFEST: &str = "manifest.jsonl";
+/// The file that says what is done. Spark and Hive take no file for data whose name begins so.
+pub const MANIFEST: &str = "_manifest.jsonl";
 
 /// The name of its schema, in its first line.
 pub const SCHEMA: &str = "dnsrack.trace.import.manifest/1";
@@ -71,6 +71,12 @@ pub enum Fault {
         line: usize,
         /// What is wrong with it.
         what: String,
+    },
+    /// The path of a capture cannot be written into the manifest.
+    #[error("{}: the path is not UTF-8: give it a name that is", .path.display())]
+    NotUtf8 {
+        /// The capture.
+        path: PathBuf,
     },
     /// A capture is another one than the one that was imported, or changed while it was read.
     #[error("{}: it changed since its import began: import it into another folder", .path.display())]
@@ -298,6 +304,9 @@ impl Folder {
         let mut tasks: BTreeMap<PathBuf, (u64, Task)> = BTreeMap::new();
         for capture in captures {
             let capture = std::path::absolute(capture).map_err(at(capture))?;
+            if capture.to_str().is_none() {
+                return Err(Fault::NotUtf8 { path: capture }.into());
+            }
             let stamp = Stamp::of(&capture)?;
             let done = self.done.get(&capture);
             if done.is_some_and(|done| done.read != stamp) {
@@ -461,7 +470,7 @@ pub enum Event<'a> {
         /// Why.
         why: &'a str,
     },
-    /// A worker is lost. Others take its capture.
+    /// A worker is lost. If others are left, they read its capture.
     Lost {
         /// Why.
         why: &'a str,
@@ -552,20 +561,22 @@ fn take_turns(number: usize, worker: &mut Worker<'_>, queue: &Queue, stop: &Atom
             Next::End => return,
         };
         let done = worker(&task, &mut |seen| drop(say.send(Said::Packets { worker: number, seen })));
-        let again =
-            (done.is_err() && lost < TRIES) || stop.load(Ordering::Relaxed) && !matches!(done, Ok(Ok(_)));
+        let stopped = stop.load(Ordering::Relaxed) && !matches!(done, Ok(Ok(_)));
+        let again = stopped || (done.is_err() && lost < TRIES);
         queue.with(|queue, busy| {
             *busy -= 1;
             if again {
                 queue.push_back((task.clone(), lost));
             }
         });
+        if stopped {
+            return;
+        }
         let is_lost = done.is_err();
         match done {
             Ok(Ok(imported)) => {
                 let _ = say.send(Said::Done { worker: number, imported: Box::new(imported) });
             }
-            Ok(Err(_)) | Err(_) if again && stop.load(Ordering::Relaxed) => return,
             Ok(Err(why)) => {
                 let _ = say.send(Said::Failed { worker: number, capture: task.capture, why });
             }

@@ -9,7 +9,9 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use etherparse::PacketBuilder;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::slice::from_ref;
@@ -607,13 +609,17 @@ fn captures_apart_go_on_where_they_were_cut_off_and_no_row_is_there_twice() {
     octets.extend_from_within(24..);
     fs::write(&captures[2], octets).unwrap();
     assert!(matches!(folder.tasks(&captures), Err(Error::Apart(Fault::Changed { .. }))));
+    // A path that no line of the manifest could have.
+    let odd = place.path().join(OsStr::from_bytes(b"\xff.pcap"));
+    fs::copy(&captures[0], &odd).unwrap();
+    assert!(matches!(folder.tasks(&[odd]), Err(Error::Apart(Fault::NotUtf8 { .. }))));
     // A line that is none.
     drop(folder);
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replacen("\"capture\":", "\"catpure\":", 1)).unwrap();
     let error = Folder::open(&table, &spec, true).unwrap_err().to_string();
     assert!(
-        error.contains("manifest.jsonl:2: no line of a manifest of this version: unknown field"),
+        error.contains("_manifest.jsonl:2: no line of a manifest of this version: unknown field"),
         "{error}"
     );
 }

@@ -139,7 +139,7 @@ fn captures_are_read_on_hosts_and_a_killed_import_goes_on() {
         lab.on("control", &[&words[..], &all].concat())
     };
     let mut first = command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let manifest = Path::new(&table).join("manifest.jsonl");
+    let manifest = Path::new(&table).join("_manifest.jsonl");
     let lines = || std::fs::read_to_string(&manifest).unwrap_or_default().lines().count();
     wait_until("a capture that is done", || lines() > 1);
     // A process that imports first, so that its capture is given to the other host; then all of it.
@@ -158,7 +158,7 @@ fn captures_are_read_on_hosts_and_a_killed_import_goes_on() {
     let mut names: Vec<String> = names.collect();
     names.sort();
     let each = (0..4).map(|n| format!("capture={n}.pcap"));
-    assert_eq!(names, each.chain(["manifest.jsonl".to_owned()]).collect::<Vec<_>>());
+    assert_eq!(names, std::iter::once("_manifest.jsonl".to_owned()).chain(each).collect::<Vec<_>>());
     lab.assert_tidy();
 }
 
