@@ -1,124 +1,37 @@
 //! Captures as a table: only the columns that a statement needs are made, and queries that it does not want are left out early.
 
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use crate::scan::Told;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DataFusionError, Result, ScalarValue};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::Sender;
 use trace::Options;
-use trace::rows::{Batches, Filter, schema};
+use trace::rows::{Batches, Filter};
 use wire::name::Name;
 
-/// Captures that are one trace, with the columns of [`trace::rows`].
-#[derive(Debug)]
-pub struct Captures {
-    paths: Arc<Vec<PathBuf>>,
-    ports: Vec<u16>,
-    /// Readers, each of a part of the trace.
-    parts: u32,
-    schema: SchemaRef,
-    /// Packets read so far, by all statements.
-    seen: Arc<AtomicU64>,
-}
-
-impl Captures {
-    /// The trace of these files, which `parts` threads read side by side; packets that were read are added to `seen`.
-    pub fn new(paths: Vec<PathBuf>, ports: &[u16], parts: u32, seen: &Arc<AtomicU64>) -> Self {
-        let (ports, seen) = (ports.to_vec(), seen.clone());
-        Self { paths: Arc::new(paths), ports, parts: parts.max(1), schema: schema(), seen }
-    }
-}
-
-#[async_trait::async_trait]
-impl TableProvider for Captures {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let of = |expr: &&Expr| match narrowed(&Filter::default(), expr) {
-            // The engine looks again, so a filter may let too many pass.
-            Some(_) => TableProviderFilterPushDown::Inexact,
-            None => TableProviderFilterPushDown::Unsupported,
-        };
-        Ok(filters.iter().map(of).collect())
-    }
-
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let schema = Arc::new(self.schema.project(&columns)?);
-        let filter =
-            filters.iter().fold(Filter::default(), |filter, expr| narrowed(&filter, expr).unwrap_or(filter));
-        let part = |n| -> Arc<dyn PartitionStream> {
-            Arc::new(Part {
-                paths: self.paths.clone(),
-                options: Options { ports: self.ports.clone(), part: (n, self.parts) },
-                columns: columns.clone(),
-                filter: filter.clone(),
-                schema: schema.clone(),
-                seen: self.seen.clone(),
-            })
-        };
-        let parts = (0..self.parts).map(part).collect();
-        Ok(Arc::new(StreamingTableExec::try_new(schema.clone(), parts, None, [], false, limit)?))
-    }
-}
-
-/// A part of a trace, which one thread reads.
-#[derive(Debug)]
-struct Part {
-    paths: Arc<Vec<PathBuf>>,
-    options: Options,
-    columns: Vec<usize>,
-    filter: Filter,
-    schema: SchemaRef,
-    seen: Arc<AtomicU64>,
-}
-
-impl PartitionStream for Part {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
-        let (to, rows) = (stream.tx(), context.session_config().batch_size());
-        let (paths, options, columns) = (self.paths.clone(), self.options.clone(), self.columns.clone());
-        let (filter, seen) = (self.filter.clone(), self.seen.clone());
-        stream.spawn_blocking(move || {
-            let batches = Batches::open(&paths, &options, &columns, &filter, rows).map_err(external)?;
-            // All parts see all packets.
-            let seen = (options.part.0 == 0).then_some(seen);
-            give(batches, &to, seen.as_deref())
-        });
-        stream.build()
-    }
-}
-
-/// Gives all batches, until nobody wants more.
-fn give(mut batches: Batches, to: &Sender<Result<RecordBatch>>, seen: Option<&AtomicU64>) -> Result<()> {
+/// Reads a part of the trace that these files are, and gives its rows until nobody wants more. Packets that were read are added to
+/// `seen`.
+///
+/// # Errors
+/// A capture that cannot be read.
+pub fn read(
+    paths: &[PathBuf],
+    options: &Options,
+    columns: &[usize],
+    filter: &Filter,
+    rows: usize,
+    seen: &AtomicU64,
+    to: &Sender<Result<RecordBatch>>,
+) -> Result<()> {
+    let mut batches = Batches::open(paths, options, columns, filter, rows).map_err(Told::of)?;
     let mut before = 0;
-    while let Some(batch) = batches.next().map_err(external)? {
-        if let Some(seen) = seen {
+    while let Some(batch) = batches.next().map_err(Told::of)? {
+        // All parts see all packets.
+        if options.part.0 == 0 {
             seen.fetch_add(batches.seen() - before, Ordering::Relaxed);
             before = batches.seen();
         }
@@ -129,8 +42,17 @@ fn give(mut batches: Batches, to: &Sender<Result<RecordBatch>>, seen: Option<&At
     Ok(())
 }
 
-fn external(error: trace::read::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
+/// The filter of all conditions that the reader knows.
+pub fn filter(conditions: &[Expr]) -> Filter {
+    conditions.iter().fold(Filter::default(), |filter, expr| narrowed(&filter, expr).unwrap_or(filter))
+}
+
+/// Whether the reader knows a condition. The engine looks again, so a filter may let too many pass.
+pub fn pushdown(condition: &Expr) -> TableProviderFilterPushDown {
+    match narrowed(&Filter::default(), condition) {
+        Some(_) => TableProviderFilterPushDown::Inexact,
+        None => TableProviderFilterPushDown::Unsupported,
+    }
 }
 
 /// The filter with a condition added; `None` where the condition is none that the reader knows. It lets pass all that the condition is

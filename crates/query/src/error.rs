@@ -1,7 +1,9 @@
 //! What can go wrong, in sentences.
 
+use crate::cluster;
 use datafusion::common::DataFusionError;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Why there is no answer.
@@ -63,6 +65,14 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// A scheduler or executor of a cluster cannot go on.
+    #[error("{0}")]
+    Cluster(String),
+    /// An address that other machines reach, without permission.
+    #[error(
+        "{0} is an address that other machines may reach: add --allow-external. Whoever reaches it can read every file that you can read, as there is neither a password nor encryption"
+    )]
+    External(IpAddr),
     /// It was stopped by a signal.
     #[error("stopped")]
     Stopped,
@@ -128,6 +138,9 @@ impl Error {
                         at(line as u64, last.chars().count() as u64 + 1, message.to_owned())
                     }
                 }
+            }
+            DataFusionError::Execution(what) if cluster::told(what).is_some() => {
+                Self::Cluster(format!("{name}: {}", cluster::told(what).unwrap_or_default()))
             }
             // Their kinds are of no interest to those who ask.
             DataFusionError::Plan(what)

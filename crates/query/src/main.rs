@@ -1,5 +1,6 @@
 //! `dnsrack-query`, which `dnsrack query` starts: SQL over run directories, imported traces and captures.
 
+mod messages;
 mod prompt;
 
 use clap::{CommandFactory, Parser, ValueEnum};
@@ -7,10 +8,11 @@ use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use query::output::{Format, Output};
 use query::shipped::{self, Shipped};
-use query::{Error, Options, Progress, Session, sources};
+use query::{Error, Options, Progress, Session, cluster, sources};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +24,15 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Run directories are the tables runs, trials, metrics, latency, series, servers and environment; captures and imported traces are the
 /// table queries. Without a statement there is a prompt.
 #[derive(Parser)]
-#[command(name = "dnsrack query", bin_name = "dnsrack query", version)]
+#[command(
+    name = "dnsrack query",
+    bin_name = "dnsrack query",
+    version,
+    args_conflicts_with_subcommands = true
+)]
 struct Cli {
+    #[command(subcommand)]
+    serve: Option<Serve>,
     /// SQL; a file of SQL whose name ends in .sql; or @NAME, a query that comes with dnsrack
     #[arg(value_name = "SQL")]
     statement: Option<String>,
@@ -48,9 +57,13 @@ struct Cli {
     /// Port of the servers, in captures; several are possible
     #[arg(long = "port", value_name = "PORT", default_value = "53")]
     ports: Vec<u16>,
-    /// Threads [default: the number of cores]
+    /// Threads [default: the number of cores]; with --cluster: parts that the work is divided into [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
+    /// Let the cluster of this scheduler (see 'dnsrack query scheduler') run the statement. All its machines must see the sources at the
+    /// same paths
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = cluster::scheduler_address, conflicts_with_all = ["memory", "spill"])]
+    cluster: Option<String>,
     /// Octets that sorts, joins and groups may take in memory before they go on in files
     #[arg(long, value_name = "OCTETS", default_value = "1G", value_parser = measure::units::count)]
     memory: u64,
@@ -66,6 +79,59 @@ struct Cli {
     /// Name the functions of DNS
     #[arg(long)]
     functions: bool,
+}
+
+/// Roles in a cluster, for --cluster.
+#[derive(clap::Subcommand)]
+enum Serve {
+    /// Divide the statements of --cluster among executors
+    Scheduler {
+        /// Address to listen on
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+        address: IpAddr,
+        /// Port to listen on; 0: any that is free
+        #[arg(long, value_name = "PORT", default_value_t = cluster::PORT)]
+        port: u16,
+        /// The address may be one that other machines reach: whoever does can read every file that you can read
+        #[arg(long)]
+        allow_external: bool,
+    },
+    /// Work for a scheduler
+    Executor {
+        /// The scheduler
+        #[arg(long, value_name = "HOST[:PORT]", value_parser = cluster::scheduler_address)]
+        scheduler: String,
+        /// Address of this machine, at which the other executors and the asking machine fetch rows
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+        address: IpAddr,
+        /// Port for it; tasks come at the next one. 0: any two that are free
+        #[arg(long, value_name = "PORT", default_value_t = 0)]
+        port: u16,
+        /// The address may be one that other machines reach: whoever does can read every file that you can read
+        #[arg(long)]
+        allow_external: bool,
+        /// Threads [default: the number of cores]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+        threads: Option<u32>,
+        /// Octets that sorts, joins and groups of all threads may take in memory before they go on in files [default: 70 % of the
+        /// machine's, or of the control group's]
+        #[arg(long, value_name = "OCTETS", value_parser = measure::units::count)]
+        memory: Option<u64>,
+        /// Folder of these files, and of the rows that others fetch [default: the system's for temporary files]
+        #[arg(long, value_name = "DIR")]
+        spill: Option<PathBuf>,
+        /// Give up when the scheduler is silent for so long
+        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
+        wait: Duration,
+    },
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = Duration::from_nanos(measure::units::duration(text)?);
+    match time >= Duration::from_secs(1) && time <= Duration::from_secs(3600) {
+        true => Ok(time),
+        false => Err("it is from 1s to 1h".into()),
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -132,12 +198,15 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             eprintln!("dnsrack query: {error}");
-            ExitCode::FAILURE
+            ExitCode::from(if matches!(error, Error::External(_)) { 2 } else { 1 })
         }
     }
 }
 
 fn run(mut cli: Cli) -> Result<(), Error> {
+    if let Some(role) = cli.serve {
+        return serve(role);
+    }
     if cli.list || cli.functions {
         return print(&if cli.list { list() } else { functions() });
     }
@@ -152,26 +221,17 @@ fn run(mut cli: Cli) -> Result<(), Error> {
             "what is to be asked? Give a run directory, a folder of 'dnsrack trace import' or a capture";
         Cli::command().error(clap::error::ErrorKind::MissingRequiredArgument, usage).exit();
     }
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    // Of our own, so that nothing of it is left where a statement was stopped.
-    let spill = cli.spill.unwrap_or_else(std::env::temp_dir);
-    let spill = tempfile::Builder::new()
-        .prefix("dnsrack-query-")
-        .tempdir_in(&spill)
-        .map_err(|cause| Error::Io { path: spill, cause })?;
+    let spill = spill_folder(cli.spill)?;
     let options = Options {
-        threads: cli.threads.map_or(cores, |n| n as usize),
+        threads: threads(cli.threads.or(cli.cluster.as_ref().map(|_| PARTS))),
+        cluster: cli.cluster,
         memory: cli.memory,
         spill: Some(spill.path().to_owned()),
         ports: cli.ports,
         apart: cli.apart,
     };
     let statement = cli.statement.map(|text| Statement::of(&text, &cli.set)).transpose()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(options.threads)
-        .enable_all()
-        .build()
-        .map_err(|cause| Error::Engine(cause.to_string()))?;
+    let runtime = runtime(options.threads)?;
     let done = runtime.block_on(Session::open(&cli.sources, &options)).and_then(|session| match statement {
         Some(statement) => {
             let format = if cli.json { Format::Object } else { cli.format.into() };
@@ -183,6 +243,82 @@ fn run(mut cli: Cli) -> Result<(), Error> {
     runtime.shutdown_timeout(Duration::from_secs(5));
     drop(spill);
     done
+}
+
+/// Parts that the work is divided into on a cluster.
+const PARTS: u32 = 16;
+
+fn threads(wanted: Option<u32>) -> usize {
+    wanted.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize)
+}
+
+fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .map_err(|cause| Error::Engine(cause.to_string()))
+}
+
+/// A folder of our own, so that nothing of it is left where a statement was stopped.
+fn spill_folder(inside: Option<PathBuf>) -> Result<tempfile::TempDir, Error> {
+    let inside = inside.unwrap_or_else(std::env::temp_dir);
+    let folder = tempfile::Builder::new().prefix("dnsrack-query-").tempdir_in(&inside);
+    folder.map_err(|cause| Error::Io { path: inside, cause })
+}
+
+/// Runs a scheduler or an executor until a signal ends it.
+fn serve(role: Serve) -> Result<(), Error> {
+    let _ = log::set_logger(&messages::TO_STDERR).map(|()| log::set_max_level(log::LevelFilter::Warn));
+    let runtime = runtime(threads(None))?;
+    match role {
+        Serve::Scheduler { address, port, allow_external } => {
+            cluster::check_address(address, allow_external)?;
+            let scheduler = cluster::Scheduler { at: (address, port).into() };
+            let ready = |at| eprintln!("dnsrack query scheduler: at {at}");
+            runtime.block_on(until_signal(cluster::scheduler(&scheduler, ready)))
+        }
+        Serve::Executor {
+            scheduler,
+            address,
+            port,
+            allow_external,
+            threads: wanted,
+            memory,
+            spill,
+            wait,
+        } => {
+            cluster::check_address(address, allow_external)?;
+            let folder = spill_folder(spill)?;
+            let executor = cluster::Executor {
+                scheduler,
+                at: (address, port).into(),
+                threads: threads(wanted),
+                memory,
+                folder: folder.path().to_owned(),
+                patience: wait,
+            };
+            let ready = |at| {
+                let (count, scheduler) =
+                    (measure::units::counted(executor.threads as u64, "thread"), &executor.scheduler);
+                eprintln!("dnsrack query executor: at {at}, {count}, for the scheduler {scheduler}");
+            };
+            let done = runtime.block_on(until_signal(cluster::executor(&executor, ready)));
+            runtime.shutdown_timeout(Duration::from_secs(5));
+            done
+        }
+    }
+}
+
+/// SIGINT and SIGTERM are how a scheduler or an executor is ended.
+async fn until_signal(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    let signal = |kind| signal(kind).map_err(|cause| Error::Engine(cause.to_string()));
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        done = work => done,
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+    }
 }
 
 /// Runs a statement, and writes its rows.
@@ -240,6 +376,9 @@ async fn rows(
         }
     };
     shown.bar.finish_and_clear();
+    if done.is_err() || broken.load(Ordering::Relaxed) {
+        session.cancel().await;
+    }
     if broken.load(Ordering::Relaxed) { Ok(0) } else { done }
 }
 
@@ -274,6 +413,7 @@ struct Shown<'a> {
     session: &'a Session,
     bar: ProgressBar,
     packets_before: u64,
+    began: Instant,
     next: Instant,
 }
 
@@ -281,15 +421,24 @@ impl<'a> Shown<'a> {
     fn new(session: &'a Session) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::with_template("{msg}").expect("it is a template"));
-        let next = Instant::now() + Duration::from_secs(10);
-        Self { session, bar, packets_before: session.progress().packets, next }
+        let began = Instant::now();
+        let next = began + Duration::from_secs(10);
+        Self { session, bar, packets_before: session.progress().packets, began, next }
     }
 
     fn show(&mut self) {
         let now = self.session.progress();
-        let Some(text) = text(&Progress { packets: now.packets - self.packets_before, ..now }) else {
-            return;
+        let text = match self.session.is_on_cluster() {
+            true => {
+                let lost = match self.session.restarts() {
+                    0 => String::new(),
+                    count => format!("; an executor was lost, and the statement started again ({count})"),
+                };
+                Some(format!("{} s on the cluster{lost}", self.began.elapsed().as_secs()))
+            }
+            false => text(&Progress { packets: now.packets - self.packets_before, ..now }),
         };
+        let Some(text) = text else { return };
         if io::stderr().is_terminal() {
             self.bar.set_message(text);
         } else if Instant::now() >= self.next {

@@ -15,17 +15,18 @@
 use datafusion::arrow::array::{
     ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
 };
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use measure::params;
 use results::{RunDir, TrialRecord};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A run directory, and what it is called in tables.
 struct Run<'a> {
-    name: String,
+    name: &'a str,
     dir: &'a RunDir,
 }
 
@@ -44,59 +45,81 @@ impl Run<'_> {
     }
 }
 
-/// Names of runs: of their folders, with as many of the folders above as tell them apart.
-fn named(dirs: &[RunDir]) -> Vec<Run<'_>> {
-    let whole = |dir: &RunDir| dir.dir().canonicalize().unwrap_or_else(|_| dir.dir().to_owned());
-    let end = |dir: &RunDir, count: usize| {
-        let whole = whole(dir);
-        let parts: Vec<_> = whole.iter().map(|part| part.to_string_lossy()).collect();
+/// What runs are called in tables: their folders, with as many of the folders above as tell them apart.
+pub fn names(paths: &[PathBuf]) -> Vec<String> {
+    let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    let wholes: Vec<PathBuf> = paths.iter().map(whole).collect();
+    let end = |path: &PathBuf, count: usize| {
+        let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
         parts[parts.len().saturating_sub(count)..].join("/")
     };
     let different = |count: usize| {
-        let names: HashSet<_> = dirs.iter().map(|dir| end(dir, count)).collect();
-        names.len() == dirs.len()
+        let names: HashSet<_> = wholes.iter().map(|path| end(path, count)).collect();
+        names.len() == paths.len()
     };
     let count = (1..16).find(|&count| different(count)).unwrap_or(16);
-    dirs.iter().map(|dir| Run { name: end(dir, count), dir }).collect()
+    wholes.iter().map(|path| end(path, count)).collect()
 }
 
-/// The tables of run directories that need neither histograms nor series, by name.
-pub fn tables(dirs: &[RunDir]) -> Vec<(&'static str, RecordBatch)> {
-    let runs = named(dirs);
-    vec![
-        ("runs", table_of_runs(&runs)),
-        ("trials", trials(&runs)),
-        ("metrics", metrics(&runs)),
-        ("servers", servers(&runs)),
-        ("environment", environment(&runs)),
-    ]
-}
+/// Makes a table of runs.
+type Make = fn(&[Run<'_>]) -> RecordBatch;
+/// Reads what is left out of [`RunDir::open_figures`].
+type Add = fn(&mut RunDir) -> Result<(), results::Error>;
 
-/// Reads run directories, and makes a table of them.
-pub type Read = fn(&[PathBuf]) -> Result<RecordBatch, results::Error>;
-
-/// The other tables, by name.
-pub const LATE: [(&str, Read); 2] = [
-    ("latency", |paths| read(paths, RunDir::add_histograms, latency)),
-    ("series", |paths| read(paths, RunDir::add_series, series)),
+/// The tables by name. Histograms and series are nearly all of a run: they are read for the tables that have them.
+const TABLES: [(&str, Option<Add>, Make); 7] = [
+    ("runs", None, table_of_runs),
+    ("trials", None, trials),
+    ("metrics", None, metrics),
+    ("servers", None, servers),
+    ("environment", None, environment),
+    ("latency", Some(RunDir::add_histograms), latency),
+    ("series", Some(RunDir::add_series), series),
 ];
 
-fn read(
-    paths: &[PathBuf],
-    add: fn(&mut RunDir) -> Result<(), results::Error>,
-    table: fn(&[Run<'_>]) -> RecordBatch,
+/// Names of the tables.
+pub fn tables() -> impl Iterator<Item = &'static str> {
+    TABLES.iter().map(|(name, ..)| *name)
+}
+
+fn table(name: &str) -> Option<&'static (&'static str, Option<Add>, Make)> {
+    TABLES.iter().find(|(known, ..)| *known == name)
+}
+
+/// The columns of a table; `None` where there is no such table.
+pub fn schema(name: &str) -> Option<SchemaRef> {
+    table(name).map(|(.., make)| make(&[]).schema())
+}
+
+/// The rows of a table that come from these runs, each with its name. `figures` opens a run directory without its histograms and
+/// series, or has it already.
+///
+/// # Errors
+/// A run directory that cannot be read.
+///
+/// # Panics
+/// Where there is no such table.
+pub fn rows(
+    name: &str,
+    runs: &[(&str, &Path)],
+    figures: impl Fn(&Path) -> Result<Arc<RunDir>, results::Error>,
 ) -> Result<RecordBatch, results::Error> {
-    let open = |path: &PathBuf| {
-        let mut dir = RunDir::open_figures(path)?;
-        add(&mut dir).map(|()| dir)
+    let &(_, add, make) = table(name).expect("there is such a table");
+    let open = |&(_, path): &(&str, &Path)| match add {
+        None => figures(path),
+        Some(add) => {
+            let mut dir = RunDir::open_figures(path)?;
+            add(&mut dir).map(|()| Arc::new(dir))
+        }
     };
-    let dirs = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    Ok(table(&named(&dirs)))
+    let dirs = runs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let runs: Vec<_> = runs.iter().zip(&dirs).map(|((name, _), dir)| Run { name, dir }).collect();
+    Ok(make(&runs))
 }
 
 /// The trials of all runs, each with the name of its run.
 fn each_trial<'a>(runs: &'a [Run<'_>]) -> impl Iterator<Item = (&'a str, &'a TrialRecord)> {
-    runs.iter().flat_map(|run| run.dir.trials().iter().map(|trial| (run.name.as_str(), trial)))
+    runs.iter().flat_map(|run| run.dir.trials().iter().map(|trial| (run.name, trial)))
 }
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -155,7 +178,7 @@ fn table_of_runs(runs: &[Run<'_>]) -> RecordBatch {
     };
     let hardware = |key: &'static str| floats(runs.iter().map(move |run| undisturbed(run, key)));
     batch(vec![
-        ("run", texts(runs.iter().map(|run| Some(&run.name)))),
+        ("run", texts(runs.iter().map(|run| Some(run.name)))),
         ("started", times(runs.iter().map(Run::started))),
         ("experiment", texts(runs.iter().map(Run::experiment))),
         ("trials", ints(runs.iter().map(|run| Some(run.dir.trials().len() as i64)))),
@@ -249,7 +272,7 @@ fn servers(runs: &[Run<'_>]) -> RecordBatch {
     };
     let all: Vec<_> = runs.iter().flat_map(of).collect();
     let text = |key: &'static str| texts(all.iter().map(move |(_, server)| plain(server.get(key)?)));
-    let mut columns = vec![("run", texts(all.iter().map(|(run, _)| Some(&run.name))))];
+    let mut columns = vec![("run", texts(all.iter().map(|(run, _)| Some(run.name))))];
     columns.push(("server", text("label")));
     columns.extend(
         ["kind", "version", "program", "release", "root", "config", "workers"].map(|key| (key, text(key))),
@@ -260,7 +283,7 @@ fn servers(runs: &[Run<'_>]) -> RecordBatch {
 fn environment(runs: &[Run<'_>]) -> RecordBatch {
     let mut all = Vec::new();
     for run in runs {
-        flatten(String::new(), run.dir.environment(), &mut |key, value| all.push((&run.name, key, value)));
+        flatten(String::new(), run.dir.environment(), &mut |key, value| all.push((run.name, key, value)));
     }
     batch(vec![
         ("run", texts(all.iter().map(|(run, ..)| Some(run)))),

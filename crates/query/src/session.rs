@@ -1,11 +1,9 @@
 //! The tables of sources, and statements on them.
 
-use crate::captures::Captures;
-use crate::late::Late;
+use crate::scan::{Content, KnownFile, Memory, Scan, Table};
 use crate::sources::{self, Source};
-use crate::{Error, functions, runs};
+use crate::{Error, cluster, functions, runs};
 use datafusion::common::{DataFusionError, ScalarValue};
-use datafusion::datasource::MemTable;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -13,7 +11,6 @@ use datafusion::logical_expr::expr_fn::col;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{DataFrame, ParquetReadOptions, SQLOptions, SessionConfig, SessionContext, lit};
-use results::RunDir;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -23,8 +20,10 @@ use std::sync::{Arc, Mutex};
 /// How statements are run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Threads.
+    /// Threads; on a cluster, parts that the work is divided into.
     pub threads: usize,
+    /// The scheduler of the cluster that runs statements, as [`cluster::scheduler_address`] gives it; without: this process.
+    pub cluster: Option<String>,
     /// Octets that sorts, joins and groups may take before they go on in files.
     pub memory: u64,
     /// The folder of these files; without: the system's for temporary files.
@@ -38,18 +37,23 @@ pub struct Options {
 impl Default for Options {
     /// One thread; a gigabyte; port 53; all captures are one trace.
     fn default() -> Self {
-        Self { threads: 1, memory: 1_000_000_000, spill: None, ports: vec![53], apart: false }
+        Self { threads: 1, cluster: None, memory: 1_000_000_000, spill: None, ports: vec![53], apart: false }
     }
 }
 
 /// Tables that can be asked.
 pub struct Session {
     context: SessionContext,
-    /// Packets of captures read so far.
-    seen: Arc<AtomicU64>,
+    cluster: Option<String>,
+    memory: Arc<Memory>,
     /// The plan of the last statement.
     plan: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    /// How often a cluster lost an executor, so that a statement was started again.
+    restarts: AtomicU64,
 }
+
+/// How often a statement is started on a cluster that loses executors.
+const ATTEMPTS: u32 = 3;
 
 /// How far a statement has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,12 +74,6 @@ impl Session {
     /// A source that is none, or cannot be read.
     pub async fn open(paths: &[PathBuf], options: &Options) -> Result<Self, Error> {
         let engine = |e: DataFusionError| Error::of(&e, "sources", "");
-        let mut config =
-            SessionConfig::new().with_target_partitions(options.threads.max(1)).with_information_schema(true);
-        config.options_mut().sql_parser.collect_spans = true;
-        // One type of text everywhere: captures, tables of runs, literals.
-        config.options_mut().execution.parquet.schema_force_view_types = false;
-        config.options_mut().sql_parser.map_string_types_to_utf8view = false;
         let memory = usize::try_from(options.memory).unwrap_or(usize::MAX);
         let tracked = NonZeroUsize::new(3).expect("it is not zero");
         let mut runtime = RuntimeEnvBuilder::new()
@@ -84,29 +82,54 @@ impl Session {
         if let Some(folder) = &options.spill {
             runtime = runtime.with_temp_file_path(folder);
         }
-        let context = SessionContext::new_with_config_rt(config, runtime.build_arc().map_err(engine)?);
+        let runtime = runtime.build_arc().map_err(engine)?;
+        let parts = options.threads.max(1);
+        let context = match &options.cluster {
+            Some(scheduler) => {
+                cluster::find(scheduler).await?;
+                cluster::context(scheduler, parts, runtime).await.map_err(engine)?
+            }
+            None => {
+                let mut config =
+                    SessionConfig::new().with_target_partitions(parts).with_information_schema(true);
+                config.options_mut().sql_parser.collect_spans = true;
+                // One type of text everywhere: captures, tables of runs, literals.
+                config.options_mut().execution.parquet.schema_force_view_types = false;
+                config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+                SessionContext::new_with_config_rt(config, runtime)
+            }
+        };
         functions::all().for_each(|function| context.register_udf(function));
-        let session = Self { context, seen: Arc::default(), plan: Mutex::default() };
+        let session = Self {
+            context,
+            cluster: options.cluster.clone(),
+            memory: Arc::default(),
+            plan: Mutex::default(),
+            restarts: AtomicU64::new(0),
+        };
 
         let (mut dirs, mut captures, mut imported) = (Vec::new(), Vec::new(), Vec::new());
         for path in paths {
             for source in sources::at(path)? {
                 match source {
-                    Source::Run(path) => dirs.push(RunDir::open_figures(&path)?),
+                    Source::Run(path) => dirs.push(std::path::absolute(&path).map_err(Error::io(path))?),
                     Source::Capture(path) => captures.push(path),
                     Source::Imported { path, files } => imported.push((path, files)),
                 }
             }
         }
         if !dirs.is_empty() {
-            for (name, batch) in runs::tables(&dirs) {
-                let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(engine)?;
-                session.context.register_table(name, Arc::new(table)).map_err(engine)?;
-            }
-            let paths: Vec<_> = dirs.iter().map(|dir| dir.dir().to_owned()).collect();
-            for (name, read) in runs::LATE {
-                let table = Late::new(paths.clone(), read)?;
-                session.context.register_table(name, Arc::new(table)).map_err(engine)?;
+            // A run directory that cannot be read is found here, before anything is asked.
+            dirs.iter().try_for_each(|dir| session.memory.figures(dir).map(drop))?;
+            let names = runs::names(&dirs);
+            let run = |(name, dir): (String, PathBuf)| {
+                let plan = KnownFile::at(&dir.join("run.toml")).map_err(Error::io(&dir))?;
+                Ok((name, dir, plan))
+            };
+            let all = names.into_iter().zip(dirs).map(run).collect::<Result<Vec<_>, Error>>()?;
+            for table in runs::tables() {
+                let content = Content::Runs { table: table.to_owned(), runs: all.clone() };
+                session.register(table, content, options.threads).map_err(engine)?;
             }
         }
         // A file that is no capture is found here, before anything is read.
@@ -115,6 +138,11 @@ impl Session {
             session.context.register_table("queries", queries.into_view()).map_err(engine)?;
         }
         Ok(session)
+    }
+
+    fn register(&self, name: &str, content: Content, parts: usize) -> Result<(), DataFusionError> {
+        let parts = u32::try_from(parts).unwrap_or(u32::MAX);
+        self.context.register_table(name, Arc::new(Table::new(content, parts, &self.memory)?)).map(drop)
     }
 
     /// The table of queries: of all captures, which are one trace, and of all imported traces.
@@ -133,7 +161,9 @@ impl Session {
         let threads_each = (threads / traces.len().max(1) as u32).max(1);
         for paths in traces {
             let name = paths[0].display().to_string();
-            let table = Captures::new(paths, &options.ports, threads_each, &self.seen);
+            let files = paths.iter().map(|path| KnownFile::at(path)).collect::<Result<_, _>>()?;
+            let content = Content::Captures { files, ports: options.ports.clone() };
+            let table = Table::new(content, threads_each, &self.memory)?;
             parts.push((name, self.context.read_table(Arc::new(table))?));
         }
         for (path, files) in imported {
@@ -154,7 +184,8 @@ impl Session {
         Ok(whole)
     }
 
-    /// Plans a statement, and begins with it. `name` stands for it in errors: a file, or `SQL`.
+    /// Plans a statement, and begins with it. `name` stands for it in errors: a file, or `SQL`. A cluster is waited for: it gives the first
+    /// rows when it is done. Where it loses an executor, the statement is started again, twice at most.
     ///
     /// # Errors
     /// A statement that is wrong, or changes something; a parameter without a value.
@@ -189,19 +220,50 @@ impl Session {
         if !values.is_empty() {
             rows = rows.with_param_values(values).map_err(wrong)?;
         }
-        let context = Arc::new(rows.task_ctx());
-        let plan = rows.create_physical_plan().await.map_err(wrong)?;
-        *self.plan.lock().expect("no one panics with it") = Some(plan.clone());
-        execute_stream(plan, context).map_err(wrong)
+        for left in (0..ATTEMPTS).rev() {
+            let context = Arc::new(rows.task_ctx());
+            let plan = rows.clone().create_physical_plan().await.map_err(wrong)?;
+            *self.plan.lock().expect("no one panics with it") = Some(plan.clone());
+            let stream = execute_stream(plan, context).map_err(wrong)?;
+            if self.cluster.is_none() {
+                return Ok(stream);
+            }
+            match cluster::begun(stream).await {
+                Err(error) if left > 0 && cluster::is_loss(&error) => {
+                    self.restarts.fetch_add(1, Ordering::Relaxed);
+                }
+                begun => return begun.map_err(wrong),
+            }
+        }
+        unreachable!("the last attempt returns")
     }
 
     /// How far the last statement has come.
     pub fn progress(&self) -> Progress {
-        let mut progress = Progress { packets: self.seen.load(Ordering::Relaxed), ..Progress::default() };
+        let mut progress =
+            Progress { packets: self.memory.seen.load(Ordering::Relaxed), ..Progress::default() };
         if let Some(plan) = &*self.plan.lock().expect("no one panics with it") {
             count_rows(&**plan, &mut progress);
         }
         progress
+    }
+
+    /// Whether a cluster runs the statements.
+    pub fn is_on_cluster(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// How often statements were started again, since the cluster lost an executor.
+    pub fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    /// Ends what the last statement has running on a cluster, where nobody wants its rows any more.
+    pub async fn cancel(&self) {
+        let plan = self.plan.lock().expect("no one panics with it").clone();
+        if let (Some(scheduler), Some(plan)) = (&self.cluster, plan) {
+            cluster::cancel(scheduler, &*plan).await;
+        }
     }
 
     /// The tables, each with its columns.
@@ -225,8 +287,11 @@ impl Session {
     }
 }
 
-/// Adds the rows that the tables at the leaves of a plan have, and have given so far. Of captures nobody knows how many there are.
+/// Adds the rows that the tables at the leaves of a plan have, and have given so far. Of a scan nobody knows how many there are.
 fn count_rows(plan: &dyn ExecutionPlan, progress: &mut Progress) {
+    if plan.is::<Scan>() {
+        return;
+    }
     let children = plan.children();
     children.iter().for_each(|child| count_rows(&***child, progress));
     if children.is_empty()

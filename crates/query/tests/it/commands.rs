@@ -26,7 +26,14 @@ fn stderr(output: &Output) -> String {
 #[test]
 fn help_and_lists_are_as_reviewed() {
     let mut all = String::new();
-    for args in [&["--help"][..], &["--list"], &["--functions"], &["--show", "types"]] {
+    for args in [
+        &["--help"][..],
+        &["scheduler", "--help"],
+        &["executor", "--help"],
+        &["--list"],
+        &["--functions"],
+        &["--show", "types"],
+    ] {
         all += &format!("$ dnsrack query {}\n{}\n", args.join(" "), stdout(&run(args)));
     }
     insta::assert_snapshot!(all);

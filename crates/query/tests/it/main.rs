@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod capture;
+mod cluster;
 mod commands;
 mod runs;
 mod traces;

@@ -5,6 +5,7 @@ use crate::read::{self, Event, Message, Options, Reader};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use measure::Nanos;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use wire::{name, question};
 const STEP: u64 = 1 << 16;
 
 /// The queries that are wanted. Every query that has all of this has a row.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// At this time or later, in nanoseconds since 1970.
     pub from: Option<Nanos>,

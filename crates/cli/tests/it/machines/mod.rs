@@ -2,6 +2,7 @@
 
 mod kills;
 mod lab;
+mod queries;
 
 use crate::durable;
 use crate::kill::{processes, wait_until};
