@@ -145,6 +145,33 @@ impl Cluster {
         std::fs::read_to_string(dir.with_extension("job.log")).unwrap_or_default()
     }
 
+    /// The script of docs starts a scheduler and an executor on each node, and ends them.
+    fn asks_in_sql(&self) {
+        let query = Path::new(env!("CARGO_BIN_EXE_dnsrack")).with_file_name("dnsrack-query");
+        if !query.is_file() {
+            eprintln!("SKIPPED: dnsrack-query is not built: cargo build --release --workspace");
+            return;
+        }
+        self.wait_until_idle();
+        let at = |name: &str| self.folder.join(name).display().to_string();
+        let (capture, rows, log) = (at("a.pcap"), at("rows.csv"), at("query.log"));
+        let names = write(&self.user.folder, "names", "com\nnet\n");
+        let made = ["traffic", "generate", "rzaia", "--names", &names, "--count", "5000", "-o", &capture];
+        assert!(crate::output(&made).status.success());
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/query-on-slurm.sh");
+        let variables = format!("ALL,DNSRACK={}", env!("CARGO_BIN_EXE_dnsrack"));
+        let script = script.canonicalize().unwrap().display().to_string();
+        let words = ["sbatch", "--wait", "-N2", "--exclusive", "-o", &log, "--export", &variables, &script];
+        let sql = "SELECT count(*) AS n, count(DISTINCT qname) AS names FROM queries";
+        let asked = [sql, &capture, "--format", "csv", "-o", &rows];
+        let got = self.command(&[&words[..], &asked].concat()).output().unwrap();
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        assert!(got.status.success(), "{}{said}", stderr(&got));
+        assert_eq!(said.matches("dnsrack query executor: at 10.53.0.").count(), 2, "{said}");
+        let here = Command::new(&query).args([sql, &capture, "--format", "csv"]).output().unwrap();
+        assert_eq!(std::fs::read_to_string(&rows).unwrap(), String::from_utf8_lossy(&here.stdout), "{said}");
+    }
+
     /// A job that its user cancels is not followed by another one.
     fn cancelled(&self) {
         self.wait_until_idle();
@@ -266,6 +293,7 @@ fn a_job_does_the_experiment_and_the_next_one_what_is_left() {
     assert_eq!(machines, Some(2), "a node for each host");
     cluster.cancelled();
     cluster.preempted();
+    cluster.asks_in_sql();
     cluster.without_a_node();
     // An experiment with more hosts than nodes is refused before a job is submitted.
     let none = cluster.user.folder.path().join("none");
