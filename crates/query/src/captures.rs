@@ -8,13 +8,12 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::mpsc::Sender;
 use trace::Options;
 use trace::rows::{Batches, Filter};
 use wire::name::Name;
 
-/// Reads a part of the trace that these files are, and gives its rows until nobody wants more. Packets that were read are added to
-/// `seen`.
+/// Reads a part of the trace that these files are, and gives its rows to `take` until that wants no more. Packets that were read are
+/// added to `seen`.
 ///
 /// # Errors
 /// A capture that cannot be read.
@@ -25,7 +24,7 @@ pub fn read(
     filter: &Filter,
     rows: usize,
     seen: &AtomicU64,
-    to: &Sender<Result<RecordBatch>>,
+    take: impl Fn(RecordBatch) -> bool,
 ) -> Result<()> {
     let mut batches = Batches::open(paths, options, columns, filter, rows).map_err(Told::of)?;
     let mut before = 0;
@@ -35,7 +34,7 @@ pub fn read(
             seen.fetch_add(batches.seen() - before, Ordering::Relaxed);
             before = batches.seen();
         }
-        if to.blocking_send(Ok(batch)).is_err() {
+        if !take(batch) {
             break;
         }
     }

@@ -15,9 +15,11 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Ask run directories, imported traces and captures in SQL
 ///
@@ -231,16 +233,17 @@ fn run(mut cli: Cli) -> Result<(), Error> {
         apart: cli.apart,
     };
     let statement = cli.statement.map(|text| Statement::of(&text, &cli.set)).transpose()?;
-    let runtime = runtime(options.threads)?;
-    let done = runtime.block_on(Session::open(&cli.sources, &options)).and_then(|session| match statement {
+    let runtimes = Runtimes { work: runtime(options.threads)?, signals: runtime_of_signals()? };
+    let opened = runtimes.work.block_on(Session::open(&cli.sources, &options)).map(Arc::new);
+    let done = opened.and_then(|session| match statement {
         Some(statement) => {
             let format = if cli.json { Format::Object } else { cli.format.into() };
-            runtime.block_on(answer(&session, &statement, format, &cli.output))
+            answer(&runtimes, &session, statement, format, &cli.output)
         }
-        None => prompt::run(&runtime, &session, &cli.set),
+        None => prompt::run(&runtimes, &session, &cli.set),
     });
     // Threads that read a capture notice after their next batch that nobody wants its rows.
-    runtime.shutdown_timeout(Duration::from_secs(5));
+    runtimes.work.shutdown_timeout(Duration::from_secs(5));
     drop(spill);
     done
 }
@@ -252,7 +255,19 @@ fn threads(wanted: Option<u32>) -> usize {
     wanted.map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize)
 }
 
-fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
+/// Where statements are run, and where signals and time are noticed: the threads of the former may all be in a join that gives nothing
+/// for minutes.
+struct Runtimes {
+    work: Runtime,
+    signals: Runtime,
+}
+
+fn runtime_of_signals() -> Result<Runtime, Error> {
+    let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    made.map_err(|cause| Error::Engine(cause.to_string()))
+}
+
+fn runtime(threads: usize) -> Result<Runtime, Error> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()
@@ -310,10 +325,15 @@ fn serve(role: Serve) -> Result<(), Error> {
     }
 }
 
+/// SIGINT and SIGTERM.
+fn signals() -> Result<(Signal, Signal), Error> {
+    let signal = |kind| signal(kind).map_err(|cause| Error::Engine(cause.to_string()));
+    Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+}
+
 /// SIGINT and SIGTERM are how a scheduler or an executor is ended.
 async fn until_signal(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
-    let signal = |kind| signal(kind).map_err(|cause| Error::Engine(cause.to_string()));
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (mut interrupt, mut terminate) = signals()?;
     tokio::select! {
         done = work => done,
         _ = interrupt.recv() => Ok(()),
@@ -322,15 +342,21 @@ async fn until_signal(work: impl Future<Output = Result<(), Error>>) -> Result<(
 }
 
 /// Runs a statement, and writes its rows.
-async fn answer(session: &Session, statement: &Statement, format: Format, to: &Path) -> Result<(), Error> {
+fn answer(
+    runtimes: &Runtimes,
+    session: &Arc<Session>,
+    statement: Statement,
+    format: Format,
+    to: &Path,
+) -> Result<(), Error> {
     let io = |cause| Error::Io { path: to.to_owned(), cause };
     if to == Path::new("-") {
-        return rows(session, statement, format, BufWriter::new(io::stdout())).await.map(drop);
+        return rows(runtimes, session, statement, format, BufWriter::new(io::stdout())).map(drop);
     }
     // A device or a pipe is written directly.
     if to.metadata().is_ok_and(|m| !m.is_file()) {
         let out = File::options().write(true).open(to).map_err(io)?;
-        return rows(session, statement, format, BufWriter::new(out)).await.map(drop);
+        return rows(runtimes, session, statement, format, BufWriter::new(out)).map(drop);
     }
     let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let aside = tempfile::Builder::new()
@@ -339,56 +365,59 @@ async fn answer(session: &Session, statement: &Statement, format: Format, to: &P
         .tempfile_in(folder)
         .map_err(io)?;
     let out = BufWriter::new(aside.as_file().try_clone().map_err(io)?);
-    let count = rows(session, statement, format, out).await?;
+    let count = rows(runtimes, session, statement, format, out)?;
     aside.persist(to).map_err(|e| io(e.error))?;
     eprintln!("{}: {}", measure::units::counted(count, "row"), to.display());
     Ok(())
 }
 
 /// Writes the rows of a statement, and gives their number. A closed pipe (`| head`) ends it, and is no error.
-async fn rows(
-    session: &Session,
-    statement: &Statement,
+fn rows(
+    runtimes: &Runtimes,
+    session: &Arc<Session>,
+    statement: Statement,
     format: Format,
-    out: impl Write + Send,
+    out: impl Write + Send + 'static,
 ) -> Result<u64, Error> {
-    let signal = |kind| signal(kind).map_err(|cause| Error::Engine(cause.to_string()));
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let broken = AtomicBool::new(false);
-    let out = Pipe { out, broken: &broken };
-    let work = async {
-        let mut stream = session.ask(&statement.sql, &statement.name, &statement.parameters).await?;
+    let broken = Arc::new(AtomicBool::new(false));
+    let out = Pipe { out, broken: broken.clone() };
+    let asked = session.clone();
+    let mut work = runtimes.work.spawn(async move {
+        let Statement { name, sql, parameters } = &statement;
+        let mut stream = asked.ask(sql, name, parameters).await?;
         let mut output = Output::new(format, &stream.schema(), out)?;
         while let Some(batch) = stream.next().await {
-            let batch = batch.map_err(|e| Error::of(&e, &statement.name, &statement.sql))?;
-            output.write(&batch)?;
+            output.write(&batch.map_err(|e| Error::of(&e, name, sql))?)?;
         }
         output.finish()
-    };
+    });
     let mut shown = Shown::new(session);
-    tokio::pin!(work);
-    let done = loop {
-        tokio::select! {
-            done = &mut work => break done,
-            _ = interrupt.recv() => break Err(Error::Stopped),
-            _ = terminate.recv() => break Err(Error::Stopped),
-            () = tokio::time::sleep(Duration::from_millis(100)) => shown.show(),
+    runtimes.signals.block_on(async {
+        let (mut interrupt, mut terminate) = signals()?;
+        let done = loop {
+            tokio::select! {
+                done = &mut work => break done.unwrap_or_else(|cause| Err(Error::Engine(cause.to_string()))),
+                _ = interrupt.recv() => break Err(Error::Stopped),
+                _ = terminate.recv() => break Err(Error::Stopped),
+                () = tokio::time::sleep(Duration::from_millis(100)) => shown.show(),
+            }
+        };
+        work.abort();
+        shown.bar.finish_and_clear();
+        if done.is_err() || broken.load(Ordering::Relaxed) {
+            session.cancel().await;
         }
-    };
-    shown.bar.finish_and_clear();
-    if done.is_err() || broken.load(Ordering::Relaxed) {
-        session.cancel().await;
-    }
-    if broken.load(Ordering::Relaxed) { Ok(0) } else { done }
+        if broken.load(Ordering::Relaxed) { Ok(0) } else { done }
+    })
 }
 
 /// Notices that nobody reads any more: those who write rows make a text of the error.
-struct Pipe<'a, W> {
+struct Pipe<W> {
     out: W,
-    broken: &'a AtomicBool,
+    broken: Arc<AtomicBool>,
 }
 
-impl<W: Write> Pipe<'_, W> {
+impl<W: Write> Pipe<W> {
     fn noticed<T>(&self, done: io::Result<T>) -> io::Result<T> {
         done.inspect_err(|e| {
             self.broken.fetch_or(e.kind() == io::ErrorKind::BrokenPipe, Ordering::Relaxed);
@@ -396,7 +425,7 @@ impl<W: Write> Pipe<'_, W> {
     }
 }
 
-impl<W: Write> Write for Pipe<'_, W> {
+impl<W: Write> Write for Pipe<W> {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         let done = self.out.write(octets);
         self.noticed(done)

@@ -1,6 +1,6 @@
 //! The prompt: statements that end with a semicolon, with history and completion.
 
-use crate::{Statement, answer};
+use crate::{Runtimes, Statement, answer};
 use query::output::Format;
 use query::{Error, Session, functions, shipped};
 use rustyline::completion::Completer;
@@ -11,7 +11,7 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{Context, Editor, Helper};
 use std::path::{Path, PathBuf};
-use tokio::runtime::Runtime;
+use std::sync::Arc;
 
 /// Words of SQL that are completed.
 const WORDS: &[&str] = &[
@@ -89,16 +89,16 @@ fn history() -> Option<PathBuf> {
 ///
 /// # Errors
 /// A terminal that cannot be read.
-pub fn run(runtime: &Runtime, session: &Session, set: &[(String, String)]) -> Result<(), Error> {
+pub fn run(runtimes: &Runtimes, session: &Arc<Session>, set: &[(String, String)]) -> Result<(), Error> {
     let failed = |error: ReadlineError| Error::Engine(format!("the prompt: {error}"));
     let mut editor: Editor<Words, DefaultHistory> = Editor::new().map_err(failed)?;
-    editor.set_helper(Some(runtime.block_on(Words::of(session))));
+    editor.set_helper(Some(runtimes.work.block_on(Words::of(session))));
     let history = history();
     if let Some(path) = &history {
         // The first time there is none.
         let _ = editor.load_history(path);
     }
-    println!("Tables: {}", runtime.block_on(names(session)));
+    println!("Tables: {}", runtimes.work.block_on(names(session)));
     println!("A statement ends with a semicolon. @NAME is a query that comes with dnsrack. Ctrl-D ends.");
     let mut text = String::new();
     loop {
@@ -125,9 +125,8 @@ pub fn run(runtime: &Runtime, session: &Session, set: &[(String, String)]) -> Re
         }
         // That it cannot be kept is no reason not to answer.
         let _ = editor.add_history_entry(&whole);
-        let done = Statement::of(statement, set).and_then(|statement| {
-            runtime.block_on(answer(session, &statement, Format::Table, Path::new("-")))
-        });
+        let done = Statement::of(statement, set)
+            .and_then(|statement| answer(runtimes, session, statement, Format::Table, Path::new("-")));
         if let Err(error) = done {
             eprintln!("{error}");
         }

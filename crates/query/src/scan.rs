@@ -5,7 +5,7 @@
 //! of it, and its rows would come several times.
 
 use crate::{captures, runs};
-use datafusion::arrow::array::{ArrayRef, AsArray, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, StringArray, UInt32Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::{Session, TableProvider};
@@ -21,6 +21,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Par
 use futures_util::{TryStreamExt, stream};
 use results::RunDir;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
@@ -34,12 +35,16 @@ use trace::rows::Filter;
 /// What a table consists of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
-    /// The queries of captures that are one trace, with the columns of [`trace::rows`].
+    /// The queries of traces, with the columns of [`trace::rows`].
     Captures {
-        /// The files.
-        files: Vec<KnownFile>,
+        /// The traces.
+        traces: Vec<Trace>,
+        /// How many parts each is read in.
+        parts_each: u32,
         /// Ports of the servers.
         ports: Vec<u16>,
+        /// There is one more column, [`SOURCE`]: the name of the trace.
+        apart: bool,
     },
     /// A table of [`runs`].
     Runs {
@@ -50,13 +55,45 @@ pub enum Content {
     },
 }
 
+/// The column that says which trace a query is of.
+pub const SOURCE: &str = "source";
+
+/// Captures that are one trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// What it is called.
+    pub name: String,
+    /// Its files.
+    pub files: Vec<KnownFile>,
+}
+
 impl Content {
     fn schema(&self) -> Result<SchemaRef> {
         match self {
-            Self::Captures { .. } => Ok(trace::rows::schema()),
+            Self::Captures { apart: false, .. } => Ok(trace::rows::schema()),
+            Self::Captures { apart: true, .. } => {
+                let source = Arc::new(Field::new(SOURCE, DataType::Utf8, false));
+                let columns: Vec<_> =
+                    trace::rows::schema().fields().iter().cloned().chain([source]).collect();
+                Ok(Arc::new(Schema::new(columns)))
+            }
             Self::Runs { table, .. } => runs::schema(table).ok_or_else(|| {
                 DataFusionError::Plan(format!("there is no table {table} of run directories"))
             }),
+        }
+    }
+
+    /// What each part costs to read, by its number. Those of run directories are `partitions` parts.
+    fn costs(&self, partitions: u32) -> Vec<u64> {
+        match self {
+            Self::Captures { traces, parts_each, .. } => traces
+                .iter()
+                .flat_map(|trace| {
+                    let octets = trace.files.iter().map(|file| file.octets).sum();
+                    std::iter::repeat_n(octets, *parts_each as usize)
+                })
+                .collect(),
+            Self::Runs { .. } => vec![1; partitions as usize],
         }
     }
 
@@ -67,7 +104,7 @@ impl Content {
     fn check(&self) -> Result<()> {
         let check = |known: &KnownFile| known.check().map_err(Told::of);
         match self {
-            Self::Captures { files, .. } => files.iter().try_for_each(check),
+            Self::Captures { traces, .. } => traces.iter().flat_map(|trace| &trace.files).try_for_each(check),
             Self::Runs { runs, .. } => runs.iter().map(|(.., plan)| plan).try_for_each(check),
         }
     }
@@ -185,24 +222,25 @@ impl Memory {
 #[derive(Debug)]
 pub struct Table {
     content: Content,
-    parts: u32,
+    partitions: u32,
     schema: SchemaRef,
     memory: Arc<Memory>,
 }
 
 impl Table {
-    /// The table of this content, which `parts` threads or tasks read side by side.
+    /// The table of this content, which `partitions` threads or tasks read side by side: each its parts one after the other, since the
+    /// reader of a capture needs memory for the queries that wait for their answers.
     ///
     /// # Errors
     /// There is no such table.
-    pub fn new(content: Content, parts: u32, memory: &Arc<Memory>) -> Result<Self> {
-        let (schema, parts) = (content.schema()?, parts.max(1));
-        Ok(Self { content, parts, schema, memory: memory.clone() })
+    pub fn new(content: Content, partitions: u32, memory: &Arc<Memory>) -> Result<Self> {
+        let (schema, partitions) = (content.schema()?, partitions.max(1));
+        Ok(Self { content, partitions, schema, memory: memory.clone() })
     }
 
-    /// What it consists of, and how many parts it is read in.
+    /// What it consists of, and how many threads or tasks read it.
     pub fn content(&self) -> (&Content, u32) {
-        (&self.content, self.parts)
+        (&self.content, self.partitions)
     }
 }
 
@@ -232,21 +270,37 @@ impl TableProvider for Table {
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let costs = self.content.costs(self.partitions);
         let wanted = Wanted {
             content: self.content.clone(),
-            parts: self.parts,
+            parts: costs.len() as u32,
             columns,
             filter: captures::filter(filters),
         };
         let numbers = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
-        let part = |n| {
-            let column: ArrayRef = Arc::new(UInt32Array::from(vec![n]));
+        let partition = |parts: Vec<u32>| {
+            let column: ArrayRef = Arc::new(UInt32Array::from(parts));
             RecordBatch::try_new(numbers.clone(), vec![column]).map(|batch| vec![batch])
         };
-        let parts = (0..self.parts).map(part).collect::<Result<Vec<_>, _>>()?;
+        let shares = shares(&costs, self.partitions as usize);
+        let parts = shares.into_iter().map(partition).collect::<Result<Vec<_>, _>>()?;
         let input = MemorySourceConfig::try_new_exec(&parts, numbers.clone(), None)?;
         Ok(Arc::new(Scan::new(wanted, input, self.memory.clone(), false)?))
     }
+}
+
+/// Divides parts of these costs among partitions: the dearest first, each to the partition that has least. No partition is empty.
+fn shares(costs: &[u64], partitions: usize) -> Vec<Vec<u32>> {
+    let mut order: Vec<usize> = (0..costs.len()).collect();
+    order.sort_by_key(|&n| Reverse(costs[n]));
+    let mut shares: Vec<(u64, Vec<u32>)> = vec![(0, Vec::new()); partitions.clamp(1, costs.len().max(1))];
+    for n in order {
+        let (cost, share) =
+            shares.iter_mut().min_by_key(|(cost, share)| (*cost, share.len())).expect("there is one");
+        *cost += costs[n];
+        share.push(n as u32);
+    }
+    shares.into_iter().map(|(_, share)| share).collect()
 }
 
 /// The rows and columns that a statement wants of a table.
@@ -299,7 +353,7 @@ impl Scan {
 impl DisplayAs for Scan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.wanted.content {
-            Content::Captures { files, .. } => write!(f, "Scan: captures={}", files.len())?,
+            Content::Captures { traces, .. } => write!(f, "Scan: traces={}", traces.len())?,
             Content::Runs { table, runs } => write!(f, "Scan: table={table}, runs={}", runs.len())?,
         }
         write!(f, ", columns={:?}, filter={:?}", self.wanted.columns, self.wanted.filter)
@@ -357,6 +411,27 @@ impl ExecutionPlan for Scan {
     }
 }
 
+/// Rows of a trace with its name in the column behind the `ours` that it has itself, where that is wanted.
+fn named(
+    batch: RecordBatch,
+    name: &str,
+    columns: &[usize],
+    ours: usize,
+    schema: &SchemaRef,
+) -> Result<RecordBatch> {
+    if columns.iter().all(|&column| column < ours) {
+        return Ok(batch);
+    }
+    let (rows, mut of_trace) = (batch.num_rows(), batch.columns().iter());
+    let name: ArrayRef = Arc::new(StringArray::from_iter_values(std::iter::repeat_n(name, rows)));
+    let column = |&column: &usize| match column < ours {
+        true => of_trace.next().expect("the reader gave it").clone(),
+        false => name.clone(),
+    };
+    let arrays = columns.iter().map(column).collect();
+    Ok(RecordBatch::try_new(schema.clone(), arrays)?)
+}
+
 /// Reads a part in a thread of its own.
 fn read_part(
     (n, size): (u32, usize),
@@ -366,17 +441,22 @@ fn read_part(
     schema: &SchemaRef,
 ) -> SendableRecordBatchStream {
     let mut stream = RecordBatchReceiverStreamBuilder::new(schema.clone(), 2);
-    let (to, wanted, memory) = (stream.tx(), wanted.clone(), memory.clone());
+    let (to, wanted, memory, schema) = (stream.tx(), wanted.clone(), memory.clone(), schema.clone());
     stream.spawn_blocking(move || {
         let Wanted { content, parts, columns, filter } = &*wanted;
         if asked {
             content.check()?;
         }
         match content {
-            Content::Captures { files, ports } => {
-                let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
-                let options = trace::Options { ports: ports.clone(), part: (n, *parts) };
-                captures::read(&paths, &options, columns, filter, size, &memory.seen, &to)
+            Content::Captures { traces, parts_each, ports, apart: _ } => {
+                let trace = &traces[(n / parts_each) as usize];
+                let paths: Vec<PathBuf> = trace.files.iter().map(|file| file.path.clone()).collect();
+                let options = trace::Options { ports: ports.clone(), part: (n % parts_each, *parts_each) };
+                let ours = trace::rows::columns().count();
+                let of_trace: Vec<usize> = columns.iter().copied().filter(|&column| column < ours).collect();
+                captures::read(&paths, &options, &of_trace, filter, size, &memory.seen, |batch| {
+                    to.blocking_send(named(batch, &trace.name, columns, ours, &schema)).is_ok()
+                })
             }
             Content::Runs { table, runs } => {
                 let mine: Vec<(&str, &Path)> = runs
@@ -400,4 +480,17 @@ fn read_part(
         }
     });
     stream.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_divided_by_cost() {
+        assert_eq!(shares(&[1, 9, 4, 4], 2), [vec![1], vec![2, 3, 0]]);
+        assert_eq!(shares(&[0, 0, 0], 2), [vec![0, 2], vec![1]]);
+        assert_eq!(shares(&[5], 16), [vec![0]]);
+        assert_eq!(shares(&[], 4), [Vec::<u32>::new()]);
+    }
 }

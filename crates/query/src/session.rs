@@ -1,6 +1,6 @@
 //! The tables of sources, and statements on them.
 
-use crate::scan::{Content, KnownFile, Memory, Scan, Table};
+use crate::scan::{Content, KnownFile, Memory, SOURCE, Scan, Table, Trace};
 use crate::sources::{self, Source};
 use crate::{Error, cluster, functions, runs};
 use datafusion::common::{DataFusionError, ScalarValue};
@@ -153,29 +153,35 @@ impl Session {
         options: &Options,
     ) -> Result<Option<DataFrame>, DataFusionError> {
         let mut parts = Vec::new();
-        let threads = u32::try_from(options.threads).unwrap_or(u32::MAX);
-        let traces: Vec<Vec<PathBuf>> = match options.apart {
-            true => captures.into_iter().map(|path| vec![path]).collect(),
-            false => Some(captures).filter(|all| !all.is_empty()).into_iter().collect(),
-        };
-        let threads_each = (threads / traces.len().max(1) as u32).max(1);
-        for paths in traces {
-            let name = paths[0].display().to_string();
+        let partitions = u32::try_from(options.threads).unwrap_or(u32::MAX).max(1);
+        let known = |paths: &[PathBuf]| -> Result<Trace, DataFusionError> {
             let files = paths.iter().map(|path| KnownFile::at(path)).collect::<Result<_, _>>()?;
-            let content = Content::Captures { files, ports: options.ports.clone() };
-            let table = Table::new(content, threads_each, &self.memory)?;
-            parts.push((name, self.context.read_table(Arc::new(table))?));
+            Ok(Trace { name: paths[0].display().to_string(), files })
+        };
+        let traces: Vec<Trace> = match options.apart {
+            true => captures.chunks(1).map(known).collect::<Result<_, _>>()?,
+            false if captures.is_empty() => Vec::new(),
+            false => vec![known(&captures)?],
+        };
+        if !traces.is_empty() {
+            let parts_each = (partitions / traces.len() as u32).max(1);
+            let (ports, apart) = (options.ports.clone(), options.apart);
+            let content = Content::Captures { traces, parts_each, ports, apart };
+            parts.push(self.context.read_table(Arc::new(Table::new(content, partitions, &self.memory)?))?);
         }
         for (path, files) in imported {
             let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
             let rows = self.context.read_parquet(files, ParquetReadOptions::default()).await?;
             // The columns of this version, in their order.
             let columns = trace::rows::columns().map(|(name, ..)| col(name));
-            parts.push((path.display().to_string(), rows.select(columns)?));
+            let rows = rows.select(columns)?;
+            parts.push(match options.apart {
+                true => rows.with_column(SOURCE, lit(path.display().to_string()))?,
+                false => rows,
+            });
         }
         let mut whole: Option<DataFrame> = None;
-        for (name, part) in parts {
-            let part = if options.apart { part.with_column("source", lit(name))? } else { part };
+        for part in parts {
             whole = Some(match whole {
                 None => part,
                 Some(whole) => whole.union(part)?,
