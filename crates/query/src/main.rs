@@ -130,9 +130,10 @@ enum Serve {
 
 fn patience(text: &str) -> Result<Duration, String> {
     let time = Duration::from_nanos(measure::units::duration(text)?);
-    match time >= Duration::from_secs(1) && time <= Duration::from_secs(3600) {
+    // A scheduler is asked every three seconds.
+    match time >= Duration::from_secs(5) && time <= Duration::from_secs(3600) {
         true => Ok(time),
-        false => Err("it is from 1s to 1h".into()),
+        false => Err("it is from 5s to 1h".into()),
     }
 }
 

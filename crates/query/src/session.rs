@@ -7,9 +7,11 @@ use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::expr_fn::col;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{DataFrame, ParquetReadOptions, SQLOptions, SessionConfig, SessionContext, lit};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -225,6 +227,21 @@ impl Session {
         }
         if !values.is_empty() {
             rows = rows.with_param_values(values).map_err(wrong)?;
+        }
+        match rows.logical_plan() {
+            LogicalPlan::Analyze(_) if self.cluster.is_some() => {
+                return Err(Error::Cluster(format!(
+                    "{name}: EXPLAIN ANALYZE has no figures on a cluster: ask without --cluster"
+                )));
+            }
+            // Tables are known here.
+            LogicalPlan::DescribeTable(_) if self.cluster.is_some() => {
+                let (state, plan) = rows.into_parts();
+                let planner = DefaultPhysicalPlanner::default();
+                let plan = planner.create_physical_plan(&plan, &state).await.map_err(wrong)?;
+                return execute_stream(plan, state.task_ctx()).map_err(wrong);
+            }
+            _ => {}
         }
         for left in (0..ATTEMPTS).rev() {
             let context = Arc::new(rows.task_ctx());

@@ -215,6 +215,7 @@ fn captures_apart_and_tables_of_runs_are_divided() {
     // A name of this session's tables; nobody else has them.
     let tables = ask(&sources, &cluster.options(5), "SHOW TABLES", &[]).unwrap();
     assert!(tables.iter().any(|row| row["table_name"] == "queries"), "{tables:?}");
+    assert_same(&cluster, &sources[..1], 5, "DESCRIBE queries");
 }
 
 #[test]
@@ -232,6 +233,8 @@ fn what_is_wrong_on_a_cluster_is_told() {
     assert!(error.starts_with("SQL:1:8: ") && error.contains("column 'qnam' not found"), "{error}");
     let error = told(&options, "SELECT 1 / (qtype - qtype) FROM queries");
     assert!(error.contains("DivideByZero"), "{error}");
+    let error = told(&options, "EXPLAIN ANALYZE SELECT count(*) FROM queries");
+    assert!(error.contains("EXPLAIN ANALYZE has no figures on a cluster"), "{error}");
     let nobody = Options { cluster: Some("127.0.0.1:1".into()), ..Options::default() };
     let error = told(&nobody, "SELECT count(*) FROM queries");
     assert!(error.contains("127.0.0.1:1") && error.contains("no scheduler"), "{error}");
