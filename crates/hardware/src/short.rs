@@ -76,7 +76,7 @@ pub fn short() -> Short {
     kept.short
 }
 
-/// What is known of this machine, as `environment.json` has it: [`rack::Environment`], and the figures as `hardware`.
+/// This machine's part of `environment.json`: [`rack::Environment`], and under `hardware` the figures of [`short`].
 pub fn environment(machine: &rack::Environment) -> Value {
     let mut environment = json!(machine);
     environment["hardware"] = json!(short());

@@ -1,6 +1,6 @@
 //! Captures as a table: only the columns that a statement needs are made, and queries that it does not want are left out early.
 
-use crate::scan::Told;
+use crate::scan::ErrorText;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, ScalarValue};
@@ -12,8 +12,7 @@ use trace::Options;
 use trace::rows::{Batches, Filter};
 use wire::name::Name;
 
-/// Reads a part of the trace that these files are, and gives its rows to `take` until that wants no more. Packets that were read are
-/// added to `seen`.
+/// Reads a part of the trace in these files, and gives its rows to `take` until it returns false. The packets read are added to `seen`.
 ///
 /// # Errors
 /// A capture that cannot be read.
@@ -26,9 +25,9 @@ pub fn read(
     seen: &AtomicU64,
     take: impl Fn(RecordBatch) -> bool,
 ) -> Result<()> {
-    let mut batches = Batches::open(paths, options, columns, filter, rows).map_err(Told::of)?;
+    let mut batches = Batches::open(paths, options, columns, filter, rows).map_err(ErrorText::of)?;
     let mut before = 0;
-    while let Some(batch) = batches.next().map_err(Told::of)? {
+    while let Some(batch) = batches.next().map_err(ErrorText::of)? {
         // All parts see all packets.
         if options.part.0 == 0 {
             seen.fetch_add(batches.seen() - before, Ordering::Relaxed);
@@ -46,7 +45,7 @@ pub fn filter(conditions: &[Expr]) -> Filter {
     conditions.iter().fold(Filter::default(), |filter, expr| narrowed(&filter, expr).unwrap_or(filter))
 }
 
-/// Whether the reader knows a condition. The engine looks again, so a filter may let too many pass.
+/// Whether the reader can apply a condition. It may let more rows pass than it should, so the engine applies the condition again.
 pub fn pushdown(condition: &Expr) -> TableProviderFilterPushDown {
     match narrowed(&Filter::default(), condition) {
         Some(_) => TableProviderFilterPushDown::Inexact,

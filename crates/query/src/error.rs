@@ -139,12 +139,12 @@ impl Error {
                     }
                 }
             }
-            DataFusionError::Execution(what) if cluster::told(what).is_some() => {
-                Self::Cluster(format!("{name}: {}", cluster::told(what).unwrap_or_default()))
-            }
+            DataFusionError::Execution(what) => match cluster::message_of_job(what) {
+                Some(message) => Self::Cluster(format!("{name}: {message}")),
+                None => Self::Engine(format!("{name}: {what}")),
+            },
             // Their kinds are of no interest to those who ask.
             DataFusionError::Plan(what)
-            | DataFusionError::Execution(what)
             | DataFusionError::NotImplemented(what)
             | DataFusionError::Configuration(what) => Self::Engine(format!("{name}: {what}")),
             other => Self::Engine(format!("{name}: {other}")),

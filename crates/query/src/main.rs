@@ -34,7 +34,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 )]
 struct Cli {
     #[command(subcommand)]
-    serve: Option<Serve>,
+    role: Option<Role>,
     /// SQL; a file of SQL whose name ends in .sql; or @NAME, a query that comes with dnsrack
     #[arg(value_name = "SQL")]
     statement: Option<String>,
@@ -85,7 +85,7 @@ struct Cli {
 
 /// Roles in a cluster, for --cluster.
 #[derive(clap::Subcommand)]
-enum Serve {
+enum Role {
     /// Divide the statements of --cluster among executors
     Scheduler {
         /// Address to listen on
@@ -207,8 +207,8 @@ fn main() -> ExitCode {
 }
 
 fn run(mut cli: Cli) -> Result<(), Error> {
-    if let Some(role) = cli.serve {
-        return serve(role);
+    if let Some(role) = cli.role {
+        return run_role(role);
     }
     if cli.list || cli.functions {
         return print(&if cli.list { list() } else { functions() });
@@ -284,26 +284,17 @@ fn spill_folder(inside: Option<PathBuf>) -> Result<tempfile::TempDir, Error> {
 }
 
 /// Runs a scheduler or an executor until a signal ends it.
-fn serve(role: Serve) -> Result<(), Error> {
+fn run_role(role: Role) -> Result<(), Error> {
     let _ = log::set_logger(&messages::TO_STDERR).map(|()| log::set_max_level(log::LevelFilter::Warn));
     let runtime = runtime(threads(None))?;
     match role {
-        Serve::Scheduler { address, port, allow_external } => {
+        Role::Scheduler { address, port, allow_external } => {
             cluster::check_address(address, allow_external)?;
             let scheduler = cluster::Scheduler { at: (address, port).into() };
             let ready = |at| eprintln!("dnsrack query scheduler: at {at}");
             runtime.block_on(until_signal(cluster::scheduler(&scheduler, ready)))
         }
-        Serve::Executor {
-            scheduler,
-            address,
-            port,
-            allow_external,
-            threads: wanted,
-            memory,
-            spill,
-            wait,
-        } => {
+        Role::Executor { scheduler, address, port, allow_external, threads: wanted, memory, spill, wait } => {
             cluster::check_address(address, allow_external)?;
             let folder = spill_folder(spill)?;
             let executor = cluster::Executor {

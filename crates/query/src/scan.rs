@@ -96,18 +96,6 @@ impl Content {
             Self::Runs { .. } => vec![1; partitions as usize],
         }
     }
-
-    /// Checks that this machine sees the files that the asking machine saw. Another file of the same name would give wrong rows.
-    ///
-    /// # Errors
-    /// A file that is not there, or has another length or time of change.
-    fn check(&self) -> Result<()> {
-        let check = |known: &KnownFile| known.check().map_err(Told::of);
-        match self {
-            Self::Captures { traces, .. } => traces.iter().flat_map(|trace| &trace.files).try_for_each(check),
-            Self::Runs { runs, .. } => runs.iter().map(|(.., plan)| plan).try_for_each(check),
-        }
-    }
 }
 
 /// A file, and what tells whether it is still the same.
@@ -121,27 +109,27 @@ pub struct KnownFile {
     pub modified: i64,
 }
 
-/// An error as its text, which is all that comes from another machine: Ballista writes it as for debugging.
+/// The text of an error. Ballista sends errors to other machines in their debug form, so this type's debug form is the text, too.
 #[derive(thiserror::Error)]
 #[error("{0}")]
-pub struct Told(String);
+pub struct ErrorText(String);
 
-impl fmt::Debug for Told {
+impl fmt::Debug for ErrorText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Told {
+impl ErrorText {
     /// The text of an error.
     pub fn of(error: impl fmt::Display) -> DataFusionError {
         DataFusionError::External(Box::new(Self(error.to_string())))
     }
 }
 
-/// Why a file cannot be taken for the one that was meant.
+/// Why a file is not the one that the asking machine saw.
 #[derive(Debug, thiserror::Error)]
-enum Strange {
+enum FileError {
     #[error(
         "{}: {cause} on {}; all machines of a cluster must see the files of a statement at the same paths", .path.display(), machine()
     )]
@@ -168,11 +156,12 @@ impl KnownFile {
         Ok(Self { path, octets: now.len(), modified: now.mtime() })
     }
 
-    fn check(&self) -> Result<(), Strange> {
-        let unreadable = |cause| Strange::Unreadable { path: self.path.clone(), cause };
+    /// Checks that this machine sees the file that the asking machine saw. Another file of the same name would give wrong rows.
+    fn check(&self) -> Result<()> {
+        let unreadable = |cause| ErrorText::of(FileError::Unreadable { path: self.path.clone(), cause });
         let found = Self::at(&self.path).map_err(unreadable)?;
         if found != *self {
-            return Err(Strange::Other { known: self.clone(), found });
+            return Err(ErrorText::of(FileError::Other { known: self.clone(), found }));
         }
         fs::File::open(&self.path).map(drop).map_err(unreadable)
     }
@@ -212,7 +201,7 @@ impl Memory {
         if let Some(known) = self.batches.lock().expect("no one panics with it").get(&key) {
             return Ok(known.clone());
         }
-        let batch = make().map_err(Told::of)?;
+        let batch = make().map_err(ErrorText::of)?;
         self.batches.lock().expect("no one panics with it").insert(key, batch.clone());
         Ok(batch)
     }
@@ -323,7 +312,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Of an input with the column `part`. What another machine `asked` for is checked before it is read: see [`Content::check`].
+    /// Of an input with the column `part`. The files that another machine `asked` for are checked before they are read.
     ///
     /// # Errors
     /// There is no such table or column.
@@ -444,12 +433,12 @@ fn read_part(
     let (to, wanted, memory, schema) = (stream.tx(), wanted.clone(), memory.clone(), schema.clone());
     stream.spawn_blocking(move || {
         let Wanted { content, parts, columns, filter } = &*wanted;
-        if asked {
-            content.check()?;
-        }
+        // Only what this part reads is checked: there may be very many files.
+        let check = |known: &KnownFile| if asked { known.check() } else { Ok(()) };
         match content {
             Content::Captures { traces, parts_each, ports, apart: _ } => {
                 let trace = &traces[(n / parts_each) as usize];
+                trace.files.iter().try_for_each(check)?;
                 let paths: Vec<PathBuf> = trace.files.iter().map(|file| file.path.clone()).collect();
                 let options = trace::Options { ports: ports.clone(), part: (n % parts_each, *parts_each) };
                 let ours = trace::rows::columns().count();
@@ -459,12 +448,10 @@ fn read_part(
                 })
             }
             Content::Runs { table, runs } => {
-                let mine: Vec<(&str, &Path)> = runs
-                    .iter()
-                    .skip(n as usize)
-                    .step_by(*parts as usize)
-                    .map(|(name, path, _)| (name.as_str(), path.as_path()))
-                    .collect();
+                let mine: Vec<_> = runs.iter().skip(n as usize).step_by(*parts as usize).collect();
+                mine.iter().try_for_each(|(.., plan)| check(plan))?;
+                let mine: Vec<(&str, &Path)> =
+                    mine.iter().map(|(name, path, _)| (name.as_str(), path.as_path())).collect();
                 let make = || runs::rows(table, &mine, |path| memory.figures(path));
                 let batch = memory.batch((table.clone(), n), make)?.project(columns)?;
                 let mut from = 0;

@@ -168,8 +168,7 @@ fn query_is_a_program_of_its_own_which_is_named_where_it_is_missing() {
         "{}",
         stderr(&missing)
     );
-    if !own.with_file_name("dnsrack-query").exists() {
-        eprintln!("SKIPPED: dnsrack-query is not built: cargo build --release --workspace");
+    if crate::query_program().is_none() {
         return;
     }
     let list = output(&["query", "--list"]);

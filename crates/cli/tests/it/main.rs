@@ -68,6 +68,16 @@ fn write(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
     path.to_str().expect("a path").to_owned()
 }
 
+/// The program that `dnsrack query` starts; says loudly where it is not built.
+pub fn query_program() -> Option<std::path::PathBuf> {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_dnsrack")).with_file_name("dnsrack-query");
+    if !program.is_file() {
+        eprintln!("SKIPPED: dnsrack-query is not built: cargo build --release --workspace");
+        return None;
+    }
+    Some(program)
+}
+
 /// Whether a program is on this machine; says loudly where it is not.
 fn has(program: &str) -> bool {
     let found = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/bin", "/usr/local/sbin"]

@@ -147,11 +147,7 @@ impl Cluster {
 
     /// The script of docs starts a scheduler and an executor on each node, and ends them.
     fn asks_in_sql(&self) {
-        let query = Path::new(env!("CARGO_BIN_EXE_dnsrack")).with_file_name("dnsrack-query");
-        if !query.is_file() {
-            eprintln!("SKIPPED: dnsrack-query is not built: cargo build --release --workspace");
-            return;
-        }
+        let Some(query) = crate::query_program() else { return };
         self.wait_until_idle();
         let at = |name: &str| self.folder.join(name).display().to_string();
         let (capture, rows, log) = (at("a.pcap"), at("rows.csv"), at("query.log"));

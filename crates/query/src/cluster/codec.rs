@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// Before what is ours; JSON follows. Nothing of Ballista begins with it: 'd' would be a field of a type that is none.
+/// Our own encodings begin with this, and JSON follows. None of Ballista's can begin so: in protobuf 'd' would name a type that does not exist.
 const OURS: &[u8] = b"dnsrack/1 ";
 
 /// Ballista's codecs, with our tables and scans.
@@ -30,7 +30,7 @@ fn encode(value: &impl Serialize, octets: &mut Vec<u8>) -> Result<()> {
     serde_json::to_writer(octets, value).map_err(|e| DataFusionError::External(Box::new(e)))
 }
 
-/// `None` where it is not ours.
+/// `None` where the octets are not one of our own encodings.
 fn decode<T: DeserializeOwned>(octets: &[u8]) -> Option<Result<T>> {
     let json = octets.strip_prefix(OURS)?;
     let wrong = |e| {

@@ -13,13 +13,13 @@ use datafusion::prelude::SessionConfig;
 use std::fmt;
 use std::sync::Arc;
 
-/// Ballista's own engine without the metrics of its operators. Ballista 55.0.0 adds them up over the tasks of a stage by their place in the
-/// plan, and does not notice that a task is done whose plan has more or fewer operators with metrics than that of the first one: a union
-/// with a row that has no table then never ends. It takes tasks without metrics as they are.
+/// Ballista's own engine, without the metrics of its operators. The scheduler of Ballista 55.0.0 adds up the metrics of a stage's tasks. Where
+/// the plan of a task has more or fewer operators with metrics than that of the first task, it fails to note that the task is done, and
+/// the statement never ends: so it is with a union with a row that has no table. It accepts tasks without metrics.
 pub struct Engine(DefaultExecutionEngine);
 
 impl Default for Engine {
-    /// It opens a connection for each part of rows that it fetches from another executor: the pool of Ballista's executor is not public.
+    /// It opens a new connection for each fetch from another executor, since the connection pool of Ballista's executor is not public.
     fn default() -> Self {
         Self(DefaultExecutionEngine::new())
     }

@@ -33,6 +33,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use engine::Engine;
 use futures_util::{StreamExt, stream};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ const LOST: Duration = Duration::from_secs(15);
 /// A scheduler's address as users give it: `HOST`, `HOST:PORT`, or either after `df://`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text is not such an address.
 pub fn scheduler_address(text: &str) -> Result<String, String> {
     let plain = text.strip_prefix("df://").unwrap_or(text).trim_end_matches('/');
     let (host, port) = match plain.rsplit_once(':') {
@@ -66,7 +67,10 @@ pub fn scheduler_address(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{}", port.unwrap_or(&PORT.to_string())))
 }
 
-/// Whether a scheduler is there.
+/// Checks that something listens at the address of a scheduler.
+///
+/// # Errors
+/// Nothing does, or it does not answer.
 pub(crate) async fn find(scheduler: &str) -> Result<(), Error> {
     let none = |why: &str| {
         Error::Cluster(format!(
@@ -120,7 +124,7 @@ pub(crate) async fn cancel(scheduler: &str, plan: &dyn ExecutionPlan) {
 /// A scheduler.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
-    /// Where it listens. Port 0: any that is free.
+    /// The address that it listens on. Port 0 means any free port.
     pub at: SocketAddr,
 }
 
@@ -129,15 +133,16 @@ pub struct Scheduler {
 pub struct Executor {
     /// Its scheduler, as [`scheduler_address`] gives it.
     pub scheduler: String,
-    /// Where it gives rows to the others and to the asking machine; it gets tasks at the next port. Port 0: any two that are free.
+    /// The address at which the other executors and the asking machine fetch rows. Tasks arrive at the next port. Port 0 means any two
+    /// free ports.
     pub at: SocketAddr,
-    /// How many threads work.
+    /// The number of threads that run tasks.
     pub threads: usize,
     /// Octets that sorts, joins and groups of all threads may take; without: 70 % of the machine's or of the control group's.
     pub memory: Option<u64>,
-    /// Where rows are kept for the others, and what does not fit in memory.
+    /// The folder for rows that others fetch, and for what does not fit in memory.
     pub folder: PathBuf,
-    /// How long it waits for its scheduler before it gives up: at the start, and later, when the scheduler is silent.
+    /// How long the scheduler may be silent, at the start or later, before the executor gives up.
     pub patience: Duration,
 }
 
@@ -216,12 +221,12 @@ async fn cancel_after_a_loss(
     }
 }
 
-/// Whether a statement failed since an executor was lost.
+/// Whether a statement failed because an executor was lost.
 pub(crate) fn is_loss(error: &DataFusionError) -> bool {
-    let told = error.to_string();
+    let text = error.to_string();
     [" failed: Cancelled", " has failed 1 times", "FetchFailed", "tcp connect error"]
         .iter()
-        .any(|sign| told.contains(sign))
+        .any(|sign| text.contains(sign))
 }
 
 /// Waits for the first rows of a statement, which come when the cluster is done with it.
@@ -232,8 +237,8 @@ pub(crate) async fn begun(mut stream: SendableRecordBatchStream) -> EngineResult
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
-/// What an executor told, without the names that Ballista wraps it in.
-pub(crate) fn told(message: &str) -> Option<String> {
+/// The error of a job as an executor wrote it, without the names that Ballista wraps it in; `None` for other messages.
+pub(crate) fn message_of_job(message: &str) -> Option<String> {
     let inner = message.strip_prefix("Job ")?.split_once(" failed: ")?.1;
     let inner = inner.rsplit_once("error: ").map_or(inner, |(_, inner)| inner);
     let mut inner = inner.trim_end();
@@ -245,6 +250,20 @@ pub(crate) fn told(message: &str) -> Option<String> {
         inner = less;
     }
     Some(format!("the cluster failed: {}", inner.trim_matches('"')))
+}
+
+/// The addresses for rows and for tasks: where `at` has a port, that one and the next, and otherwise two that are free now. Ballista listens
+/// itself, and has to know them before.
+async fn ports(at: SocketAddr) -> io::Result<(SocketAddr, SocketAddr)> {
+    let next = match at.port() {
+        0 => 0,
+        port => {
+            port.checked_add(1).ok_or_else(|| io::Error::other("there is no port after 65535 for tasks"))?
+        }
+    };
+    // Both are held until both are known, so that they differ.
+    let (rows, tasks) = (TcpListener::bind(at).await?, TcpListener::bind((at.ip(), next)).await?);
+    Ok((rows.local_addr()?, tasks.local_addr()?))
 }
 
 /// Runs an executor until it is ended by SIGINT or SIGTERM. `ready` gets its address when the scheduler knows it.
@@ -263,20 +282,8 @@ pub async fn executor(executor: &Executor, ready: impl FnOnce(SocketAddr)) -> Re
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // Ballista listens itself and has to know the port before.
-    let listen = |cause| Error::Cluster(format!("executor: {at}: {cause}"));
-    let at = TcpListener::bind(at).await.and_then(|listener| listener.local_addr()).map_err(listen)?;
-    // Tasks come at a port of their own: the next one, where the user chose.
-    let tasks_at = match executor.at.port() {
-        0 => TcpListener::bind((at.ip(), 0))
-            .await
-            .and_then(|listener| listener.local_addr())
-            .map_err(listen)?
-            .port(),
-        port => port
-            .checked_add(1)
-            .ok_or_else(|| Error::Cluster("executor: --port 65535 has no next port".into()))?,
-    };
+    let (at, tasks_at) =
+        ports(*at).await.map_err(|cause| Error::Cluster(format!("executor: {at}: {cause}")))?;
     let (host, port) = scheduler.rsplit_once(':').expect("it has a port");
     let mut registry = BallistaFunctionRegistry::default();
     let ours = functions::all().map(|function| (function.name().to_owned(), Arc::new(function)));
@@ -287,7 +294,7 @@ pub async fn executor(executor: &Executor, ready: impl FnOnce(SocketAddr)) -> Re
         bind_host: host_of(at.ip()),
         external_host: Some(host_of(at.ip())),
         port: at.port(),
-        grpc_port: tasks_at,
+        grpc_port: tasks_at.port(),
         executor_heartbeat_interval_seconds: LOST.as_secs() / 5,
         scheduler_host: host.to_owned(),
         scheduler_port: port.parse().expect("it was checked"),
@@ -338,12 +345,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_executors_tell_has_no_wrapping() {
+    fn errors_of_executors_have_no_wrapping() {
         let message = "Job 038GV73V1P000 failed: Job failed due to stage 1 failed: Task failed due to runtime execution error: \
                        DataFusionError(Shared(External(DataFusionError(External(a.pcap: it is no capture)))))\n";
-        assert_eq!(told(message).as_deref(), Some("the cluster failed: a.pcap: it is no capture"));
-        assert_eq!(told("Job 1 failed: Cancelled").as_deref(), Some("the cluster failed: Cancelled"));
-        assert_eq!(told("the table is gone"), None);
+        assert_eq!(message_of_job(message).as_deref(), Some("the cluster failed: a.pcap: it is no capture"));
+        assert_eq!(
+            message_of_job("Job 1 failed: Cancelled").as_deref(),
+            Some("the cluster failed: Cancelled")
+        );
+        assert_eq!(message_of_job("the table is gone"), None);
     }
 
     #[test]

@@ -2,26 +2,15 @@
 
 use super::possible;
 use crate::machines::lab::{Lab, Way};
-use crate::{stderr, write};
+use crate::{query_program, stderr, write};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const HOSTS: [(&str, u32); 3] = [("one", 0), ("two", 1), ("three", 0)];
 /// The machine that asks, and that has the scheduler.
 const CONTROL: &str = "10.53.0.4";
-
-/// The program beside ours; says loudly where it is not built.
-fn program() -> Option<PathBuf> {
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_dnsrack")).with_file_name("dnsrack-query");
-    if !program.is_file() {
-        eprintln!("SKIPPED: dnsrack-query is not built: cargo build --release --workspace");
-        return None;
-    }
-    Some(program)
-}
 
 struct Role(Child);
 
@@ -33,7 +22,7 @@ impl Drop for Role {
 
 /// Starts a scheduler or an executor on a machine, and waits until it says that it is there.
 fn start(lab: &Lab, host: &str, words: &[&str]) -> Role {
-    let program = program().expect("it was looked for");
+    let program = query_program().expect("it was looked for");
     let words = [&[program.to_str().expect("a path")], words, &["--allow-external"]].concat();
     let mut child = lab.on(host, &words).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
@@ -62,7 +51,7 @@ fn rows(mut command: Command) -> Vec<String> {
 
 #[test]
 fn a_cluster_of_machines_gives_the_same_rows_and_survives_the_loss_of_one() {
-    if !possible(&[]) || program().is_none() {
+    if !possible(&[]) || query_program().is_none() {
         return;
     }
     let lab = Lab::up("q", &HOSTS, Way::Command);
@@ -82,7 +71,7 @@ fn a_cluster_of_machines_gives_the_same_rows_and_survives_the_loss_of_one() {
     let words = [&["trace", "import", "--apart", "-o", &table][..], &captures[..]].concat();
     assert!(crate::output(&words).status.success());
 
-    let query = program().expect("it was looked for").display().to_string();
+    let query = query_program().expect("it was looked for").display().to_string();
     let ask = |cluster: bool, words: &[&str]| {
         let mut all = vec![query.as_str(), "--format", "json"];
         all.extend(if cluster { &["--cluster", CONTROL, "--threads", "6"][..] } else { &[] });
