@@ -172,8 +172,8 @@ pub async fn scheduler(scheduler: &Scheduler, ready: impl FnOnce(SocketAddr)) ->
     let codec = Arc::new(Codec::default());
     let config = SchedulerConfig {
         scheduling_policy: TaskSchedulingPolicy::PushStaged,
-        bind_host: at.ip().to_string(),
-        external_host: at.ip().to_string(),
+        bind_host: host_of(at.ip()),
+        external_host: host_of(at.ip()),
         bind_port: at.port(),
         grpc_server_max_decoding_message_size: MESSAGE,
         grpc_server_max_encoding_message_size: MESSAGE,

@@ -255,6 +255,20 @@ fn what_is_wrong_on_a_cluster_is_told() {
 }
 
 #[test]
+fn a_cluster_can_be_reached_over_ipv6() {
+    let (folder, capture) = made(100);
+    let scheduler = Role::start(&["scheduler", "--address", "::1", "--port", "0"]);
+    let spill = folder.path().to_str().expect("a path");
+    let _executor =
+        Role::start(&["executor", "--scheduler", &scheduler.at, "--address", "::1", "--spill", spill]);
+    let options = Options { threads: 2, cluster: Some(scheduler.at.clone()), ..Options::default() };
+    let sql = "SELECT qtype, count(*) AS n FROM queries GROUP BY qtype";
+    let sources = [capture];
+    let here = canonical(ask(&sources, &two_threads(), sql, &[]).unwrap());
+    assert_eq!(canonical(ask(&sources, &options, sql, &[]).unwrap()), here);
+}
+
+#[test]
 fn a_killed_executor_costs_no_row_and_gives_none_twice() {
     let (folder, capture) = made(60_000);
     // A cluster of its own, which loses one.
