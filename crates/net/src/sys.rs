@@ -151,12 +151,23 @@ pub(crate) fn wait_any_readable<'a>(
         poll.fd = fd.as_raw_fd();
         n += 1;
     }
+    poll(&mut polls[..n], timeout)
+}
+
+/// Waits until `fd` has room for what is sent or `timeout` nanoseconds have passed; a signal ends it too.
+pub(crate) fn wait_writable(fd: BorrowedFd<'_>, timeout: u64) -> io::Result<()> {
+    poll(&mut [libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 }], timeout)
+}
+
+fn poll(polls: &mut [libc::pollfd], timeout: u64) -> io::Result<()> {
     let timeout = libc::timespec {
         tv_sec: (timeout / 1_000_000_000) as libc::time_t,
         tv_nsec: (timeout % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: `n` pollfds and one timespec, all outlive the call; no signal mask.
-    match check(unsafe { libc::ppoll(polls.as_mut_ptr(), n, &raw const timeout, std::ptr::null()) }) {
+    // SAFETY: the pollfds and the timespec outlive the call; no signal mask.
+    match check(unsafe {
+        libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
+    }) {
         Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
         _ => Ok(()),
     }

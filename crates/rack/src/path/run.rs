@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Octets (the kernel's bookkeeping included) that may wait to be received: more than 100 ms of 20,000 packets/s.
 const BUFFER: usize = 64 << 20;
 
+/// For how long frames that are due wait for a receiver whose core has not processed those before, at most.
+const SEND_WAIT: Nanos = 20_000_000;
+
 /// How often it looks whether it is to stop, at least.
 const LOOK: Nanos = 50_000_000;
 
@@ -63,10 +66,17 @@ pub fn run(
         router.due(time, BATCH, &mut due);
         while !due.is_empty() {
             let mut from = 0;
+            let mut waited = false;
             while from < due.len() {
                 let at = now();
-                // A packet that cannot be sent is dropped, not tried again: it would be late.
                 let sent = socket.send(due[from..].iter().map(|&one| router.frame(one)));
+                // The receiver's core has not processed what was sent to it. It may need our core for that: so we sleep, once
+                // for these frames. They are late then, which the delay error says; what still cannot be sent is dropped.
+                if !waited && sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
+                    waited = true;
+                    socket.wait_to_send(SEND_WAIT).map_err(failed("wait for its device"))?;
+                    continue;
+                }
                 let (count, good) = sent.map_or((1, false), |n| (n.max(1), n > 0));
                 for &one in &due[from..from + count] {
                     router.done(one, good);
