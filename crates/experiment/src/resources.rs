@@ -1,4 +1,4 @@
-//! Does a trial fit into this machine? How long does an experiment take? Reckoned from what its zones have.
+//! Does a trial fit into this machine? How long does an experiment take? Estimated from what its zones have.
 
 use crate::family_spec::FamilySpec;
 use crate::plan::plan;
@@ -12,7 +12,7 @@ use zone::Contents;
 /// Memory of the generator and the coordinator, in bytes.
 const BASE: u64 = 250_000_000;
 
-/// The contents of an experiment's zones, of which its memory, disk space and time are reckoned.
+/// The contents of an experiment's zones, of which its memory, disk space and time are estimated.
 #[derive(Debug)]
 pub struct Sums<'a> {
     e: &'a Experiment,
@@ -39,7 +39,7 @@ impl<'a> Sums<'a> {
         self.zone(zone).bytes
     }
 
-    /// Memory in bytes that a trial needs at its peak, about, and how that was reckoned.
+    /// Memory in bytes that a trial needs at its peak, about, and how that was estimated.
     pub fn memory(&self, trial: &Trial) -> (u64, String) {
         self.memory_of(trial, measures::labels(self.e, trial))
     }
@@ -107,7 +107,7 @@ impl<'a> Sums<'a> {
                     * zone.all_records() as f64
             };
             let start = labels.iter().map(start).sum();
-            start + (measures::of(t.measure).seconds)(e, t, &Reckoned { start, zone })
+            start + (measures::of(t.measure).seconds)(e, t, &TimeBasis { start, zone })
         };
         let made = |zone: &Contents| zone.bytes as f64 / READ + zone.signatures as f64 / SIGNATURES;
         (plan.iter().map(trial).sum::<f64>() + self.zones.values().map(made).sum::<f64>()).ceil() as u64
@@ -137,15 +137,15 @@ impl Memory {
     }
 }
 
-/// The figures from which the time of a trial is reckoned.
-pub struct Reckoned {
+/// The figures from which the time of a trial is estimated.
+pub struct TimeBasis {
     /// Seconds that all its servers take to start.
     pub start: f64,
     /// The contents of its zone.
     pub zone: Contents,
 }
 
-impl Reckoned {
+impl TimeBasis {
     /// Seconds in which a sample of a load's answers is compared with the zone: its file is read once.
     pub fn check(&self, e: &Experiment) -> f64 {
         if e.traffic.check > 0 { self.zone.bytes as f64 / READ } else { 0.0 }
@@ -377,7 +377,7 @@ mod tests {
                 checked += 1;
                 if (sum / pss - 1.0).abs() > 0.2 {
                     wrong.push(format!(
-                        "{label} {family} {size}: {:.2} GB reckoned, {:.2} measured",
+                        "{label} {family} {size}: {:.2} GB estimated, {:.2} measured",
                         sum / 1e9,
                         pss / 1e9
                     ));

@@ -20,7 +20,7 @@ pub(crate) fn grid(run: &Run) -> Option<Grid> {
     let demands: Vec<String> = DEMANDS.iter().map(|&q| units::short(q as u64)).collect();
     let about = format!(
         "Hosts of {cores} core{} such as this one that answer {} queries/s together, each at half of the least \
-         capacity that was measured: the other half is for the day when a host, or a site, is gone. Reckoned from what was measured \
+         capacity that was measured: the other half is for the day when a host, or a site, is gone. Estimated from what was measured \
          here, with the generator on the same machine.",
         if cores == 1 { "" } else { "s" },
         format::list(&demands)

@@ -89,7 +89,7 @@ struct Quantity {
 pub(crate) enum Kind {
     Measured,
     Published,
-    /// Reckoned from what was measured.
+    /// Estimated from what was measured.
     Model,
 }
 

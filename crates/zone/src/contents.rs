@@ -1,4 +1,4 @@
-//! The contents of a zone in numbers. The memory that a server takes and the size of a file are reckoned from them, before the
+//! The contents of a zone in numbers. The memory that a server takes and the size of a file are estimated from them, before the
 //! zone is made.
 
 use crate::error::Error;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use wire::{name, rtype};
 
-/// Larger zones of a family are reckoned in proportion to one with so many delegations.
+/// Larger zones of a family are estimated in proportion to one with so many delegations.
 const SAMPLE: u64 = 20_000;
 
 /// Octets of text that an RRSIG record takes beside its signature, an NSEC record, and an NSEC3 record.
@@ -225,36 +225,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reckoned_is_what_is_made() {
+    fn estimates_agree_with_what_is_made() {
         for family in Family::ALL {
-            let (reckoned, made) = (Contents::of_family(family, 3_000).unwrap(), made(family, 3_000, None));
-            for (reckoned, made) in [
-                (reckoned.delegations, made.delegations),
-                (reckoned.names, made.names),
-                (reckoned.rrsets, made.rrsets),
-                (reckoned.records, made.records),
+            let (estimated, made) = (Contents::of_family(family, 3_000).unwrap(), made(family, 3_000, None));
+            for (estimated, made) in [
+                (estimated.delegations, made.delegations),
+                (estimated.names, made.names),
+                (estimated.rrsets, made.rrsets),
+                (estimated.records, made.records),
             ] {
-                assert!(near(reckoned, made, 0.03), "{family}: {reckoned} reckoned, {made} made");
+                assert!(near(estimated, made, 0.03), "{family}: {estimated} estimated, {made} made");
             }
             // Another seed draws other labels, and some delegations of the root have two DS records.
-            for (reckoned, made) in [(reckoned.bytes, made.bytes), (reckoned.secure, made.secure)] {
-                assert!(near(reckoned, made, 0.1), "{family}: {reckoned} reckoned, {made} made");
+            for (estimated, made) in [(estimated.bytes, made.bytes), (estimated.secure, made.secure)] {
+                assert!(near(estimated, made, 0.1), "{family}: {estimated} estimated, {made} made");
             }
         }
     }
 
     #[test]
     fn large_zones_are_in_proportion() {
-        let (reckoned, made) =
+        let (estimated, made) =
             (Contents::of_family(Family::Com, 60_000).unwrap(), made(Family::Com, 60_000, None));
         assert!(
-            near(reckoned.names, made.names, 0.01) && near(reckoned.bytes, made.bytes, 0.1),
-            "{reckoned:?} {made:?}"
+            near(estimated.names, made.names, 0.01) && near(estimated.bytes, made.bytes, 0.1),
+            "{estimated:?} {made:?}"
         );
     }
 
     #[test]
-    fn signing_is_reckoned() {
+    fn signing_is_estimated() {
         let now = (measure::clock::wall() / measure::clock::SECOND) as u32;
         let p256 = Options::new(Algorithm::EcdsaP256Sha256, now);
         let nsec3 = |opt_out| Options {
@@ -269,17 +269,17 @@ mod tests {
             (Family::Root, Options::rzaia(now)),
         ];
         for (family, options) in cases {
-            let reckoned = Contents::of_family(family, 2_000).unwrap().signed(&options);
+            let estimated = Contents::of_family(family, 2_000).unwrap().signed(&options);
             let made = made(family, 2_000, Some(&options));
-            for (reckoned, made) in [
-                (reckoned.signatures, made.signatures),
-                (reckoned.nsec, made.nsec),
-                (reckoned.nsec3, made.nsec3),
-                (reckoned.names, made.names),
+            for (estimated, made) in [
+                (estimated.signatures, made.signatures),
+                (estimated.nsec, made.nsec),
+                (estimated.nsec3, made.nsec3),
+                (estimated.names, made.names),
             ] {
-                assert!(near(reckoned, made, 0.1), "{family}: {reckoned} reckoned, {made} made");
+                assert!(near(estimated, made, 0.1), "{family}: {estimated} estimated, {made} made");
             }
-            assert!(near(reckoned.bytes, made.bytes, 0.2), "{family}: {reckoned:?}, {made:?}");
+            assert!(near(estimated.bytes, made.bytes, 0.2), "{family}: {estimated:?}, {made:?}");
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::config::{Precision, Queried};
 use crate::hosts::SERVER;
 use crate::replication::fleet::{self, Fleet, Others, note_urged};
 use crate::replication::outage::Outage;
-use crate::resources::Reckoned;
+use crate::resources::TimeBasis;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, Measure, RunEvent, Trial};
@@ -38,7 +38,7 @@ pub struct Measurement {
     /// Its parameters beside those of every trial; with those they are the key of its cell.
     pub params: fn(&Experiment, &Trial) -> Vec<(Parameter, String)>,
     /// Seconds of a trial, about. The start of its servers is counted already.
-    pub seconds: fn(e: &Experiment, trial: &Trial, of: &Reckoned) -> f64,
+    pub seconds: fn(e: &Experiment, trial: &Trial, of: &TimeBasis) -> f64,
     /// The figure by which the repeats of a cell are compared, and how well it must be known; none where repeats do not make it better
     /// known.
     pub known_by: Option<KnownBy>,

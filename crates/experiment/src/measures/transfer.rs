@@ -24,7 +24,9 @@ pub const MEASUREMENT: Measurement = Measurement {
     changes: ZoneChanges::None,
     has_variants: true,
     params: |_, _| Vec::new(),
-    seconds: |_, _, of| of.start,
+    seconds: |e, trial, of| {
+        of.start + paths::transfer_seconds(e.distribution_of(trial.variant.as_deref()), of.zone.bytes)
+    },
     known_by: Some((metrics::TRANSFER_SECONDS, |precision| precision.rate)),
     run: Run::StartAll(|sut, fleet, record, tell| sut.transfer(fleet, record, tell)),
 };

@@ -3,7 +3,7 @@
 use super::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
 use crate::replication::running_updates::{progress, read, sent};
-use crate::resources::Reckoned;
+use crate::resources::TimeBasis;
 use crate::second_count::Counting;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, RunEvent, Trial};
@@ -33,7 +33,7 @@ pub const MEASUREMENT: Measurement = Measurement {
 };
 
 /// Updates one after another, or as many together as the server commits at once. A server that signs what changes takes twice the time.
-fn seconds(e: &Experiment, trial: &Trial, of: &Reckoned) -> f64 {
+fn seconds(e: &Experiment, trial: &Trial, of: &TimeBasis) -> f64 {
     let commit = e
         .kind(&trial.server)
         .ok()

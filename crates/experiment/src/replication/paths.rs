@@ -11,7 +11,7 @@ use crate::{Error, Experiment, Trial};
 use agent::{Agent, Capture, StartCapture};
 use measure::metrics;
 use measure::{Metric, Outcome, Parameter, Reason, Seed, params};
-use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Report};
+use rack::path::{Bursts, Counts, Delay, Loss, PathSpec, Rate, Report};
 use rack::{HostSpec, Local, Paths, RackSpec};
 use results::TrialRecord;
 use std::path::Path;
@@ -97,6 +97,24 @@ pub fn check(e: &Experiment, peers: &[String]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Seconds that one TCP connection takes for so many octets over the slowest path of a distribution, about. Where packets are
+/// lost, the rate is that of Mathis, Semke, Mahdavi and Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm"
+/// (1997): a segment in each round trip, times the root of 3/2 over the share that is lost.
+pub fn transfer_seconds(plan: &Distribution, octets: u64) -> f64 {
+    /// Octets of a segment on Ethernet, with time stamps.
+    const SEGMENT: f64 = 1448.0;
+    /// Round trips until the window has grown: ten segments at first, twice as many in each.
+    const GROWS: f64 = 10.0;
+    let over = |path: &PathSpec| {
+        let round_trip = 2.0 * path.delay.median() as f64 / 1e9;
+        // A burst halves the window once.
+        let by_loss = octets as f64 / SEGMENT * round_trip * (path.loss.bursts() / 1.5).sqrt();
+        let by_rate = path.rate.map_or(0.0, |Rate(bits)| 8.0 * octets as f64 / bits as f64);
+        GROWS * round_trip + by_loss.max(by_rate)
+    };
+    plan.path.0.iter().map(over).fold(0.0, f64::max)
 }
 
 /// The parameters of a distribution's paths, for tables: in words, and where each way takes a constant time the round trip in
@@ -302,6 +320,21 @@ mod tests {
 
     fn names(all: &[&str]) -> Vec<String> {
         all.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn loss_and_rate_make_a_transfer_longer() {
+        let of = |path: &str| {
+            let e = read(&format!("[distribution]\nsecondaries = 1\n[distribution.path]\n{path}")).unwrap();
+            transfer_seconds(&e.distribution, 36_000_000).round()
+        };
+        let plain = read("[distribution]\nsecondaries = 1").unwrap();
+        assert_eq!(transfer_seconds(&plain.distribution, 36_000_000), 0.0);
+        assert_eq!(of("delay = \"50ms\""), 1.0);
+        assert_eq!(of("delay = \"50ms\"\nloss = 0.01"), 204.0);
+        assert_eq!(of("delay = \"50ms\"\nloss = { share = 0.04, burst = 4 }"), 204.0);
+        assert_eq!(of("delay = \"50ms\"\nrate = \"8M\""), 37.0);
+        assert_eq!(of("delay = { like = \"rzaia-5.6\" }"), 2.0);
     }
 
     #[test]

@@ -152,8 +152,8 @@ impl Versions {
         add(metrics::VERSIONS, versions);
         add(metrics::VERSIONS_TAKEN, taken);
         add(metrics::VERSION_RECORDS, records as f64 / versions);
-        let reckoned = self.reckoned()?;
-        add(metrics::VERSION_IXFR_RECKONED, reckoned as f64 / versions);
+        let calculated = self.calculated()?;
+        add(metrics::VERSION_IXFR_RECKONED, calculated as f64 / versions);
         let ixfr = || found.transfers.iter().filter(|t| t.kind == Some(Kind::Ixfr) && t.complete);
         let followed = self.secondaries.iter().filter(|(_, _, at)| ixfr().any(|t| t.client.ip() == at.ip()));
         let followed = followed.count() as f64;
@@ -165,7 +165,7 @@ impl Versions {
         add(metrics::IXFR_SECONDARIES, followed);
         if let Some(axfr) = self.axfr(context)? {
             add(metrics::AXFR_BYTES, axfr as f64);
-            add(metrics::VERSION_TO_AXFR, 100.0 * reckoned as f64 / versions / axfr as f64);
+            add(metrics::VERSION_TO_AXFR, 100.0 * calculated as f64 / versions / axfr as f64);
         }
         for (label, lag) in self.by_server(markers, watched) {
             outcome.metrics.push(metrics::LAG_OF_KIND_P50.of(label, lag.quantile(0.5) as f64 / 1e3));
@@ -185,7 +185,7 @@ impl Versions {
     }
 
     /// Octets of IXFRs that carry all steps, as they would be made in a perfect world.
-    fn reckoned(&self) -> Result<u64, Error> {
+    fn calculated(&self) -> Result<u64, Error> {
         let mut sum = 0;
         for pair in self.files.windows(2) {
             let diff = zone::diff(&pair[0], &pair[1], &mut |_| {})?;

@@ -107,6 +107,11 @@ impl Delay {
         self.quantiles().first().map_or(0, |q| q.1)
     }
 
+    /// The median, or the next longer one that is given.
+    pub fn median(&self) -> Nanos {
+        self.quantiles().iter().find(|q| q.0 >= 0.5).map_or(0, |q| q.1)
+    }
+
     /// The longest.
     pub fn greatest(&self) -> Nanos {
         self.quantiles().last().map_or(0, |q| q.1)

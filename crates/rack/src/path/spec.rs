@@ -112,6 +112,17 @@ pub struct Bursts {
     pub burst: f64,
 }
 
+impl Loss {
+    /// The share of packets that are the first of a burst of lost ones; where each is lost by itself, the share that is lost.
+    pub fn bursts(&self) -> f64 {
+        match *self {
+            Self::None => 0.0,
+            Self::Random(share) => share,
+            Self::Bursts(Bursts { share, burst }) => share / burst,
+        }
+    }
+}
+
 /// Durations as in files.
 pub(crate) mod nanos {
     use measure::{Nanos, Time};

@@ -142,7 +142,7 @@ fn largest(run: &Run, sizes: &[u64], machine: f64) -> Option<String> {
     let machine = format::memory(machine);
     let (before, last) = (units::short(before), units::short(last));
     Some(format!(
-        "By the growth from {before} to {last}, {machine} would hold about so many delegations of {row} (reckoned, not \
+        "By the growth from {before} to {last}, {machine} would hold about so many delegations of {row} (estimated, not \
          measured): {all}."
     ))
 }

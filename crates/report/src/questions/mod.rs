@@ -28,7 +28,7 @@ fn question(question: impl Into<String>, answers: Vec<String>) -> Option<Questio
     (!answers.is_empty()).then(|| Question { question: question.into(), answers })
 }
 
-/// All that the run can answer: memory, truncation and floods, latency, loading; then peaks, and how all this lies to
+/// All that the run can answer: memory, truncation and floods, latency, loading; then peaks, and how all this compares with
 /// what the papers published.
 pub(crate) fn all(run: &Run, grids: &[Grid]) -> Vec<Question> {
     let mut all = costs::memory(run);

@@ -180,7 +180,7 @@ fn peers(part: &Replication) -> String {
     text += &format!("\tprovide-xfr: 0.0.0.0/0 \"{key}\"\n\tprovide-xfr: ::0/0 \"{key}\"\n");
     if part.ixfr {
         let (kept, size) = ("ixfr-number: 1000000", part.journal.unwrap_or(JOURNAL));
-        // A secondary keeps what it was sent; a primary reckons it from the file that it reads again.
+        // A secondary keeps what it was sent; a primary calculates it from the file that it reads again.
         let word = if part.is_secondary() { "store-ixfr" } else { "create-ixfr" };
         text += &format!("\t{word}: yes\n\t{kept}\n\tixfr-size: {size}\n");
     }

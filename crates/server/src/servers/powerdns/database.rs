@@ -4,7 +4,7 @@
 //! second), and served from there, by way of the packet and query caches. Updates are answered after SQLite's own commit, whose
 //! syncs `gsqlite3-pragma-synchronous` can switch off. Transfers are whole zones: PowerDNS sends no differences.
 //!
-//! Of a signed zone it reckons denials itself, from names that it keeps in order (`pdnsutil rectify-zone`), so NSEC records are taken
+//! Of a signed zone it makes denials itself, from names that it keeps in order (`pdnsutil rectify-zone`), so NSEC records are taken
 //! out of the database, and those in updates are ignored. Given the keys it signs each answer as it is asked for, and keeps signatures
 //! in a cache; without, it serves the signatures that it has (`PRESIGNED`), and takes new ones as updates.
 
