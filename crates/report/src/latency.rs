@@ -1,6 +1,6 @@
 //! Tables of latency at a fixed rate.
 
-use crate::cells::{self, Cell, Figure, Key, Run};
+use crate::cells::{self, Cell, Figure, Key, Run, Sample};
 use crate::format;
 use crate::grid::{Grid, Shown, beside, grid, of_cell, repeats, software};
 use measure::{metrics, params, units};
@@ -16,8 +16,25 @@ const PUBLISHED_DEADLINE: u64 = 4_000_000_000;
 /// The tables of one rate: the median, the slowest 1 %, the share answered in time, and, where the paper's text has it, the rest.
 pub(crate) fn grids(run: &Run, rate: &str) -> Vec<Grid> {
     let at = AtRate::new(run, rate);
-    [at.median(), at.slowest(), at.share(), at.lost()].into_iter().flatten().collect()
+    let within = TIMES.iter().map(|time| at.within(time));
+    [at.median(), at.slowest(), at.share(), at.lost()].into_iter().chain(within).flatten().collect()
 }
+
+/// A time of answers that RZAIA's text gives a share for.
+struct Time {
+    /// The heading of the published row.
+    row: &'static str,
+    /// In nanoseconds.
+    limit: u64,
+    /// The share is of the answers that took longer, rather than of the queries that were answered by then.
+    after: bool,
+}
+
+/// The times of the published table rzaia-text-within.
+const TIMES: [Time; 2] = [
+    Time { row: "in 0.3 ms or less", limit: 300_000, after: false },
+    Time { row: "after more than 100 ms", limit: 100_000_000, after: true },
+];
 
 /// The trials at one rate.
 struct AtRate<'a> {
@@ -98,6 +115,42 @@ impl<'a> AtRate<'a> {
         grid(self.run, text, |c| self.has(c), beside, lost)
     }
 
+    /// How much was answered by a time, or after it, where RZAIA's text gives such a share at this rate. It says more of what
+    /// tables 3.1 and 3.2 are about, so it stands beside these.
+    fn within(&self, time: &Time) -> Option<Grid> {
+        let wants = |id| self.run.wants(id);
+        let table = published::find("rzaia-text-within").filter(|t| wants(&*t.id) || wants("rzaia-3.1"))?;
+        let row_of = |key: &[String]| table.rows.iter().find(|row| row.key == key);
+        let at_rate = |row: &&published::Row| row.key[3..] == [self.rate, time.row];
+        table.rows.iter().find(at_rate)?;
+        let words = format::duration(time.limit);
+        let (title, of) = match time.after {
+            true => (format!("Answers after more than {words}"), "answers"),
+            false => (format!("Answers in {words} or less"), "queries sent"),
+        };
+        let text = (
+            &*format!("within-{}-{}", time.limit, self.rate),
+            format!("{title} at {} queries/s", self.qps),
+            format!("{}. The share is of the {of}; from the intended time of sending.", self.how),
+        );
+        let beside = |key: &Key, measured| {
+            let mut heading = heading(key)?;
+            heading.extend([units::short(key.size?), self.rate.to_owned(), time.row.to_owned()]);
+            let row = row_of(&heading)?;
+            let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+            of_cell(table, &heading, row.cells.first()?, measured, "%")
+        };
+        let share = |sample: &Sample| match time.after {
+            true => 100.0 * (1.0 - sample.histogram.share_below(time.limit)),
+            false => 100.0 * sample.share_within(time.limit),
+        };
+        let show = |c: &Cell| {
+            let shares: Vec<f64> = c.used().iter().filter_map(|t| Some(share(&Sample::of(t)?))).collect();
+            Some(as_share(&Figure::of(&shares)?))
+        };
+        grid(self.run, text, |c| self.has(c), beside, show)
+    }
+
     fn has(&self, cell: &Cell) -> bool {
         cell.key.is("latency") && cell.key.rate.as_deref() == Some(self.rate)
     }
@@ -135,12 +188,16 @@ fn heading(key: &Key) -> Option<Vec<String>> {
 }
 
 fn answered_share(cell: &Cell) -> Option<Shown> {
-    let f = cell.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?;
+    Some(as_share(&cell.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?))
+}
+
+/// A figure in per cent, with its interval.
+fn as_share(f: &Figure) -> Shown {
     let text = format::percent(f.value);
     let ends = |a: f64, b: f64| match a == b {
         true => format::percent(a),
         false => format!("{} to {}", format::percent(a), format::percent(b)),
     };
-    let details = f.interval_text(&text, ends);
-    Some(Shown { text, details: details.into_iter().collect(), compare: Some(f.value) })
+    let details = f.interval_text(&text, ends).into_iter().collect();
+    Shown { text, details, compare: Some(f.value) }
 }

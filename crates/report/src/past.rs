@@ -8,7 +8,7 @@ use results::published::{self, Relation, Table};
 /// The kinds of servers that RZAIA measured.
 pub(crate) const KINDS: [&str; 2] = ["bind", "nsd"];
 
-/// A published point: zone size, value in the unit asked for, and how the true value lies to it.
+/// A published point: zone size, value in the unit asked for, and whether the true value is equal to it, above or below it.
 pub(crate) type Point = (f64, f64, Relation);
 
 /// A row of a published table over the zone's size.

@@ -18,6 +18,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     all.extend(churn(run));
     all.extend(away(run));
     all.extend(transfer(run));
+    all.extend(transfer_to_file(run));
     all.extend(transfer_time(run));
     all.extend(batches::grids(run));
     all.extend(paths::grids(run));
@@ -217,7 +218,7 @@ pub(crate) fn cut(cell: &Cell) -> Option<String> {
 fn churn(run: &Run) -> Option<Grid> {
     let about = "Octets of TCP payload by which one secondary got one version, differences (IXFR) alone, the marker's two records with \
                  them; below, the records that this carried and that the versions differ by, what an IXFR of these takes as 'dnsrack zone \
-                 diff' reckons it, and a transfer of the whole zone. Lags of every version at every secondary are in servers/*/versions.csv.";
+                 diff' calculates it, and a transfer of the whole zone. Lags of every version at every secondary are in servers/*/versions.csv.";
     grid(
         run,
         ("churn", "What a version of the zone costs".into(), about.into()),
@@ -234,7 +235,7 @@ fn churn(run: &Run) -> Option<Grid> {
                 details.push(format!("{carried:.1} records carried, {differ:.1} differ"));
             }
             details.extend(
-                value_of(metrics::VERSION_IXFR_RECKONED).map(|value| format!("reckoned {}", octets(value))),
+                value_of(metrics::VERSION_IXFR_RECKONED).map(|value| format!("calculated {}", octets(value))),
             );
             details
                 .extend(value_of(metrics::AXFR_BYTES).map(|value| format!("whole zone {}", octets(value))));
@@ -272,7 +273,7 @@ fn away(run: &Run) -> Option<Grid> {
 
 fn transfer(run: &Run) -> Option<Grid> {
     let about = "All packets of the connection, both ways, without Ethernet headers (as RZAIA counted them, which does not say whether the \
-                 secondary's acknowledgements are among them); below, DNS messages alone, and how all this lies to the zone file.";
+                 secondary's acknowledgements are among them); below, DNS messages alone.";
     let table = published::find("rzaia-5.1").filter(|t| run.wants(&t.id));
     let heading = |key: &Key| {
         let to = key.variant.as_deref()?.strip_prefix("to ")?;
@@ -298,11 +299,32 @@ fn transfer(run: &Run) -> Option<Grid> {
                     format::memory(back.value)
                 ));
             }
-            details.extend(
-                c.metric(metrics::TRANSFER_TO_FILE)
-                    .map(|f| format!("{} of the file", format::percent(f.value))),
-            );
             Some(Shown { text: format::memory(f.value), details, compare: Some(f.value) })
+        },
+    )
+}
+
+fn transfer_to_file(run: &Run) -> Option<Grid> {
+    let about = "The octets of the table before over those of the zone file that the primary loads. RZAIA's figure 5.2 is over files \
+                 before they were signed, so its share of signed zones does not stand beside.";
+    let table = published::find("rzaia-text-axfr").filter(|t| run.wants(&t.id));
+    grid(
+        run,
+        ("transfer-to-file", "A whole transfer as a share of the zone file".into(), about.into()),
+        |c| c.metric(metrics::TRANSFER_TO_FILE).is_some(),
+        |key, measured| {
+            let software = software(&key.kind)?;
+            // A family may be followed by words: "U-4-DS0 (most of them)".
+            let is_it = |row: &&published::Row| {
+                row.key[0] == software && row.key[1].split(" (").next() == Some(key.family.as_str())
+            };
+            let row = table?.rows.iter().find(is_it)?;
+            let heading: Vec<&str> = row.key.iter().map(String::as_str).collect();
+            of_cell(table?, &heading, row.cells.first()?, measured, "%")
+        },
+        |c| {
+            let f = c.metric(metrics::TRANSFER_TO_FILE)?;
+            Some(Shown { text: format::percent(f.value), details: Vec::new(), compare: Some(f.value) })
         },
     )
 }

@@ -18,3 +18,12 @@ fn an_empty_run_says_so_and_does_not_fail() {
     assert!(text.contains("Of 0 trials, 0 valid"), "{text}");
     assert!(report::html(&[run]).unwrap().contains("No trial gave a figure"));
 }
+
+#[test]
+fn a_secondary_that_waits_for_a_transfer_is_not_compared_with_times_of_loading() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs/rzaia-paths-100K");
+    let run = results::RunDir::open(kept.as_ref()).unwrap();
+    let pairs = report::pairs(&run).unwrap();
+    let of = |id| pairs.iter().filter(|pair| pair.table.id == id).count();
+    assert_eq!((of("rzaia-4.1"), of("rzaia-text-path")), (0, 4));
+}
