@@ -2,7 +2,7 @@
 
 use crate::cells::{self, Cell, Figure, Key, Run, Sample};
 use crate::format;
-use crate::grid::{Grid, Shown, beside, grid, of_cell, repeats, software};
+use crate::grid::{Beside, Grid, Shown, beside, grid, of_cell, repeats, software};
 use measure::{metrics, params, units};
 use results::published;
 use results::published::Table;
@@ -100,14 +100,7 @@ impl<'a> AtRate<'a> {
             format!("Queries not answered within {} at {} queries/s", self.limit(), self.qps),
             format!("{}. What the share answered in time leaves.", self.how),
         );
-        let beside = |key: &Key, measured| {
-            let mut heading = heading(key)?;
-            heading.extend([units::short(key.size?), self.rate.to_owned()]);
-            let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
-            let row = table.rows.iter().find(|row| row.key == heading)?;
-            let first = row.cells.iter().find(|cell| cell.value.is_some())?;
-            of_cell(table, &heading, first, measured, "%")
-        };
+        let beside = |key: &Key, measured| beside_size(table, key, &[self.rate], measured);
         let lost = |c: &Cell| {
             let lost = 100.0 - c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?.value;
             Some(Shown { text: format::percent(lost), details: Vec::new(), compare: Some(lost) })
@@ -115,12 +108,11 @@ impl<'a> AtRate<'a> {
         grid(self.run, text, |c| self.has(c), beside, lost)
     }
 
-    /// How much was answered by a time, or after it, where RZAIA's text gives such a share at this rate. It says more of what
-    /// tables 3.1 and 3.2 are about, so it stands beside these.
+    /// The share of the queries that were answered within a time, or of the answers that took longer, where RZAIA's text prints one
+    /// for this rate. The text is about the trials of table 3.1, and runs that were kept earlier name that table alone.
     fn within(&self, time: &Time) -> Option<Grid> {
         let wants = |id| self.run.wants(id);
         let table = published::find("rzaia-text-within").filter(|t| wants(&*t.id) || wants("rzaia-3.1"))?;
-        let row_of = |key: &[String]| table.rows.iter().find(|row| row.key == key);
         let at_rate = |row: &&published::Row| row.key[3..] == [self.rate, time.row];
         table.rows.iter().find(at_rate)?;
         let words = format::duration(time.limit);
@@ -133,13 +125,7 @@ impl<'a> AtRate<'a> {
             format!("{title} at {} queries/s", self.qps),
             format!("{}. The share is of the {of}; from the intended time of sending.", self.how),
         );
-        let beside = |key: &Key, measured| {
-            let mut heading = heading(key)?;
-            heading.extend([units::short(key.size?), self.rate.to_owned(), time.row.to_owned()]);
-            let row = row_of(&heading)?;
-            let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
-            of_cell(table, &heading, row.cells.first()?, measured, "%")
-        };
+        let beside = |key: &Key, measured| beside_size(table, key, &[self.rate, time.row], measured);
         let share = |sample: &Sample| match time.after {
             true => 100.0 * (1.0 - sample.histogram.share_below(time.limit)),
             false => 100.0 * sample.share_within(time.limit),
@@ -185,6 +171,15 @@ impl<'a> AtRate<'a> {
 /// The column of a published table that a cell belongs to.
 fn heading(key: &Key) -> Option<Vec<String>> {
     Some(vec![software(&key.kind)?.to_owned(), if key.signed { "signed" } else { "unsigned" }.to_owned()])
+}
+
+/// The published share in a row that continues with the zone's size and with `more`: the first that is printed.
+fn beside_size(table: &'static Table, key: &Key, more: &[&str], measured: Option<f64>) -> Option<Beside> {
+    let (mut heading, size) = (heading(key)?, units::short(key.size?));
+    heading.push(size);
+    let heading: Vec<&str> = heading.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    let row = table.rows.iter().find(|row| row.key == heading)?;
+    of_cell(table, &heading, row.cells.iter().find(|cell| cell.value.is_some())?, measured, "%")
 }
 
 fn answered_share(cell: &Cell) -> Option<Shown> {

@@ -305,22 +305,16 @@ fn transfer(run: &Run) -> Option<Grid> {
 }
 
 fn transfer_to_file(run: &Run) -> Option<Grid> {
-    let about = "The octets of the table before over those of the zone file that the primary loads. RZAIA's figure 5.2 is over files \
-                 before they were signed, so its share of signed zones does not stand beside.";
+    let about = "The octets of the table above, divided by those of the zone file that the primary loads. RZAIA divides by the file before \
+                 it was signed, so its share for signed zones is not shown beside ours.";
     let table = published::find("rzaia-text-axfr").filter(|t| run.wants(&t.id));
     grid(
         run,
         ("transfer-to-file", "A whole transfer as a share of the zone file".into(), about.into()),
         |c| c.metric(metrics::TRANSFER_TO_FILE).is_some(),
         |key, measured| {
-            let software = software(&key.kind)?;
-            // A family may be followed by words: "U-4-DS0 (most of them)".
-            let is_it = |row: &&published::Row| {
-                row.key[0] == software && row.key[1].split(" (").next() == Some(key.family.as_str())
-            };
-            let row = table?.rows.iter().find(is_it)?;
-            let heading: Vec<&str> = row.key.iter().map(String::as_str).collect();
-            of_cell(table?, &heading, row.cells.first()?, measured, "%")
+            let heading = [software(&key.kind)?, key.family.as_str()];
+            of_cell(table?, &heading, table?.cell(&heading, "Share")?, measured, "%")
         },
         |c| {
             let f = c.metric(metrics::TRANSFER_TO_FILE)?;

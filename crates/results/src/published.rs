@@ -35,7 +35,7 @@ pub enum Relation {
 pub struct Cell {
     /// As printed.
     pub text: String,
-    /// How the value relates to the number.
+    /// Whether the value is the number, or above or below it.
     pub relation: Relation,
     /// The number, in the table's (or row's) unit; none where [`Relation::Missing`].
     pub value: Option<f64>,

@@ -223,20 +223,20 @@ fn what_is_wrong_on_a_cluster_is_told() {
     let cluster = Cluster::up();
     let (_folder, path) = made(100);
     let sources = [path.clone()];
-    let told = |options: &Options, sql: &str| match ask(&sources, options, sql, &[]) {
+    let error_of = |options: &Options, sql: &str| match ask(&sources, options, sql, &[]) {
         Err(error) => error.to_string(),
         Ok(rows) => panic!("{sql}: {rows:?}"),
     };
     let options = cluster.options(4);
     // As here: the place in the statement.
-    let error = told(&options, "SELECT qnam FROM queries");
+    let error = error_of(&options, "SELECT qnam FROM queries");
     assert!(error.starts_with("SQL:1:8: ") && error.contains("column 'qnam' not found"), "{error}");
-    let error = told(&options, "SELECT 1 / (qtype - qtype) FROM queries");
+    let error = error_of(&options, "SELECT 1 / (qtype - qtype) FROM queries");
     assert!(error.contains("DivideByZero"), "{error}");
-    let error = told(&options, "EXPLAIN ANALYZE SELECT count(*) FROM queries");
+    let error = error_of(&options, "EXPLAIN ANALYZE SELECT count(*) FROM queries");
     assert!(error.contains("EXPLAIN ANALYZE has no figures on a cluster"), "{error}");
     let nobody = Options { cluster: Some("127.0.0.1:1".into()), ..Options::default() };
-    let error = told(&nobody, "SELECT count(*) FROM queries");
+    let error = error_of(&nobody, "SELECT count(*) FROM queries");
     assert!(error.contains("127.0.0.1:1") && error.contains("no scheduler"), "{error}");
     // Another file than the one that was asked about: here it changes while the statement is made.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -70,8 +70,8 @@ pub fn run(
             while from < due.len() {
                 let at = now();
                 let sent = socket.send(due[from..].iter().map(|&one| router.frame(one)));
-                // The receiver's core has not processed what was sent to it. It may need our core for that: so we sleep, once
-                // for these frames. They are late then, which the delay error says; what still cannot be sent is dropped.
+                // The receiver has not processed the frames before these, and may need our core for that. So sleep once, and
+                // let it work. These frames are then late, and the delay error shows it. What still cannot be sent is dropped.
                 if !waited && sent.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock) {
                     waited = true;
                     socket.wait_to_send(SEND_WAIT).map_err(failed("wait for its device"))?;
