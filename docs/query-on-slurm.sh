@@ -20,11 +20,14 @@ address() {
 step() { srun --overlap --nodes=1 --ntasks=1 --nodelist="$@"; }
 
 steps=()
+# What each executor says, by node.
+said=$(mktemp -d)
 end() {
     trap - EXIT
     # A scheduler and executors end with their steps.
     [ ${#steps[@]} -eq 0 ] || kill "${steps[@]}" 2>/dev/null || true
     wait
+    rm -r "$said"
 }
 trap end EXIT
 
@@ -34,12 +37,19 @@ scheduler=$(address "$first"):$port
 step "$first" "$dnsrack" query scheduler --address "${scheduler%:*}" --port "$port" --allow-external &
 steps+=($!)
 for node in $nodes; do
-    step "$node" "$dnsrack" query executor --scheduler "$scheduler" --address "$(address "$node")" --allow-external &
+    step "$node" "$dnsrack" query executor --scheduler "$scheduler" --address "$(address "$node")" --allow-external \
+        2> >(tee "$said/$node" >&2) &
     steps+=($!)
 done
-# The scheduler may take a moment to start.
-for _ in $(seq 100); do
-    (exec 3<>"/dev/tcp/${scheduler%:*}/$port") 2>/dev/null && break
-    sleep 0.2
+# An executor says where it is when the scheduler knows it. The statement is divided among those that are known when it starts.
+until=$((SECONDS + 60))
+for node in $nodes; do
+    while ! grep -qs '^dnsrack query executor: at ' "$said/$node"; do
+        if ((SECONDS >= until)); then
+            echo "$node: its executor did not start in a minute: the statement starts without it" >&2
+            break
+        fi
+        sleep 0.2
+    done
 done
 "$dnsrack" query --cluster "$scheduler" "$@"
