@@ -168,6 +168,26 @@ impl Cluster {
         assert_eq!(std::fs::read_to_string(&rows).unwrap(), String::from_utf8_lossy(&here.stdout), "{said}");
     }
 
+    /// A job whose nodes import a capture each at a time.
+    fn imports_captures(&self) {
+        self.wait_until_idle();
+        let at = |name: &str| self.folder.join(name).display().to_string();
+        let (table, log) = (at("table"), at("import.log"));
+        let captures = ["one.pcap", "two.pcap", "three.pcap"].map(at);
+        let names = write(&self.user.folder, "names", "com\nnet\n");
+        for capture in &captures {
+            let made = ["traffic", "generate", "rzaia", "--names", &names, "--count", "5000", "-o", capture];
+            assert!(crate::output(&made).status.success());
+        }
+        let program = env!("CARGO_BIN_EXE_dnsrack");
+        let import = format!("{program} trace import --apart --rack slurm -o {table} {}", captures.join(" "));
+        let words = ["sbatch", "--wait", "-N2", "--exclusive", "-o", &log, "--wrap", &import];
+        let got = self.command(&words).output().unwrap();
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        assert!(got.status.success(), "{}{said}", stderr(&got));
+        assert!(said.contains("3 captures, 3 of them imported now\n15,000 rows in 3 files"), "{said}");
+    }
+
     /// A job that its user cancels is not followed by another one.
     fn cancelled(&self) {
         self.wait_until_idle();
@@ -290,6 +310,7 @@ fn a_job_does_the_experiment_and_the_next_one_what_is_left() {
     cluster.cancelled();
     cluster.preempted();
     cluster.asks_in_sql();
+    cluster.imports_captures();
     cluster.without_a_node();
     // An experiment with more hosts than nodes is refused before a job is submitted.
     let none = cluster.user.folder.path().join("none");

@@ -13,7 +13,7 @@ use results::RunDir;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -121,45 +121,69 @@ fn hosts_by_a_command_measure_the_same() {
 }
 
 #[test]
-fn captures_are_read_on_hosts_and_a_killed_import_goes_on() {
-    if !possible(&[]) {
+fn captures_are_read_on_hosts_of_which_one_dies_and_a_killed_import_goes_on() {
+    if !possible(&["sshd"]) {
         return;
     }
-    let lab = Lab::up("i", &[("one", 0), ("two", 1)], Way::Command);
+    let lab = Lab::up("i", &[("one", 0), ("two", 1)], Way::Ssh);
     let program = lab.user.program_path();
     let at = |name: &str| lab.runs.path().join(name).display().to_string();
-    let (names, table) = (write(&lab.user.folder, "names", "com\nnet\norg\n"), at("table"));
-    let captures: Vec<String> = (0..4).map(|n| at(&format!("{n}.pcap"))).collect();
+    let names = write(&lab.user.folder, "names", "com\nnet\norg\n");
+    let captures: Vec<String> = (0..6).map(|n| at(&format!("{n}.pcap"))).collect();
     for capture in &captures {
         let made = ["traffic", "generate", "rzaia", "--names", &names, "--count", "300K", "-o", capture];
         assert!(crate::output(&made).status.success());
     }
-    let command = |more: &[&str]| {
-        let words = [&program, "--json", "trace", "import", "--apart", "--rack", &lab.rack, "-o", &table];
+    let import = |folder: &str, more: &[&str]| {
+        let words = [&program, "--json", "trace", "import", "--apart", "--rack", &lab.rack, "-o", folder];
         let all: Vec<&str> = captures.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        lab.on("control", &[&words[..], &all].concat())
+        let mut command = lab.on("control", &[&words[..], &all].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("it starts")
     };
-    let mut first = command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let manifest = Path::new(&table).join("_manifest.jsonl");
-    let lines = || std::fs::read_to_string(&manifest).unwrap_or_default().lines().count();
-    wait_until("a capture that is done", || lines() > 1);
-    // A process that imports first, so that its capture is given to the other host; then all of it.
+    let lines = |folder: &str| {
+        let manifest = Path::new(folder).join("_manifest.jsonl");
+        std::fs::read_to_string(manifest).unwrap_or_default().lines().count()
+    };
+    // The captures now imported, after all of them are in the folder, each row once.
+    let whole = |folder: &str, got: &std::process::Output| {
+        assert!(got.status.success(), "{}", stderr(got));
+        let json: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
+        let count = |name: &str| json[name].as_u64().unwrap_or_else(|| panic!("no {name} in {json}"));
+        assert_eq!((count("rows"), count("captures"), count("undone")), (1_800_000, 6, 0), "{json}");
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        let each = (0..6).map(|n| format!("capture={n}.pcap"));
+        assert_eq!(names, std::iter::once("_manifest.jsonl".to_owned()).chain(each).collect::<Vec<_>>());
+        if let Some(query) = crate::query_program() {
+            let sql = "SELECT count(*) AS rows FROM queries GROUP BY source";
+            let rows =
+                Command::new(query).args([sql, folder, "--apart", "--format", "csv"]).output().unwrap();
+            assert_eq!(crate::stdout(&rows), format!("rows\n{}", "300000\n".repeat(6)), "{}", stderr(&rows));
+        }
+        count("imported")
+    };
+    // Everything on one host, while it imports.
+    let folder = at("lost");
+    let running = import(&folder, &[]);
+    wait_until("a capture that is done", || lines(&folder) > 1);
+    assert!(kills::kill(&["role host --folder", &lab.files.path().join("one").display().to_string()]));
+    let got = running.wait_with_output().expect("it ends");
+    assert_eq!(whole(&folder, &got), 6);
+    assert!(stderr(&got).contains("host one"), "{}", stderr(&got));
+    wait_until("the end of the agents", || !lab.is_at_work());
+    // A process that imports, so that its capture is given to the other host; then the command itself.
+    let folder = at("killed");
+    let mut first = import(&folder, &[]);
+    wait_until("a capture that is done", || lines(&folder) > 1);
     kills::kill(&[&lab.files.path().display().to_string(), "role import"]);
     first.kill().and_then(|()| first.wait()).expect("it is killed");
     wait_until("the end of the agents", || !lab.is_at_work());
-    assert!(lines() < 5, "it was done before it was killed");
-    let got = command(&["--resume"]).output().expect("it runs");
-    assert!(got.status.success(), "{}", stderr(&got));
-    let json: serde_json::Value = serde_json::from_slice(&got.stdout).expect("JSON");
-    let count = |name: &str| json[name].as_u64().unwrap_or_else(|| panic!("no {name} in {json}"));
-    assert_eq!((count("rows"), count("captures"), count("undone")), (1_200_000, 4, 0), "{json}");
-    assert!((1..4).contains(&count("imported")), "{json}");
-    let names =
-        std::fs::read_dir(&table).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    let each = (0..4).map(|n| format!("capture={n}.pcap"));
-    assert_eq!(names, std::iter::once("_manifest.jsonl".to_owned()).chain(each).collect::<Vec<_>>());
+    assert!(lines(&folder) < 7, "it was done before it was killed");
+    let got = import(&folder, &["--resume"]).wait_with_output().expect("it runs");
+    assert!((1..6).contains(&whole(&folder, &got)), "{}", stderr(&got));
     lab.assert_tidy();
 }
 
