@@ -3,7 +3,7 @@
 //! [`confine`] turns the program into three processes:
 //!
 //! - *outer*: stays where it was started, passes signals on, waits, and ends with the same status;
-//! - *init*: process 1 of a new PID namespace, with mounts, network and IPC of its own (and, without root, a
+//! - *init*: process 1 of a new PID namespace (but see below), with mounts, network and IPC of its own (and, without root, a
 //!   user namespace in which we are root); reaps what others leave behind;
 //! - *inner*: process 2, where [`confine`] returns and the program goes on.
 //!
@@ -11,10 +11,19 @@
 //! when outer ends. So SIGKILL of any of them ends every process; with the last process go the namespaces and
 //! their links, as nothing is pinned in the file system. Servers are not needed for any of this: a program that
 //! drops privileges loses its own PDEATHSIG, but never leaves the PID namespace.
+//!
+//! A container's engine may hide parts of /proc, and the kernel then lets nobody mount another one without the engine's privileges. Without
+//! a /proc of its own a PID namespace is of no use, since process ids in it would be looked up among others. There outer and init are the
+//! reapers of what is left behind instead (PR_SET_CHILD_SUBREAPER), and kill it when the process below them has ended. So the end of any one
+//! of the three, by SIGKILL too, still ends everything.
 
 use crate::Error;
+use crate::resource_counters::Processes;
 use net::ns::{self, Namespaces, Received};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, wait,
+};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -58,8 +67,16 @@ fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
     // From a namespace of our own the machine-wide ones cannot be read.
     crate::environment::remember_sysctls();
     crate::resource_counters::remember_processes();
-    let user_namespace = unshare_privileged(Namespaces::PID)?;
+    let keep = if pid_namespace_is_of_use() { Keep::Namespace } else { Keep::Reapers };
+    let user_namespace = unshare_privileged(match keep {
+        Keep::Namespace => Namespaces::PID,
+        // Init makes another one: this is for the privilege alone.
+        Keep::Reapers => Namespaces::IPC,
+    })?;
     let failed = |doing| move |source| Error::Confine { doing, source };
+    if keep == Keep::Reapers {
+        reap_descendants()?;
+    }
     // Init watches the reading end: its end of file says that outer is gone.
     let (watch, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|e| failed("make a pipe")(e.into()))?;
@@ -72,17 +89,20 @@ fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
         }
         Ok(Some(init)) => {
             drop(watch);
-            outer(init, &signals, alive)
+            outer(init, &signals, alive, keep)
         }
         Ok(None) => {
             drop(alive);
-            if let Err(error) = become_init(&watch, network) {
+            if let Err(error) = become_init(&watch, network, keep) {
                 say(format_args!("dnsrack: {error}"));
                 exit(1);
             }
             match ns::fork() {
-                Ok(Some(inner)) => init(inner, &signals),
+                Ok(Some(inner)) => init(inner, &signals, keep),
                 Ok(None) => {
+                    if keep == Keep::Reapers {
+                        ns::die_with_parent().map_err(failed("ask to be killed with the parent"))?;
+                    }
                     mask.restore().map_err(failed("unblock signals"))?;
                     Ok(Confinement { user_namespace })
                 }
@@ -92,6 +112,58 @@ fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
                 }
             }
         }
+    }
+}
+
+/// What keeps the processes of a run together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// A PID namespace, which ends with its process 1.
+    Namespace,
+    /// Outer and init, which reap and kill what is left behind.
+    Reapers,
+}
+
+/// Whether a PID namespace can be made in which /proc shows its processes. It is tried in a child, since nobody leaves such a namespace.
+/// True where even that cannot be known: what is wrong is then told by what follows.
+fn pid_namespace_is_of_use() -> bool {
+    let mount_proc = || {
+        let apart = ns::unshare(Namespaces::MOUNT).and_then(|()| ns::make_mounts_private());
+        apart.and_then(|()| ns::mount_proc()).is_ok()
+    };
+    child_says(|| unshare_privileged(Namespaces::PID).is_err() || child_says(mount_proc))
+}
+
+/// What a child finds, which then ends. True where there is no child.
+fn child_says(find: impl FnOnce() -> bool) -> bool {
+    match ns::fork() {
+        Ok(None) => exit(i32::from(!find())),
+        Ok(Some(child)) => {
+            let ended = rustix::process::waitpid(Pid::from_raw(child as i32), WaitOptions::empty());
+            ended.ok().flatten().is_some_and(|(_, status)| status.exit_status() == Some(0))
+        }
+        Err(_) => true,
+    }
+}
+
+/// What descendants leave behind becomes our child, and so can be found.
+fn reap_descendants() -> Result<(), Error> {
+    let doing = "reap what is left behind";
+    set_child_subreaper(Some(getpid())).map_err(|e| Error::Confine { doing, source: e.into() })
+}
+
+/// Kills all children, and those that become our children as their parents end.
+fn end_descendants() {
+    while let Ok(all) = Processes::now() {
+        let own = std::process::id();
+        let below: Vec<u32> = all.tree(&[own]).into_iter().filter(|pid| *pid != own).collect();
+        if below.is_empty() {
+            return;
+        }
+        for pid in below.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        while wait(WaitOptions::empty()).is_ok() {}
     }
 }
 
@@ -135,11 +207,14 @@ fn pass_on(received: Received, to: Pid) {
     }
 }
 
-fn outer(init: u32, signals: &[i32], alive: OwnedFd) -> ! {
+fn outer(init: u32, signals: &[i32], alive: OwnedFd, keep: Keep) -> ! {
     let pid = Pid::from_raw(init as i32).expect("a child's process id is positive");
     loop {
         if let Some((_, status)) = reap(Some(pid)) {
             drop(alive);
+            if keep == Keep::Reapers {
+                end_descendants();
+            }
             if let Some(signal) = status.terminating_signal() {
                 say(format_args!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal)));
                 exit(128 + signal);
@@ -152,10 +227,16 @@ fn outer(init: u32, signals: &[i32], alive: OwnedFd) -> ! {
     }
 }
 
-fn become_init(watch: &OwnedFd, network: Option<Namespaces>) -> Result<(), Error> {
+fn become_init(watch: &OwnedFd, network: Option<Namespaces>, keep: Keep) -> Result<(), Error> {
     let failed = |doing| move |source| Error::Confine { doing, source };
-    ns::die_with_parent().map_err(failed("ask to be killed with the parent"))?;
-    // Outer may have died before that line; in here its process id cannot be seen, but its pipe can.
+    let with_parent = match keep {
+        Keep::Namespace => Signal::KILL,
+        // A signal that is passed on, so that inner ends before us and nothing is left.
+        Keep::Reapers => Signal::TERM,
+    };
+    set_parent_process_death_signal(Some(with_parent))
+        .map_err(|e| failed("ask to be killed with the parent")(e.into()))?;
+    // Outer may have died before that line; its process id may be hidden from us, but its pipe is not.
     let mut watched = [rustix::event::PollFd::new(watch, rustix::event::PollFlags::IN)];
     let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     if rustix::event::poll(&mut watched, Some(&none)).is_ok_and(|ready| ready > 0) {
@@ -167,20 +248,26 @@ fn become_init(watch: &OwnedFd, network: Option<Namespaces>) -> Result<(), Error
     ns::unshare(network.map_or(apart, |network| apart | network))
         .map_err(failed("unshare the mount, network and IPC namespaces"))?;
     ns::make_mounts_private().map_err(failed("make the mounts private"))?;
-    ns::mount_proc().map_err(failed("mount /proc (in a container: it hides parts of /proc)"))?;
+    match keep {
+        Keep::Namespace => ns::mount_proc().map_err(failed("mount /proc"))?,
+        Keep::Reapers => reap_descendants()?,
+    }
     if network.is_none() {
         return Ok(());
     }
     ns::loopback_up().map_err(failed("set the loopback device up"))
 }
 
-/// Process 1: passes signals on to inner, reaps all, ends with inner.
-fn init(inner: u32, signals: &[i32]) -> ! {
+/// Passes signals on to inner, reaps all, ends with inner.
+fn init(inner: u32, signals: &[i32], keep: Keep) -> ! {
     let pid = Pid::from_raw(inner as i32).expect("a child's process id is positive");
     loop {
         while let Some((ended, status)) = reap(None) {
             if ended != pid {
                 continue; // an orphan
+            }
+            if keep == Keep::Reapers {
+                end_descendants();
             }
             if let Some(signal) = status.terminating_signal() {
                 say(format_args!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal)));

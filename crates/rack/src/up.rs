@@ -327,7 +327,7 @@ const HOST_SYSCTLS: [&str; 5] = [
     "net/ipv6/conf/all/accept_dad=0",
 ];
 
-/// TCP does not begin a connection with what it has learnt from an earlier one over the same path.
+/// TCP does not begin a connection with what it has learnt from an earlier one over the same path. There is no path where it cannot be set.
 const NO_MEMORY: &str = "net/ipv4/tcp_no_metrics_save=1";
 
 /// Where the machine has loaded br_netfilter (container engines do), every packet through a bridge also passes IP's
@@ -342,7 +342,9 @@ fn no_bridge_filter(switch: BorrowedFd<'_>) -> Result<(), Error> {
     .map_err(|source| Error::Host { host: SWITCH.into(), doing: "enter it".into(), source })
 }
 
-/// A new network namespace with these settings, made before it has devices, so that they inherit them.
+/// A new network namespace with these settings, made before it has devices, so that they inherit them. In a container /proc/sys may be
+/// read-only. Then the few packets are sent that the settings avoid. Our addresses work at once there, too: they are added without
+/// duplicate address detection.
 fn namespace(what: &str, sysctls: &[&str]) -> Result<OwnedFd, Error> {
     let failed = |doing: &str, e: io::Error| Error::Link {
         doing: format!("{what}: {doing}"),
@@ -354,7 +356,10 @@ fn namespace(what: &str, sysctls: &[&str]) -> Result<OwnedFd, Error> {
         let (key, value) = setting.split_once('=').expect("a constant with '='");
         net::ns::in_net_namespace(fd.as_fd(), || fs::write(format!("/proc/sys/{key}"), value))
             .flatten()
-            .map_err(|e| failed(&format!("sysctl {key}"), e))?;
+            .or_else(|e| match e.kind() {
+                io::ErrorKind::ReadOnlyFilesystem if *setting != NO_MEMORY => Ok(()),
+                _ => Err(failed(&format!("sysctl {key}"), e)),
+            })?;
     }
     Ok(fd)
 }

@@ -11,16 +11,24 @@ pub enum As {
     Us,
     /// User 65534, without any privilege.
     Nobody,
+    /// As in a container: root without privileges but the one that a user namespace of root needs, with a part of /proc hidden, so that no other /proc can be mounted, and /proc/sys
+    /// read-only.
+    Contained,
 }
 
 /// The ways that can be tested here: without privileges always, as root if we are.
 pub fn ways() -> Vec<As> {
     if rustix::process::geteuid().is_root() {
-        vec![As::Us, As::Nobody]
+        vec![As::Us, As::Nobody, As::Contained]
     } else {
         eprintln!("SKIPPED: the tests as root, since we are not");
-        vec![As::Us]
+        vec![As::Us, As::Contained]
     }
+}
+
+/// Those of [`ways`] in which hosts can have paths between them.
+pub fn ways_with_paths() -> Vec<As> {
+    ways().into_iter().filter(|who| *who != As::Contained).collect()
 }
 
 /// The example program `confined` with these arguments, its output in pipes.
@@ -56,7 +64,17 @@ fn copy(name: &str) -> PathBuf {
 }
 
 fn example(who: As, program: &PathBuf, args: &[&str]) -> Command {
-    let mut command = Command::new(program);
+    let mut command = match who {
+        As::Us | As::Nobody => Command::new(program),
+        // All of these are replaced by the next: the program has the process id of the first.
+        As::Contained => {
+            let script = "mount --bind /dev/null /proc/devices && mount --rbind /proc/sys /proc/sys \
+                          && mount -o remount,bind,ro /proc/sys && exec setpriv --bounding-set=-all,+setfcap \"$0\" \"$@\"";
+            let mut command = Command::new("unshare");
+            command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg(program);
+            command
+        }
+    };
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if who == As::Nobody {
         command.uid(65534).gid(65534);

@@ -1,6 +1,6 @@
 //! Paths between real hosts: everything is accounted for, and what arrives is what was asked for.
 
-use crate::confined::{As, json_of, paths, ways};
+use crate::confined::{As, json_of, paths, ways_with_paths};
 use rack::path::{Bursts, Counts, Delay, Loss, Queue, Rate, Report};
 use rack::{PathSpec, ROUTER};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn within(count: u64, of: u64, share: f64, wider: f64) -> bool {
 
 #[test]
 fn everything_is_accounted_for_over_ipv4_and_ipv6() {
-    for who in ways() {
+    for who in ways_with_paths() {
         for v6 in [false, true] {
             let path = PathSpec {
                 delay: Delay::Constant(5 * MS),
@@ -135,7 +135,7 @@ fn a_full_queue_drops_apart_from_loss() {
 
 #[test]
 fn a_stream_through_loss_arrives_whole() {
-    for who in ways() {
+    for who in ways_with_paths() {
         for (v6, loss, octets) in [(false, 0.01, 4 << 20), (true, 0.01, 4 << 20), (false, 0.3, 40 << 10)] {
             let path = PathSpec {
                 delay: Delay::Constant(MS),
@@ -174,8 +174,17 @@ fn captures_at_the_router_see_both_sides_of_a_path() {
 }
 
 #[test]
+fn where_tcp_would_remember_a_path_there_is_none() {
+    let spec = json!({"paths": [PathSpec::between("a", "b")]}).to_string();
+    let got = paths(As::Contained, &["elsewhere", &spec]).output().unwrap();
+    let said = String::from_utf8_lossy(&got.stderr);
+    assert!(!got.status.success(), "{said}");
+    assert!(said.contains("sysctl net/ipv4/tcp_no_metrics_save: Read-only file system"), "{said}");
+}
+
+#[test]
 fn a_path_is_cut_without_its_emulator_and_others_are_not() {
-    for who in ways() {
+    for who in ways_with_paths() {
         let seen = run(who, "elsewhere", json!({"paths": [PathSpec::between("a", "b")]}));
         let [cut, open, again, elsewhere] =
             ["cut", "open", "cut_again", "elsewhere"].map(|key| seen[key].as_bool());
