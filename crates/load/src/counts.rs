@@ -14,6 +14,9 @@ pub struct Bytes {
     pub sent: u64,
     /// Of all that arrived.
     pub received: u64,
+    /// Of the referrals among the answers.
+    #[serde(default)]
+    pub referrals: u64,
 }
 
 /// Queries by outcome. `sent + unsent = offered` and `sent = answered + lost + in_flight` hold exactly.
@@ -41,6 +44,9 @@ pub struct Counts {
     pub in_flight: u64,
     /// Answers with TC.
     pub truncated: u64,
+    /// Answers that are referrals: NOERROR without AA, no answer, and records in the authority section.
+    #[serde(default)]
+    pub referrals: u64,
     /// Answers by response code.
     pub rcodes: BTreeMap<String, u64>,
     /// Payload.
@@ -60,8 +66,13 @@ impl Counts {
             late: tally.late,
             in_flight: tally.in_flight,
             truncated: tally.truncated,
+            referrals: tally.referrals,
             rcodes: rcodes.map(|(code, n)| (wire::rcode::to_text(code as u8).into(), *n)).collect(),
-            bytes: Bytes { sent: tally.bytes_sent, received: tally.bytes_received },
+            bytes: Bytes {
+                sent: tally.bytes_sent,
+                received: tally.bytes_received,
+                referrals: tally.bytes_of_referrals,
+            },
             ..Self::default()
         };
         counts.set_rates(length as f64 / SECOND as f64);
@@ -83,6 +94,7 @@ impl Counts {
             late,
             in_flight,
             truncated,
+            referrals,
             rcodes,
             bytes,
         } = other;
@@ -95,8 +107,10 @@ impl Counts {
             (&mut self.late, late),
             (&mut self.in_flight, in_flight),
             (&mut self.truncated, truncated),
+            (&mut self.referrals, referrals),
             (&mut self.bytes.sent, bytes.sent),
             (&mut self.bytes.received, bytes.received),
+            (&mut self.bytes.referrals, bytes.referrals),
         ] {
             *to += from;
         }

@@ -56,12 +56,16 @@ pub struct Tally {
     pub unexpected: u64,
     /// Answers with TC.
     pub truncated: u64,
+    /// Answers that are referrals.
+    pub referrals: u64,
     /// Answers by RCODE.
     pub rcodes: [u64; 16],
     /// DNS payload sent, in octets.
     pub bytes_sent: u64,
     /// DNS payload received, in octets, of whatever arrived.
     pub bytes_received: u64,
+    /// DNS payload of the referrals, in octets.
+    pub bytes_of_referrals: u64,
     /// Not sent because their time had passed by more than the limit.
     pub unsent_overdue: u64,
     /// Not sent because no id was free.
@@ -93,8 +97,10 @@ impl Tally {
             (&mut self.mismatched, other.mismatched),
             (&mut self.unexpected, other.unexpected),
             (&mut self.truncated, other.truncated),
+            (&mut self.referrals, other.referrals),
             (&mut self.bytes_sent, other.bytes_sent),
             (&mut self.bytes_received, other.bytes_received),
+            (&mut self.bytes_of_referrals, other.bytes_of_referrals),
             (&mut self.unsent_overdue, other.unsent_overdue),
             (&mut self.unsent_ids, other.unsent_ids),
             (&mut self.unsent_refused, other.unsent_refused),
@@ -361,6 +367,9 @@ impl Recorder {
                     let latency = service + Nanos::from(entry.behind);
                     tally.answered += 1;
                     tally.truncated += u64::from(header.tc());
+                    let referral = u64::from(header.is_referral());
+                    tally.referrals += referral;
+                    tally.bytes_of_referrals += referral * r.len as u64;
                     tally.rcodes[usize::from(header.rcode())] += 1;
                     tally.latency.record(latency);
                     tally.service_latency.record(service);

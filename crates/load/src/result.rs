@@ -266,6 +266,11 @@ impl LoadResult {
                 metrics::ANSWER_SIZE_MAX.count(max),
             ]);
         }
+        let (count, bytes) = (self.counts.referrals, self.counts.bytes.referrals);
+        metrics.push(metrics::REFERRALS.count(count));
+        if count > 0 {
+            metrics.push(metrics::REFERRAL_SIZE_MEAN.of(bytes as f64 / count as f64));
+        }
         metrics.extend(self.counts.rcodes.iter().map(|(code, n)| metrics::RCODE.of(code, *n as f64)));
         // Several generators may have the same one, with figures of their own.
         let codes: BTreeSet<&str> = self.findings.iter().map(|finding| finding.code.as_str()).collect();

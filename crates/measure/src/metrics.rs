@@ -310,6 +310,8 @@ registry! {
     ANSWER_SIZE_P90 "answer_size_p90" "B" Neither "DNS octets of an answer: 90 % are at most as long";
     ANSWER_SIZE_P99 "answer_size_p99" "B" Neither "DNS octets of an answer: 99 % are at most as long";
     ANSWER_SIZE_MAX "answer_size_max" "B" Neither "DNS octets of an answer: the longest";
+    REFERRALS "referrals" "1" Neither "answers that are referrals: no error, no AA, no answer, and records in the authority section";
+    REFERRAL_SIZE_MEAN "referral_size_mean" "B" Neither "DNS octets of a referral: mean";
     PACING_ERROR_P50 "pacing_error_p50" "us" Less "time from the intended to the actual send: median";
     PACING_ERROR_P99 "pacing_error_p99" "us" Less "time from the intended to the actual send: 99 % within";
     PACING_ERROR_MAX "pacing_error_max" "us" Less "time from the intended to the actual send: the longest";

@@ -2,9 +2,10 @@
 
 use crate::cells::{Cell, Run};
 use crate::format;
-use crate::grid::{Grid, Shown, grid};
+use crate::grid::{Grid, Shown, grid, of_cell, software};
 use measure::metrics::{self, Definition, Scope};
 use measure::{params, units};
+use results::published;
 
 /// The grids that a run has figures for, beyond latency.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
@@ -14,6 +15,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     }
     if sizes_matter(run) {
         all.extend(sizes(run));
+        all.extend(referrals(run));
     }
     all.extend(flood(run));
     all.extend(cpu(run));
@@ -91,6 +93,38 @@ fn sizes(run: &Run) -> Option<Grid> {
                 details: details.into_iter().collect(),
                 compare: Some(mean),
             })
+        },
+    )
+}
+
+/// RZAIA 3.2.2 prints means for the 1K and the 1M zone, at 5,000 queries a second, of BIND and NSD alike.
+fn referrals(run: &Run) -> Option<Grid> {
+    let about = "Octets of the answers that refer to other servers: no error, no AA, nothing in the answer section, and records in the \
+                 authority section. Truncated ones are among them. Below, their share of the answers.";
+    let table = published::find("rzaia-text-referrals").filter(|table| run.wants(&table.id));
+    grid(
+        run,
+        ("referrals", "Mean size of referrals".into(), about.into()),
+        |c| c.metric(metrics::REFERRAL_SIZE_MEAN).is_some(),
+        |key, measured| {
+            let table =
+                table.filter(|_| key.rate.as_deref() == Some("5000") && software(&key.kind).is_some())?;
+            let column = match key.family.as_str() {
+                "U-4-DS0" => "sparse",
+                "U-6-DS0" => "full",
+                _ => return None,
+            };
+            let row = units::short(key.size?);
+            of_cell(table, &[row.as_str()], table.cell(&[row.as_str()], column)?, measured, "B")
+        },
+        |c| {
+            let f = c.metric(metrics::REFERRAL_SIZE_MEAN)?;
+            let text = format!("{:.1} B", f.value);
+            let range = |a, b| format!("{a:.1} to {b:.1} B");
+            let mut details: Vec<String> = f.interval_text(&text, range).into_iter().collect();
+            let part = share(sum(c, metrics::REFERRALS)?, sum(c, metrics::ANSWERED)?)?;
+            details.push(format!("{} of the answers", format::percent(part)));
+            Some(Shown { text, details, compare: Some(f.value) })
         },
     )
 }

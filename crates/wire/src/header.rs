@@ -92,6 +92,12 @@ impl<'a> Header<'a> {
         self.u16(10)
     }
 
+    /// Whether it is a referral to other servers, as far as the header tells: NOERROR without AA, nothing in the answer section, and
+    /// records in the authority section (RFC 1034, section 4.3.2, step 3b).
+    pub fn is_referral(self) -> bool {
+        self.qr() && !self.aa() && self.rcode() == 0 && self.ancount() == 0 && self.nscount() > 0
+    }
+
     /// False where the message of `len` octets is too short for the records that the header claims:
     /// a question takes at least 5 octets, a record at least 11 (RFC 1035, sections 4.1.2 and 4.1.3).
     /// Cheap: looks at the counts alone.

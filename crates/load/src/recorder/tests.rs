@@ -47,6 +47,25 @@ fn an_answer_is_timed_from_both_ends() {
 }
 
 #[test]
+fn referrals_are_counted_with_their_octets() {
+    let mut r = recorder(16);
+    // A referral; and with AA, with NXDOMAIN, with an answer, and without a record in the authority section.
+    let changes: [fn(&mut [u8]); 5] = [|_| {}, |m| m[2] |= 4, |m| m[3] |= 3, |m| m[7] = 1, |m| m[9] = 0];
+    let mut octets = 0;
+    for (n, change) in (0..).zip(changes) {
+        let (id, q) = send(&mut r, 0, n, 0, 0);
+        let mut referral = answer(&q, id);
+        referral[9] = 1;
+        referral.extend([0; 22]);
+        change(&mut referral);
+        octets = referral.len() as u64;
+        assert_eq!(receive(&mut r, 0, &referral, 10), AnswerKind::Answered, "{n}");
+    }
+    let ([t, ..], _) = r.finish(20);
+    assert_eq!((t.answered, t.referrals, t.bytes_of_referrals), (5, 1, octets));
+}
+
+#[test]
 fn without_a_pace_the_intended_time_is_the_send() {
     let mut r = Recorder::new(1, 16, DEADLINE, false, Seed(1));
     let (id, q) = send(&mut r, 0, 1, 100, 150);
