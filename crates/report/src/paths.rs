@@ -86,8 +86,10 @@ fn slowdown(run: &Run) -> Option<Grid> {
         |c| over_a_path(c) && c.key.carried.lost().is_some_and(|lost| lost > 0.0),
         |key, measured| {
             let table = table.filter(|_| is_the_seeds(key))?;
-            let row = format!("{} %", 100.0 * key.carried.lost()?);
-            of_cell(table, &[row.as_str()], table.cell(&[row.as_str()], "5.5")?, measured, "1")
+            let loss = format!("{} %", 100.0 * key.carried.lost()?);
+            let latency = format!("{} ms", key.carried.rtt_ms.as_deref()?);
+            let row = [loss.as_str(), latency.as_str()];
+            of_cell(table, &row, table.cell(&row, "5.5")?, measured, "1")
         },
         |c| {
             let factor = longer(run, c)?;

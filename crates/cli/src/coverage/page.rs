@@ -96,12 +96,17 @@ impl Coverage {
                 let value = t.values.iter().find(|v| std::ptr::eq(v.cell, cell));
                 let measured = value.and_then(|v| v.measured.as_ref());
                 let beside = measured.map_or_else(String::new, |m| format!(" · {} ×{}", m.text, m.repeats));
-                cells.push(format!("{}{beside}", cell.text.trim()));
+                let unit = row.unit.as_ref().filter(|_| cell.value.is_some());
+                let unit = unit.map_or_else(String::new, |unit| format!(" {unit}"));
+                cells.push(format!("{}{unit}{beside}", cell.text.trim()));
                 debug_assert!(value.is_none_or(|v| v.column == column));
             }
             let _ = writeln!(text, "| {} |", cells.join(" | "));
         }
         text.push('\n');
+        for (mark, about) in &table.footnotes {
+            let _ = writeln!(text, "{} {about}\n", mark.replace('*', "\\*"));
+        }
         let mut runs: Vec<&str> =
             t.values.iter().filter_map(|v| Some(v.measured.as_ref()?.run.as_str())).collect();
         runs.sort_unstable();

@@ -172,7 +172,15 @@ const SPOTS: &[Spot] = {
         ("rzaia-text-axfr", (3, 1), &["NSD", "U-4-DS0"], "Share", "closer to 80", About, Some(80.0)),
         ("rzaia-text-ixfr", (2, 2), &["U-4-DS0"], "most", "15", Exactly, Some(15.0)),
         ("rzaia-text-path", (4, 1), &["30 ms"], "Bandwidth", "8.2", Exactly, Some(8.2)),
-        ("rzaia-text-loss", (1, 2), &["1 %"], "Executive summary", "more than 2.5", Above, Some(2.5)),
+        (
+            "rzaia-text-loss",
+            (3, 2),
+            &["1 %", "30 ms"],
+            "Executive summary",
+            "more than 2.5",
+            Above,
+            Some(2.5),
+        ),
         ("rzaia-text-tail", (2, 1), &["Internet"], "Median", "around 245", About, Some(245.0)),
         (
             "rzaia-text-tcp",
