@@ -28,6 +28,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::exit;
+use std::time::Duration;
 
 /// How the process was confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +68,14 @@ fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
     // From a namespace of our own the machine-wide ones cannot be read.
     crate::environment::remember_sysctls();
     crate::resource_counters::remember_processes();
-    let keep = if pid_namespace_is_of_use() { Keep::Namespace } else { Keep::Reapers };
+    let keep = if pid_namespace_is_of_use() { Keep::Namespace } else { Keep::Reapers(descendants()) };
     let user_namespace = unshare_privileged(match keep {
         Keep::Namespace => Namespaces::PID,
         // Init makes another one: this is for the privilege alone.
-        Keep::Reapers => Namespaces::IPC,
+        Keep::Reapers(_) => Namespaces::IPC,
     })?;
     let failed = |doing| move |source| Error::Confine { doing, source };
-    if keep == Keep::Reapers {
+    if let Keep::Reapers(_) = keep {
         reap_descendants()?;
     }
     // Init watches the reading end: its end of file says that outer is gone.
@@ -89,18 +90,18 @@ fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
         }
         Ok(Some(init)) => {
             drop(watch);
-            outer(init, &signals, alive, keep)
+            outer(init, &signals, alive, &keep)
         }
         Ok(None) => {
             drop(alive);
-            if let Err(error) = become_init(&watch, network, keep) {
+            if let Err(error) = become_init(&watch, network, &keep) {
                 say(format_args!("dnsrack: {error}"));
                 exit(1);
             }
             match ns::fork() {
-                Ok(Some(inner)) => init(inner, &signals, keep),
+                Ok(Some(inner)) => init(inner, &signals, &keep),
                 Ok(None) => {
-                    if keep == Keep::Reapers {
+                    if let Keep::Reapers(_) = keep {
                         ns::die_with_parent().map_err(failed("ask to be killed with the parent"))?;
                     }
                     mask.restore().map_err(failed("unblock signals"))?;
@@ -116,12 +117,36 @@ fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
 }
 
 /// What keeps the processes of a run together.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
     /// A PID namespace, which ends with its process 1.
     Namespace,
-    /// Outer and init, which reap and kill what is left behind.
-    Reapers,
+    /// Outer and init, which reap and kill what is left behind, but for these processes, which outer had below it before.
+    Reapers(Vec<u32>),
+}
+
+impl Keep {
+    /// Kills what is left below us.
+    fn end(&self) {
+        let Self::Reapers(before) = self else { return };
+        loop {
+            while reap(None).is_some() {}
+            let left: Vec<u32> = descendants().into_iter().filter(|pid| !before.contains(pid)).collect();
+            if left.is_empty() {
+                return;
+            }
+            for pid in left.into_iter().filter_map(|pid| Pid::from_raw(pid as i32)) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The processes below us; none where they cannot be seen.
+fn descendants() -> Vec<u32> {
+    let own = std::process::id();
+    let all = Processes::now().map(|all| all.tree(&[own])).unwrap_or_default();
+    all.into_iter().filter(|pid| *pid != own).collect()
 }
 
 /// Whether a PID namespace can be made in which /proc shows its processes. It is tried in a child, since nobody leaves such a namespace.
@@ -150,21 +175,6 @@ fn child_says(find: impl FnOnce() -> bool) -> bool {
 fn reap_descendants() -> Result<(), Error> {
     let doing = "reap what is left behind";
     set_child_subreaper(Some(getpid())).map_err(|e| Error::Confine { doing, source: e.into() })
-}
-
-/// Kills all children, and those that become our children as their parents end.
-fn end_descendants() {
-    while let Ok(all) = Processes::now() {
-        let own = std::process::id();
-        let below: Vec<u32> = all.tree(&[own]).into_iter().filter(|pid| *pid != own).collect();
-        if below.is_empty() {
-            return;
-        }
-        for pid in below.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        while wait(WaitOptions::empty()).is_ok() {}
-    }
 }
 
 /// Unshares `kinds` with the privilege that root has, or else in a new user namespace in which we are root
@@ -207,14 +217,12 @@ fn pass_on(received: Received, to: Pid) {
     }
 }
 
-fn outer(init: u32, signals: &[i32], alive: OwnedFd, keep: Keep) -> ! {
+fn outer(init: u32, signals: &[i32], alive: OwnedFd, keep: &Keep) -> ! {
     let pid = Pid::from_raw(init as i32).expect("a child's process id is positive");
     loop {
         if let Some((_, status)) = reap(Some(pid)) {
             drop(alive);
-            if keep == Keep::Reapers {
-                end_descendants();
-            }
+            keep.end();
             if let Some(signal) = status.terminating_signal() {
                 say(format_args!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal)));
                 exit(128 + signal);
@@ -227,12 +235,12 @@ fn outer(init: u32, signals: &[i32], alive: OwnedFd, keep: Keep) -> ! {
     }
 }
 
-fn become_init(watch: &OwnedFd, network: Option<Namespaces>, keep: Keep) -> Result<(), Error> {
+fn become_init(watch: &OwnedFd, network: Option<Namespaces>, keep: &Keep) -> Result<(), Error> {
     let failed = |doing| move |source| Error::Confine { doing, source };
     let with_parent = match keep {
         Keep::Namespace => Signal::KILL,
         // A signal that is passed on, so that inner ends before us and nothing is left.
-        Keep::Reapers => Signal::TERM,
+        Keep::Reapers(_) => Signal::TERM,
     };
     set_parent_process_death_signal(Some(with_parent))
         .map_err(|e| failed("ask to be killed with the parent")(e.into()))?;
@@ -250,7 +258,7 @@ fn become_init(watch: &OwnedFd, network: Option<Namespaces>, keep: Keep) -> Resu
     ns::make_mounts_private().map_err(failed("make the mounts private"))?;
     match keep {
         Keep::Namespace => ns::mount_proc().map_err(failed("mount /proc"))?,
-        Keep::Reapers => reap_descendants()?,
+        Keep::Reapers(_) => reap_descendants()?,
     }
     if network.is_none() {
         return Ok(());
@@ -259,16 +267,14 @@ fn become_init(watch: &OwnedFd, network: Option<Namespaces>, keep: Keep) -> Resu
 }
 
 /// Passes signals on to inner, reaps all, ends with inner.
-fn init(inner: u32, signals: &[i32], keep: Keep) -> ! {
+fn init(inner: u32, signals: &[i32], keep: &Keep) -> ! {
     let pid = Pid::from_raw(inner as i32).expect("a child's process id is positive");
     loop {
         while let Some((ended, status)) = reap(None) {
             if ended != pid {
                 continue; // an orphan
             }
-            if keep == Keep::Reapers {
-                end_descendants();
-            }
+            keep.end();
             if let Some(signal) = status.terminating_signal() {
                 say(format_args!("dnsrack: the run was ended by signal {signal} ({})", signal_name(signal)));
                 exit(128 + signal);
