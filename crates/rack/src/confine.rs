@@ -14,8 +14,8 @@
 //!
 //! A container's engine may hide parts of /proc, and the kernel then lets nobody mount another one without the engine's privileges. Without
 //! a /proc of its own a PID namespace is of no use, since process ids in it would be looked up among others. There outer and init are the
-//! reapers of what is left behind instead (PR_SET_CHILD_SUBREAPER), and kill it when the process below them has ended. So the end of any one
-//! of the three, by SIGKILL too, still ends everything.
+//! reapers of what is left behind instead (PR_SET_CHILD_SUBREAPER), and kill it when the process below them has ended. Everything still ends
+//! when any one of the three ends, also by SIGKILL.
 
 use crate::Error;
 use crate::resource_counters::Processes;
@@ -116,11 +116,11 @@ fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
     }
 }
 
-/// What keeps the processes of a run together.
+/// How all processes of a run are made to end with it.
 enum Keep {
     /// A PID namespace, which ends with its process 1.
     Namespace,
-    /// Outer and init, which reap and kill what is left behind, but for these processes, which outer had below it before.
+    /// Outer and init, which reap and kill what is left below them. The processes in the list were below outer before, and are spared.
     Reapers(Vec<u32>),
 }
 
@@ -149,8 +149,8 @@ fn descendants() -> Vec<u32> {
     all.into_iter().filter(|pid| *pid != own).collect()
 }
 
-/// Whether a PID namespace can be made in which /proc shows its processes. It is tried in a child, since nobody leaves such a namespace.
-/// True where even that cannot be known: what is wrong is then told by what follows.
+/// Whether we can make a PID namespace and mount a /proc that shows its processes. A child tries it, because a process cannot leave such a
+/// namespace. The answer is also true where the child cannot try: the steps that follow fail then, with the right error.
 fn pid_namespace_is_of_use() -> bool {
     let mount_proc = || {
         let apart = ns::unshare(Namespaces::MOUNT).and_then(|()| ns::make_mounts_private());
@@ -159,7 +159,7 @@ fn pid_namespace_is_of_use() -> bool {
     child_says(|| unshare_privileged(Namespaces::PID).is_err() || child_says(mount_proc))
 }
 
-/// What a child finds, which then ends. True where there is no child.
+/// Runs `find` in a child and gives its answer. True where no child can be made.
 fn child_says(find: impl FnOnce() -> bool) -> bool {
     match ns::fork() {
         Ok(None) => exit(i32::from(!find())),
@@ -171,7 +171,7 @@ fn child_says(find: impl FnOnce() -> bool) -> bool {
     }
 }
 
-/// What descendants leave behind becomes our child, and so can be found.
+/// Makes a process below us our child when its parent ends, so that we can find it and kill it.
 fn reap_descendants() -> Result<(), Error> {
     let doing = "reap what is left behind";
     set_child_subreaper(Some(getpid())).map_err(|e| Error::Confine { doing, source: e.into() })

@@ -92,8 +92,8 @@ impl<'a> Header<'a> {
         self.u16(10)
     }
 
-    /// Whether it is a referral to other servers, as far as the header tells: NOERROR without AA, nothing in the answer section, and
-    /// records in the authority section (RFC 1034, section 4.3.2, step 3b).
+    /// Whether the header is that of a referral to other servers: NOERROR without AA, no records in the answer section, and some in the
+    /// authority section (RFC 1034, section 4.3.2, step 3b).
     pub fn is_referral(self) -> bool {
         self.qr() && !self.aa() && self.rcode() == 0 && self.ancount() == 0 && self.nscount() > 0
     }

@@ -274,7 +274,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes what an import left that was cut off, and a machine that was lost: folders that no line names.
+    /// Removes folders that no line names. An import that was cut off leaves them, and so does a machine that was lost.
     fn tidy(&self) -> Result<(), Error> {
         let named: BTreeSet<&str> = self.done.values().map(|done| done.folder.as_str()).collect();
         for entry in fs::read_dir(&self.path).map_err(at(&self.path))? {
@@ -349,7 +349,7 @@ impl Folder {
     /// left, or `stop` is set.
     ///
     /// # Errors
-    /// Where the manifest cannot be written, or what a lost worker left cannot be removed.
+    /// The manifest cannot be written, or what a lost worker left cannot be removed.
     pub fn work(
         &mut self,
         tasks: Vec<Task>,
