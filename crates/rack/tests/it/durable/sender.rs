@@ -15,7 +15,7 @@ const ZONE: &[u8] = b"\x07example\0\0\x06\0\x01";
 pub struct Acknowledged {
     /// Its name is `uNNNNNN`.
     pub number: u32,
-    /// When the answer came, by the monotonic clock.
+    /// When the answer came, by the wall clock, as [`rack::disk::Cut::at`] is.
     pub at: Nanos,
 }
 
@@ -66,7 +66,7 @@ pub fn updates(server: SocketAddr, first: u32, count: u32, window: usize, stop: 
         }
         match socket.recv(&mut buffer) {
             Ok(n) if n >= 12 => {
-                let at = clock::now();
+                let at = clock::wall();
                 let id = u16::from_be_bytes([buffer[0], buffer[1]]);
                 if let Some((number, _)) = waiting.remove(&id) {
                     match buffer[3] & 0xf {
