@@ -6,30 +6,22 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use trace::Options;
 use trace::rows::{Batches, Filter};
 use wire::name::Name;
 
-/// Reads a part of the trace in these files, and gives its rows to `take` until it returns false. The packets read are added to `seen`.
+/// Gives rows to `take` until it returns false. The packets read are added to `seen`.
 ///
 /// # Errors
 /// A capture that cannot be read.
 pub fn read(
-    paths: &[PathBuf],
-    options: &Options,
-    columns: &[usize],
-    filter: &Filter,
-    rows: usize,
-    seen: &AtomicU64,
+    mut batches: Batches,
+    seen: Option<&AtomicU64>,
     take: impl Fn(RecordBatch) -> bool,
 ) -> Result<()> {
-    let mut batches = Batches::open(paths, options, columns, filter, rows).map_err(ErrorText::of)?;
     let mut before = 0;
     while let Some(batch) = batches.next().map_err(ErrorText::of)? {
-        // All parts see all packets.
-        if options.part.0 == 0 {
+        if let Some(seen) = seen {
             seen.fetch_add(batches.seen() - before, Ordering::Relaxed);
             before = batches.seen();
         }

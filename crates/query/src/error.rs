@@ -1,6 +1,6 @@
 //! What can go wrong, in sentences.
 
-use crate::cluster;
+use crate::{cluster, storage};
 use datafusion::common::DataFusionError;
 use std::io;
 use std::net::IpAddr;
@@ -32,6 +32,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
+        what: String,
+    },
+    /// Something in storage cannot be read.
+    #[error("{}: {what}", .name.display())]
+    Storage {
+        /// Its name, with the bucket.
+        name: PathBuf,
+        /// Why.
         what: String,
     },
     /// A run directory cannot be read.
@@ -121,6 +129,9 @@ impl Error {
             DataFusionError::External(cause) => {
                 // Our own table: its error has the file.
                 Self::Engine(cause.to_string())
+            }
+            DataFusionError::ObjectStore(cause) => {
+                Self::Engine(format!("{name}: {}", storage::text_of(cause)))
             }
             DataFusionError::ResourcesExhausted(what) => Self::Memory(what.clone()),
             DataFusionError::SQL(cause, _) => {

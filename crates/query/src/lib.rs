@@ -14,6 +14,7 @@ pub mod scan;
 mod session;
 pub mod shipped;
 pub mod sources;
+pub mod storage;
 
 pub use error::Error;
 pub use session::{Options, Progress, Session};

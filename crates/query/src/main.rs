@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use query::output::{Format, Output};
 use query::shipped::{self, Shipped};
+use query::storage::Settings;
 use query::{Error, Options, Progress, Session, cluster, sources};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -232,6 +233,7 @@ fn run(mut cli: Cli) -> Result<(), Error> {
         spill: Some(spill.path().to_owned()),
         ports: cli.ports,
         apart: cli.apart,
+        storage: Settings::from_env(),
     };
     let statement = cli.statement.map(|text| Statement::of(&text, &cli.set)).transpose()?;
     let runtimes = Runtimes { work: runtime(options.threads)?, signals: runtime_of_signals()? };
@@ -290,7 +292,7 @@ fn run_role(role: Role) -> Result<(), Error> {
     match role {
         Role::Scheduler { address, port, allow_external } => {
             cluster::check_address(address, allow_external)?;
-            let scheduler = cluster::Scheduler { at: (address, port).into() };
+            let scheduler = cluster::Scheduler { at: (address, port).into(), storage: Settings::from_env() };
             let ready = |at| eprintln!("dnsrack query scheduler: at {at}");
             runtime.block_on(until_signal(cluster::scheduler(&scheduler, ready)))
         }
@@ -304,6 +306,7 @@ fn run_role(role: Role) -> Result<(), Error> {
                 memory,
                 folder: folder.path().to_owned(),
                 patience: wait,
+                storage: Settings::from_env(),
             };
             let ready = |at| {
                 let (count, scheduler) =

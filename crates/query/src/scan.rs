@@ -4,6 +4,7 @@
 //! cluster divide rows that are in memory among their tasks. They do not divide a table that they do not know: each task would read all
 //! of it, and its rows would come several times.
 
+use crate::storage::Captures;
 use crate::{captures, runs};
 use datafusion::arrow::array::{ArrayRef, AsArray, StringArray, UInt32Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
@@ -30,7 +31,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use trace::rows::Filter;
+use trace::Reader;
+use trace::read::Place;
+use trace::rows::{Batches, Filter};
 
 /// What a table consists of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +104,7 @@ impl Content {
 /// A file, and what tells whether it is still the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownFile {
-    /// Where it is, from the root.
+    /// Where it is, from the root, or in storage.
     pub path: PathBuf,
     /// Its length in octets.
     pub octets: u64,
@@ -157,13 +160,13 @@ impl KnownFile {
     }
 
     /// Checks that this machine sees the file that the asking machine saw. Another file of the same name would give wrong rows.
-    fn check(&self) -> Result<()> {
+    fn check(&self, place: &Captures) -> Result<()> {
         let unreadable = |cause| ErrorText::of(FileError::Unreadable { path: self.path.clone(), cause });
-        let found = Self::at(&self.path).map_err(unreadable)?;
+        let found = place.known(&self.path).map_err(unreadable)?;
         if found != *self {
             return Err(ErrorText::of(FileError::Other { known: self.clone(), found }));
         }
-        fs::File::open(&self.path).map(drop).map_err(unreadable)
+        place.open(&self.path).map(drop).map_err(unreadable)
     }
 }
 
@@ -386,13 +389,15 @@ impl ExecutionPlan for Scan {
         let numbers = self.input.execute(partition, context.clone())?;
         let (schema, size) = (self.schema(), context.session_config().batch_size());
         let (wanted, memory, asked) = (self.wanted.clone(), self.memory.clone(), self.asked);
-        let rows_schema = schema.clone();
+        let (rows_schema, place) = (schema.clone(), Arc::new(Captures::new(&context.runtime_env())));
         let rows = numbers
             .map_ok(move |batch| {
                 let numbers: Vec<u32> = batch.column(0).as_primitive::<UInt32Type>().values().to_vec();
                 let (wanted, memory, schema) = (wanted.clone(), memory.clone(), rows_schema.clone());
-                let part =
-                    move |n| Ok::<_, DataFusionError>(read_part((n, size), asked, &wanted, &memory, &schema));
+                let place = place.clone();
+                let part = move |n| {
+                    Ok::<_, DataFusionError>(read_part((n, size), asked, &place, &wanted, &memory, &schema))
+                };
                 stream::iter(numbers.into_iter().map(part)).try_flatten()
             })
             .try_flatten();
@@ -425,16 +430,18 @@ fn named(
 fn read_part(
     (n, size): (u32, usize),
     asked: bool,
+    place: &Arc<Captures>,
     wanted: &Arc<Wanted>,
     memory: &Arc<Memory>,
     schema: &SchemaRef,
 ) -> SendableRecordBatchStream {
     let mut stream = RecordBatchReceiverStreamBuilder::new(schema.clone(), 2);
     let (to, wanted, memory, schema) = (stream.tx(), wanted.clone(), memory.clone(), schema.clone());
+    let place = place.clone();
     stream.spawn_blocking(move || {
         let Wanted { content, parts, columns, filter } = &*wanted;
         // Only what this part reads is checked: there may be very many files.
-        let check = |known: &KnownFile| if asked { known.check() } else { Ok(()) };
+        let check = |known: &KnownFile| if asked { known.check(&place) } else { Ok(()) };
         match content {
             Content::Captures { traces, parts_each, ports, apart: _ } => {
                 let trace = &traces[(n / parts_each) as usize];
@@ -443,7 +450,11 @@ fn read_part(
                 let options = trace::Options { ports: ports.clone(), part: (n % parts_each, *parts_each) };
                 let ours = trace::rows::columns().count();
                 let of_trace: Vec<usize> = columns.iter().copied().filter(|&column| column < ours).collect();
-                captures::read(&paths, &options, &of_trace, filter, size, &memory.seen, |batch| {
+                let reader = Reader::open_at(place.clone(), &paths, &options).map_err(ErrorText::of)?;
+                let batches = Batches::new(reader, &of_trace, filter, size);
+                // All parts see all packets.
+                let seen = (options.part.0 == 0).then_some(&memory.seen);
+                captures::read(batches, seen, |batch| {
                     to.blocking_send(named(batch, &trace.name, columns, ours, &schema)).is_ok()
                 })
             }

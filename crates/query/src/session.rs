@@ -1,7 +1,8 @@
 //! The tables of sources, and statements on them.
 
-use crate::scan::{Content, KnownFile, Memory, SOURCE, Scan, Table, Trace};
+use crate::scan::{Content, ErrorText, KnownFile, Memory, SOURCE, Scan, Table, Trace};
 use crate::sources::{self, Source};
+use crate::storage::{self, Captures, Settings, Stores};
 use crate::{Error, cluster, functions, runs};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
@@ -34,12 +35,22 @@ pub struct Options {
     pub ports: Vec<u16>,
     /// Each source of queries is a trace of its own, and has a column `source`.
     pub apart: bool,
+    /// Where storage is, for sources in it.
+    pub storage: Settings,
 }
 
 impl Default for Options {
     /// One thread; a gigabyte; port 53; all captures are one trace.
     fn default() -> Self {
-        Self { threads: 1, cluster: None, memory: 1_000_000_000, spill: None, ports: vec![53], apart: false }
+        Self {
+            threads: 1,
+            cluster: None,
+            memory: 1_000_000_000,
+            spill: None,
+            ports: vec![53],
+            apart: false,
+            storage: Settings::default(),
+        }
     }
 }
 
@@ -80,7 +91,8 @@ impl Session {
         let tracked = NonZeroUsize::new(3).expect("it is not zero");
         let mut runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(TrackConsumersPool::new(FairSpillPool::new(memory), tracked)))
-            .with_max_temp_directory_size(u64::MAX);
+            .with_max_temp_directory_size(u64::MAX)
+            .with_object_store_registry(Stores::new(&options.storage));
         if let Some(folder) = &options.spill {
             runtime = runtime.with_temp_file_path(folder);
         }
@@ -111,8 +123,13 @@ impl Session {
         };
 
         let (mut dirs, mut captures, mut imported) = (Vec::new(), Vec::new(), Vec::new());
+        let runtime = session.context.runtime_env();
         for path in paths {
-            for source in sources::at(path)? {
+            let found = match storage::is_stored(path) {
+                true => storage::at(&session.context.state(), path).await?,
+                false => sources::at(path)?,
+            };
+            for source in found {
                 match source {
                     Source::Run(path) => dirs.push(std::path::absolute(&path).map_err(Error::io(path))?),
                     Source::Capture(path) => captures.push(path),
@@ -135,7 +152,9 @@ impl Session {
             }
         }
         // A file that is no capture is found here, before anything is read.
-        trace::Reader::open(&captures, &trace::Options::default())?;
+        let (place, files) = (Arc::new(Captures::new(&runtime)), captures.clone());
+        let opened = move || trace::Reader::open_at(place, &files, &trace::Options::default()).map(drop);
+        tokio::task::spawn_blocking(opened).await.map_err(|e| Error::Engine(e.to_string()))??;
         if let Some(queries) = session.queries(captures, imported, options).await.map_err(engine)? {
             session.context.register_table("queries", queries.into_view()).map_err(engine)?;
         }
@@ -156,15 +175,16 @@ impl Session {
     ) -> Result<Option<DataFrame>, DataFusionError> {
         let mut parts = Vec::new();
         let partitions = u32::try_from(options.threads).unwrap_or(u32::MAX).max(1);
-        let known = |paths: &[PathBuf]| -> Result<Trace, DataFusionError> {
-            let files = paths.iter().map(|path| KnownFile::at(path)).collect::<Result<_, _>>()?;
-            Ok(Trace { name: paths[0].display().to_string(), files })
-        };
-        let traces: Vec<Trace> = match options.apart {
-            true => captures.chunks(1).map(known).collect::<Result<_, _>>()?,
-            false if captures.is_empty() => Vec::new(),
-            false => vec![known(&captures)?],
-        };
+        let runtime = self.context.runtime_env();
+        let files_each = if options.apart { 1 } else { captures.len().max(1) };
+        let mut traces = Vec::new();
+        for paths in captures.chunks(files_each) {
+            let mut files = Vec::new();
+            for path in paths {
+                files.push(storage::known(path, &runtime).await?);
+            }
+            traces.push(Trace { name: paths[0].display().to_string(), files });
+        }
         if !traces.is_empty() {
             let parts_each = (partitions / traces.len() as u32).max(1);
             let (ports, apart) = (options.ports.clone(), options.apart);
@@ -172,7 +192,8 @@ impl Session {
             parts.push(self.context.read_table(Arc::new(Table::new(content, partitions, &self.memory)?))?);
         }
         for (path, files) in imported {
-            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            let names = files.iter().map(|file| storage::engine_name(file, &runtime));
+            let files = names.collect::<Result<Vec<_>, _>>().map_err(ErrorText::of)?;
             let rows = self.context.read_parquet(files, ParquetReadOptions::default()).await?;
             // The columns of this version, in their order.
             let columns = trace::rows::columns().map(|(name, ..)| col(name));

@@ -1,10 +1,12 @@
 //! What a path is: a run directory, a folder of them, imported rows, or a capture.
 
 use crate::Error;
+use arrow::datatypes::{Field, Schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use trace::import::apart::{FOLDER, MANIFEST};
+pub(crate) use trace::import::apart::{FOLDER, MANIFEST};
 
 /// Something that has tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,12 +70,18 @@ pub fn at(path: &Path) -> Result<Vec<Source>, Error> {
 
 /// Checks that a Parquet file is whole and has the columns of an imported trace.
 fn check(path: &Path) -> Result<(), Error> {
-    let wrong = |what: String| Error::Parquet { path: path.to_owned(), what };
     let file = File::open(path).map_err(Error::io(path))?;
-    let found = ParquetRecordBatchReaderBuilder::try_new(file)
-        .map_err(|e| wrong(format!("no Parquet file that can be read, or one that is cut ({e})")))?;
-    let has = |field: &arrow::datatypes::Field| {
-        found.schema().field_with_name(field.name()).is_ok_and(|f| f.data_type() == field.data_type())
+    let found = ParquetRecordBatchReaderBuilder::try_new(file);
+    check_columns(path, found.as_ref().map(|found| &**found.schema()))
+}
+
+/// Checks what was read at the end of a Parquet file.
+pub(crate) fn check_columns(path: &Path, found: Result<&Schema, &impl Display>) -> Result<(), Error> {
+    let wrong = |what: String| Error::Parquet { path: path.to_owned(), what };
+    let schema =
+        found.map_err(|e| wrong(format!("no Parquet file that can be read, or one that is cut ({e})")))?;
+    let has = |field: &Field| {
+        schema.field_with_name(field.name()).is_ok_and(|f| f.data_type() == field.data_type())
     };
     match trace::rows::schema().fields().iter().find(|field| !has(field)) {
         None => Ok(()),

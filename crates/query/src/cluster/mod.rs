@@ -7,6 +7,7 @@
 mod codec;
 mod engine;
 
+use crate::storage::{Settings, Stores};
 use crate::{Error, functions};
 use ballista::prelude::SessionContextExt;
 use ballista_core::config::TaskSchedulingPolicy;
@@ -25,7 +26,7 @@ use ballista_scheduler::scheduler_server::SchedulerServer;
 use codec::Codec;
 use datafusion::common::{DataFusionError, Result as EngineResult};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -126,6 +127,8 @@ pub(crate) async fn cancel(scheduler: &str, plan: &dyn ExecutionPlan) {
 pub struct Scheduler {
     /// The address that it listens on. Port 0 means any free port.
     pub at: SocketAddr,
+    /// Where storage is, for statements on files in it.
+    pub storage: Settings,
 }
 
 /// An executor.
@@ -144,6 +147,8 @@ pub struct Executor {
     pub folder: PathBuf,
     /// How long the scheduler may be silent, at the start or later, before the executor gives up.
     pub patience: Duration,
+    /// Where storage is, for statements on files in it.
+    pub storage: Settings,
 }
 
 fn refused(what: &str) -> impl Fn(ballista_core::error::BallistaError) -> Error {
@@ -170,6 +175,8 @@ pub async fn scheduler(scheduler: &Scheduler, ready: impl FnOnce(SocketAddr)) ->
     let listener = TcpListener::bind(scheduler.at).await.map_err(listen)?;
     let at = listener.local_addr().map_err(listen)?;
     let codec = Arc::new(Codec::default());
+    let stores = RuntimeEnvBuilder::new().with_object_store_registry(Stores::new(&scheduler.storage));
+    let runtime = stores.build_arc().map_err(|e| refused("scheduler")(e.into()))?;
     let config = SchedulerConfig {
         scheduling_policy: TaskSchedulingPolicy::PushStaged,
         bind_host: host_of(at.ip()),
@@ -184,8 +191,9 @@ pub async fn scheduler(scheduler: &Scheduler, ready: impl FnOnce(SocketAddr)) ->
         // What Ballista does again in the middle of a statement is not to be trusted: see `cancel_after_a_loss`.
         task_max_failures: 1,
         stage_max_failures: 1,
-        override_session_builder: Some(Arc::new(|config| {
-            let context = SessionContext::new_with_state(default_session_builder(config)?);
+        override_session_builder: Some(Arc::new(move |config| {
+            let state = SessionStateBuilder::new_from_existing(default_session_builder(config)?);
+            let context = SessionContext::new_with_state(state.with_runtime_env(runtime.clone()).build());
             functions::all().for_each(|function| context.register_udf(function));
             Ok(context.state())
         })),
@@ -271,7 +279,7 @@ async fn ports(at: SocketAddr) -> io::Result<(SocketAddr, SocketAddr)> {
 /// # Errors
 /// It cannot listen; the scheduler cannot be reached, or is silent for too long.
 pub async fn executor(executor: &Executor, ready: impl FnOnce(SocketAddr)) -> Result<(), Error> {
-    let Executor { scheduler, at, threads, memory, folder, patience } = executor;
+    let Executor { scheduler, at, threads, memory, folder, patience, storage } = executor;
     let gone = |what: &str| {
         Error::Cluster(format!("executor: the scheduler {scheduler} {what} for {} s", patience.as_secs()))
     };
@@ -290,6 +298,7 @@ pub async fn executor(executor: &Executor, ready: impl FnOnce(SocketAddr)) -> Re
     registry.scalar_functions.extend(ours);
     let health = ExecutorHealth::new();
     let codec = Arc::new(Codec::default());
+    let (stores, spilled) = (Stores::new(storage), folder.clone());
     let config = ExecutorProcessConfig {
         bind_host: host_of(at.ip()),
         external_host: Some(host_of(at.ip())),
@@ -305,6 +314,10 @@ pub async fn executor(executor: &Executor, ready: impl FnOnce(SocketAddr)) -> Re
         grpc_max_decoding_message_size: MESSAGE,
         grpc_max_encoding_message_size: MESSAGE,
         memory_pool_size: *memory,
+        override_runtime_producer: Some(Arc::new(move |_| {
+            let stores = RuntimeEnvBuilder::new().with_object_store_registry(stores.clone());
+            stores.with_temp_file_path(&spilled).build_arc()
+        })),
         override_function_registry: Some(Arc::new(registry)),
         override_logical_codec: Some(codec.clone()),
         override_physical_codec: Some(codec),

@@ -25,8 +25,14 @@ impl Drop for Role {
 
 impl Role {
     fn start(args: &[&str]) -> Self {
+        Self::start_with(args, &[])
+    }
+
+    /// With these variables in its environment.
+    fn start_with(args: &[&str], environment: &[(String, String)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_dnsrack-query"))
             .args(args)
+            .envs(environment.iter().cloned())
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
@@ -41,7 +47,7 @@ impl Role {
 }
 
 /// A scheduler and its executors, on this machine.
-struct Cluster {
+pub struct Cluster {
     executors: Vec<Role>,
     scheduler: Role,
     /// What killed executors leave.
@@ -50,21 +56,27 @@ struct Cluster {
 
 impl Cluster {
     fn up() -> Self {
-        let scheduler = Role::start(&["scheduler", "--port", "0"]);
+        Self::up_with(&[])
+    }
+
+    /// Each with these variables in its environment.
+    pub fn up_with(environment: &[(String, String)]) -> Self {
+        let start = |args: &[&str]| Role::start_with(args, environment);
+        let scheduler = start(&["scheduler", "--port", "0"]);
         let spilled = tempfile::tempdir().expect("a folder");
         let folder = spilled.path().to_str().expect("a path");
         let args = ["executor", "--scheduler", &scheduler.at, "--threads", "2", "--spill", folder];
-        Self { executors: (0..3).map(|_| Role::start(&args)).collect(), scheduler, _spilled: spilled }
+        Self { executors: (0..3).map(|_| start(&args)).collect(), scheduler, _spilled: spilled }
     }
 
     /// `parts` tasks at most.
-    fn options(&self, parts: usize) -> Options {
+    pub fn options(&self, parts: usize) -> Options {
         Options { threads: parts, cluster: Some(self.scheduler.at.clone()), ..Options::default() }
     }
 }
 
 /// Rows in an order of their own, and sums of floating-point numbers without their last digits, which depend on the order of addition.
-fn canonical(rows: Vec<Value>) -> Vec<String> {
+pub fn canonical(rows: Vec<Value>) -> Vec<String> {
     fn rounded(value: &mut Value) {
         match value {
             Value::Number(n) if n.is_f64() => {

@@ -5,6 +5,7 @@ mod capture;
 mod cluster;
 mod commands;
 mod runs;
+mod storage;
 mod traces;
 
 use futures_util::StreamExt;

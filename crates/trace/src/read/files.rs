@@ -1,14 +1,16 @@
 //! Several captures as one, in the order of their packets' times.
 
 use super::capture::Capture;
-use super::input::Input;
+use super::input::{Input, Local, Place};
 use super::{Counts, Error, Skipped};
 use measure::Nanos;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Captures, of which those are open that have begun and not ended.
 pub(crate) struct Files {
+    place: Arc<dyn Place>,
     /// By the time of their first packets, the earliest last.
     waiting: Vec<(Nanos, Waiting)>,
     open: Vec<Capture>,
@@ -17,37 +19,44 @@ pub(crate) struct Files {
 }
 
 enum Waiting {
-    /// Regular files are opened again when it is their turn: rotated captures are many.
+    /// Files are opened again when it is their turn: rotated captures are many.
     File(PathBuf),
     /// Its first packet is in sight.
     Open(Box<Capture>),
 }
 
 impl Files {
-    /// Looks at the beginning of each capture.
+    /// Looks at the beginning of each capture of this machine.
     pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
+        Self::open_at(Arc::new(Local), paths)
+    }
+
+    /// Looks at the beginning of each capture.
+    pub fn open_at(place: Arc<dyn Place>, paths: &[PathBuf]) -> Result<Self, Error> {
         let mut waiting = Vec::new();
         for path in paths {
-            let mut capture = Capture::open(Input::open(path)?)?;
+            let mut capture = Capture::open(Input::open(&*place, path)?)?;
             // Packets that are skipped here are skipped, and counted, again when the file is opened again.
             let (counts, skipped) = (&mut Counts::default(), &mut Skipped::default());
             if paths.len() == 1 {
                 return Ok(Self::of(capture));
             }
             let first = if capture.advance(counts, skipped)? { capture.at } else { 0 };
-            let is_file = path.metadata().is_ok_and(|m| m.is_file()) && path != Path::new("-");
-            let entry = if is_file { Waiting::File(path.clone()) } else { Waiting::Open(Box::new(capture)) };
+            let entry = match place.can_reopen(path) {
+                true => Waiting::File(path.clone()),
+                false => Waiting::Open(Box::new(capture)),
+            };
             waiting.push((first, entry));
         }
         // A stable sort: files of one time stay in the order in which they were given.
         waiting.reverse();
         waiting.sort_by_key(|&(first, _)| std::cmp::Reverse(first));
-        Ok(Self { waiting, open: Vec::new(), current: 0 })
+        Ok(Self { place, waiting, open: Vec::new(), current: 0 })
     }
 
     /// One capture.
     pub fn of(capture: Capture) -> Self {
-        Self { waiting: Vec::new(), open: vec![capture], current: 0 }
+        Self { place: Arc::new(Local), waiting: Vec::new(), open: vec![capture], current: 0 }
     }
 
     /// Goes on to the next packet; false where there are no more.
@@ -74,7 +83,7 @@ impl Files {
             match self.waiting.pop() {
                 Some((_, Waiting::Open(capture))) => self.open.push(*capture),
                 Some((_, Waiting::File(path))) => {
-                    let mut capture = Capture::open(Input::open(&path)?)?;
+                    let mut capture = Capture::open(Input::open(&*self.place, &path)?)?;
                     if capture.advance(counts, skipped)? {
                         self.open.push(capture);
                     }

@@ -1,4 +1,4 @@
-//! The octets of a capture: a file or standard input, decompressed where it is compressed.
+//! The octets of a capture, from wherever it is, decompressed where it is compressed.
 
 use super::Error;
 use flate2::bufread::MultiGzDecoder;
@@ -22,6 +22,32 @@ const XZ: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 const LZ4: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 const LZ4_LEGACY: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 
+/// Where captures are: on this machine, or elsewhere.
+pub trait Place: Send + Sync {
+    /// Opens the capture of this name at its first octet.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be read.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Whether it can be opened more than once: a pipe cannot.
+    fn can_reopen(&self, path: &Path) -> bool;
+}
+
+/// Files of this machine; `-` is standard input.
+#[derive(Clone, Copy, Debug)]
+pub struct Local;
+
+impl Place for Local {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) })
+    }
+
+    fn can_reopen(&self, path: &Path) -> bool {
+        path != Path::new("-") && path.metadata().is_ok_and(|m| m.is_file())
+    }
+}
+
 /// Octets, some of them in sight.
 pub(crate) struct Input {
     from: Box<dyn Read + Send>,
@@ -38,14 +64,9 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Opens a file; `-` is standard input.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let from: Box<dyn Read + Send> = if path == Path::new("-") {
-            Box::new(io::stdin())
-        } else {
-            Box::new(File::open(path).map_err(Error::io(path))?)
-        };
-        Self::new(path, from)
+    /// Opens a capture.
+    pub fn open(place: &dyn Place, path: &Path) -> Result<Self, Error> {
+        Self::new(path, place.open(path).map_err(Error::io(path))?)
     }
 
     /// Octets from elsewhere, `path` being their name.

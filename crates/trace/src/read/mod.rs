@@ -28,6 +28,7 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use wire::header::LEN;
 use wire::{question, rtype};
 
@@ -36,6 +37,7 @@ pub use counts::Counts;
 pub use error::Error;
 pub use event::{Event, Frame, Message, Quote};
 pub use fuzz::{fuzz_capture, fuzz_packets};
+pub use input::{Local, Place};
 pub use packet::ChecksumState;
 pub(crate) use skipped::Skip;
 pub use skipped::{REASONS, Skipped};
@@ -108,12 +110,20 @@ pub(crate) struct Datagram {
 }
 
 impl Reader {
-    /// Opens captures, which are read as one in the order of their packets' times; `-` is standard input.
+    /// Opens captures of this machine, which are read as one in the order of their packets' times; `-` is standard input.
     ///
     /// # Errors
     /// A file that cannot be opened, or does not begin as a capture.
     pub fn open(paths: &[PathBuf], options: &Options) -> Result<Self, Error> {
-        Ok(Self::of(Files::open(paths)?, options))
+        Self::open_at(Arc::new(Local), paths, options)
+    }
+
+    /// Opens captures that may be elsewhere.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_at(place: Arc<dyn Place>, paths: &[PathBuf], options: &Options) -> Result<Self, Error> {
+        Ok(Self::of(Files::open_at(place, paths)?, options))
     }
 
     /// Reads a capture from elsewhere; `name` stands for it in errors.

@@ -1,13 +1,12 @@
 //! Some rows and columns of captures, as batches of Arrow.
 
 use super::{Rows, columns};
-use crate::read::{self, Event, Message, Options, Reader};
+use crate::read::{self, Event, Message, Reader};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use measure::Nanos;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use wire::{name, question};
 
@@ -56,28 +55,19 @@ impl Batches {
     /// The columns with these numbers, in this order, of the queries that `filter` takes; `size` rows in a batch. What no column
     /// needs is not looked for: names, EDNS, answers.
     ///
-    /// # Errors
-    /// As [`Reader::open`].
-    ///
     /// # Panics
     /// Where there is no such column.
-    pub fn open(
-        captures: &[PathBuf],
-        options: &Options,
-        columns: &[usize],
-        filter: &Filter,
-        size: usize,
-    ) -> Result<Self, read::Error> {
+    pub fn new(reader: Reader, columns: &[usize], filter: &Filter, size: usize) -> Self {
         let schema = columns::schema().project(columns).expect("there are such columns");
-        Ok(Self {
-            reader: Reader::open(captures, options)?,
+        Self {
+            reader,
             rows: Rows::new(columns::parts(columns), filter.clone()),
             columns: columns.to_vec(),
             schema: Arc::new(schema),
             size: size.max(1),
             given: 0,
             over: false,
-        })
+        }
     }
 
     /// The columns.

@@ -9,8 +9,8 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tempfile::TempDir;
-use trace::Options;
 use trace::rows::{Batches, Filter, schema};
+use trace::{Options, Reader};
 
 /// A row as text, by column.
 type Row = BTreeMap<String, String>;
@@ -33,7 +33,8 @@ fn rows(path: &PathBuf, part: (u32, u32), columns: &[&str], filter: &Filter) -> 
     let schema = schema();
     let numbers: Vec<_> = columns.iter().map(|name| schema.index_of(name).unwrap()).collect();
     let options = Options { part, ..Options::default() };
-    let mut batches = Batches::open(std::slice::from_ref(path), &options, &numbers, filter, 7).unwrap();
+    let mut batches =
+        Batches::new(Reader::open(std::slice::from_ref(path), &options).unwrap(), &numbers, filter, 7);
     let mut rows = Vec::new();
     while let Some(batch) = batches.next().unwrap() {
         assert!(batch.num_rows() <= 7);
@@ -170,8 +171,12 @@ fn an_answer_without_a_question_belongs_to_the_first_query_also_where_that_is_fi
     let filter = Filter { under: Some(b"\x01y\x03com\0".to_vec()), ..Filter::default() };
     let columns = schema();
     let numbers = ["qname", "proc_time_ns"].map(|name| columns.index_of(name).unwrap());
-    let mut batches =
-        Batches::open(&paths[paths.len() - 1..], &Options::default(), &numbers, &filter, 100).unwrap();
+    let mut batches = Batches::new(
+        Reader::open(&paths[paths.len() - 1..], &Options::default()).unwrap(),
+        &numbers,
+        &filter,
+        100,
+    );
     let batch = batches.next().unwrap().unwrap();
     assert_eq!((batch.num_rows(), batch.column(0).as_string::<i32>().value(0)), (1, "y.com."));
     assert!(batch.column(1).as_primitive::<Int64Type>().is_null(0), "its answer is x.com's");

@@ -1,0 +1,285 @@
+//! Storage with Amazon's S3 protocol: captures and imported traces named `s3://BUCKET/KEY`.
+//!
+//! [`Settings`] tell where it is, and who reads. Each machine of a cluster has settings of its own: they are in no plan of a statement.
+
+use crate::Error;
+use crate::scan::KnownFile;
+use crate::sources::{self, Source};
+use datafusion::common::{DataFusionError, Result as EngineResult};
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::execution::SessionState;
+use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry, ObjectStoreUrl};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path as Key;
+use object_store::{ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio_util::io::{StreamReader, SyncIoBridge};
+use trace::read::{Local, Place};
+use url::Url;
+
+/// What sources in storage begin with.
+const SCHEME: &str = "s3://";
+/// How long a request is repeated that fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Files whose ends are read at the same time.
+const AT_ONCE: usize = 16;
+
+/// Whether a source is in storage.
+pub(crate) fn is_stored(source: &Path) -> bool {
+    source.as_os_str().as_encoded_bytes().starts_with(SCHEME.as_bytes())
+}
+
+/// Where storage is, and who reads: what Amazon's tools take from the environment.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Settings(Vec<(AmazonS3ConfigKey, String)>);
+
+impl fmt::Debug for Settings {
+    /// Without their values, which are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(key, _)| key)).finish()
+    }
+}
+
+impl Settings {
+    /// From the variables of the environment whose names begin with `AWS_`.
+    pub fn from_env() -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self::from_variables(std::env::vars_os().filter_map(text))
+    }
+
+    /// From variables such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. Others are passed over.
+    pub fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let known = |(name, value): (String, String)| {
+            let name = name.strip_prefix("AWS_").map(|_| name.to_ascii_lowercase())?;
+            Some((name.parse().ok()?, value))
+        };
+        Self(variables.into_iter().filter_map(known).collect())
+    }
+
+    fn open(&self, bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+        // An address without TLS is one that the user has given as such.
+        let is_plain = |(key, value): &(AmazonS3ConfigKey, String)| {
+            *key == AmazonS3ConfigKey::Endpoint && value.starts_with("http://")
+        };
+        let retry = RetryConfig { max_retries: 5, retry_timeout: PATIENCE, ..RetryConfig::default() };
+        let options = ClientOptions::new().with_allow_http(self.0.iter().any(is_plain));
+        let builder = AmazonS3Builder::new().with_client_options(options).with_retry(retry);
+        let builder = self.0.iter().fold(builder, |builder, (key, value)| builder.with_config(*key, value));
+        Ok(Arc::new(builder.with_bucket_name(bucket).build()?))
+    }
+}
+
+/// The files of this machine, and the buckets of storage, which are opened when they are first asked for.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    settings: Settings,
+    open: DefaultObjectStoreRegistry,
+}
+
+impl Stores {
+    pub fn new(settings: &Settings) -> Arc<Self> {
+        Arc::new(Self { settings: settings.clone(), open: DefaultObjectStoreRegistry::new() })
+    }
+}
+
+impl ObjectStoreRegistry for Stores {
+    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.open.register_store(url, store)
+    }
+
+    fn get_store(&self, url: &Url) -> EngineResult<Arc<dyn ObjectStore>> {
+        match (self.open.get_store(url), url.host_str()) {
+            (Err(_), Some(bucket)) if url.as_str().starts_with(SCHEME) => {
+                let store = self.settings.open(bucket)?;
+                self.open.register_store(url, store.clone());
+                Ok(store)
+            }
+            (known, _) => known,
+        }
+    }
+}
+
+/// An object, or all objects below a name.
+struct Object<'a> {
+    source: &'a Path,
+    bucket: ObjectStoreUrl,
+    key: Key,
+    store: Arc<dyn ObjectStore>,
+}
+
+impl<'a> Object<'a> {
+    /// The name is taken as it is, as Amazon's tools take it: `%20` is no space.
+    fn find(source: &'a Path, runtime: &RuntimeEnv) -> Result<Self, Error> {
+        let wrong = |what: String| Error::Storage { name: source.to_owned(), what };
+        let name = source.to_str().and_then(|text| text.strip_prefix(SCHEME)).unwrap_or_default();
+        let (bucket, key) = name.split_once('/').unwrap_or((name, ""));
+        let no_name = |_| wrong("it has not the form s3://BUCKET/KEY".into());
+        if bucket.is_empty() {
+            return Err(wrong("it names no bucket: the form is s3://BUCKET/KEY".into()));
+        }
+        let bucket = ObjectStoreUrl::parse(format!("{SCHEME}{bucket}")).map_err(no_name)?;
+        let key = Key::parse(key.trim_end_matches('/')).map_err(|e| wrong(e.to_string()))?;
+        let store = runtime.object_store(&bucket).map_err(|e| match e {
+            DataFusionError::ObjectStore(e) => wrong(text_of(&e)),
+            e => wrong(e.to_string()),
+        })?;
+        Ok(Self { source, bucket, key, store })
+    }
+
+    fn failed(&self) -> impl Fn(object_store::Error) -> Error + Copy + '_ {
+        |error| Error::Storage { name: self.source.to_owned(), what: text_of(&error) }
+    }
+
+    /// Its name, as a source has it.
+    fn name(&self, key: &Key) -> PathBuf {
+        format!("{}{key}", self.bucket).into()
+    }
+}
+
+/// What storage said, in a sentence.
+pub(crate) fn text_of(error: &object_store::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    match error {
+        object_store::Error::NotFound { .. } => "there is no such object, or no such bucket".into(),
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+            "storage does not let this user read it: see AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY".into()
+        }
+        _ => {
+            // What the server says is XML.
+            let text = cause.to_string();
+            let code = text.split_once("<Code>").and_then(|(_, rest)| Some(rest.split_once("</Code>")?.0));
+            let why = code.unwrap_or_else(|| text.trim_end_matches(": "));
+            format!("storage cannot be read: {why} (AWS_ENDPOINT_URL says where it is)")
+        }
+    }
+}
+
+/// What there is in storage: a capture, a Parquet file, a folder of Parquet files, or the folders of captures that were imported apart.
+pub(crate) async fn at(session: &SessionState, source: &Path) -> Result<Vec<Source>, Error> {
+    let object = Object::find(source, session.runtime_env())?;
+    let failed = object.failed();
+    let inside = match object.store.list_with_delimiter(Some(&object.key)).await {
+        Ok(inside) if !inside.objects.is_empty() || !inside.common_prefixes.is_empty() => inside,
+        // It is no folder. Not everybody who may read an object may list others.
+        listed => match object.store.head(&object.key).await {
+            Ok(_) if !is_parquet(&object.key) => return Ok(vec![Source::Capture(source.to_owned())]),
+            Ok(file) => {
+                check(session, &object, &file).await?;
+                let files = vec![source.to_owned()];
+                return Ok(vec![Source::Imported { path: source.to_owned(), files }]);
+            }
+            Err(object_store::Error::NotFound { .. }) => listed.map_err(failed)?,
+            Err(error) => return Err(failed(error)),
+        },
+    };
+    let named = |key: &Key, name: &str| key.filename() == Some(name);
+    if inside.objects.iter().any(|file| named(&file.location, sources::MANIFEST)) {
+        let is_whole = |key: &&Key| key.filename().is_some_and(|name| name.starts_with(sources::FOLDER));
+        let mut all = Vec::new();
+        for folder in inside.common_prefixes.iter().filter(is_whole) {
+            let folder = format!("{}/", object.name(folder).display());
+            all.extend(Box::pin(at(session, Path::new(&folder))).await?);
+        }
+        if !all.is_empty() {
+            return Ok(all);
+        }
+    }
+    let files: Vec<_> = inside.objects.iter().filter(|file| is_parquet(&file.location)).collect();
+    if files.is_empty() {
+        let what = match inside.objects.iter().any(|file| named(&file.location, "run.toml")) {
+            true => "run directories are not read from storage: copy it to this machine".into(),
+            false => {
+                "there is no object of this name, and no Parquet file of 'dnsrack trace import' below it"
+                    .into()
+            }
+        };
+        return Err(Error::Storage { name: source.to_owned(), what });
+    }
+    let checks = files.iter().map(|file| check(session, &object, file));
+    stream::iter(checks).buffered(AT_ONCE).try_collect::<Vec<()>>().await?;
+    let mut files: Vec<PathBuf> = files.iter().map(|file| object.name(&file.location)).collect();
+    files.sort();
+    Ok(vec![Source::Imported { path: source.to_owned(), files }])
+}
+
+fn is_parquet(key: &Key) -> bool {
+    key.extension() == Some("parquet")
+}
+
+/// Checks that a Parquet file is whole and has the columns of an imported trace.
+async fn check(session: &SessionState, object: &Object<'_>, file: &ObjectMeta) -> Result<(), Error> {
+    let format = ParquetFormat::new().with_force_view_types(false);
+    let found = format.infer_schema(session, &object.store, std::slice::from_ref(file)).await;
+    sources::check_columns(&object.name(&file.location), found.as_deref())
+}
+
+/// The name by which the engine reads a Parquet file.
+pub(crate) fn engine_name(file: &Path, runtime: &RuntimeEnv) -> Result<String, Error> {
+    if !is_stored(file) {
+        return Ok(file.display().to_string());
+    }
+    // The engine takes names as URLs are written.
+    let object = Object::find(file, runtime)?;
+    let mut url = Url::parse(object.bucket.as_str()).expect("it was parsed before");
+    url.path_segments_mut().expect("it has a bucket").clear().extend(object.key.parts());
+    Ok(url.into())
+}
+
+/// A capture as it is now.
+pub(crate) async fn known(file: &Path, runtime: &RuntimeEnv) -> io::Result<KnownFile> {
+    if !is_stored(file) {
+        return KnownFile::at(file);
+    }
+    let object = Object::find(file, runtime).map_err(io::Error::other)?;
+    let now = object.store.head(&object.key).await.map_err(|e| io::Error::other(text_of(&e)))?;
+    Ok(KnownFile { path: file.to_owned(), octets: now.size, modified: now.last_modified.timestamp() })
+}
+
+/// Where captures are: on this machine, and in storage. Its methods wait for storage, so call them where a thread may wait.
+pub(crate) struct Captures {
+    runtime: Arc<RuntimeEnv>,
+    waits: Handle,
+}
+
+impl Captures {
+    /// # Panics
+    /// Outside of tokio's runtime.
+    pub fn new(runtime: &Arc<RuntimeEnv>) -> Self {
+        Self { runtime: runtime.clone(), waits: Handle::current() }
+    }
+
+    /// A capture as it is now.
+    pub fn known(&self, file: &Path) -> io::Result<KnownFile> {
+        self.waits.block_on(known(file, &self.runtime))
+    }
+}
+
+impl Place for Captures {
+    fn open(&self, file: &Path) -> io::Result<Box<dyn Read + Send>> {
+        if !is_stored(file) {
+            return Local.open(file);
+        }
+        let object = Object::find(file, &self.runtime).map_err(io::Error::other)?;
+        let said = |error: object_store::Error| io::Error::other(text_of(&error));
+        let octets = self.waits.block_on(object.store.get(&object.key)).map_err(said)?.into_stream();
+        let reader = StreamReader::new(octets.map_err(said));
+        Ok(Box::new(SyncIoBridge::new_with_handle(reader, self.waits.clone())))
+    }
+
+    fn can_reopen(&self, file: &Path) -> bool {
+        is_stored(file) || Local.can_reopen(file)
+    }
+}
