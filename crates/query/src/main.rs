@@ -40,6 +40,9 @@ struct Cli {
     #[arg(value_name = "SQL")]
     statement: Option<String>,
     /// Run directories, folders of them, folders of 'dnsrack trace import', Parquet files, captures
+    ///
+    /// The last three may be in storage with Amazon's S3 protocol: s3://BUCKET/KEY. The environment says where it is, and who reads:
+    /// AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY.
     #[arg(value_name = "SOURCE")]
     sources: Vec<PathBuf>,
     /// Form of the rows

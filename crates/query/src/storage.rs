@@ -3,8 +3,9 @@
 //! [`Settings`] tell where it is, and who reads. Each machine of a cluster has settings of its own: they are in no plan of a statement.
 
 use crate::Error;
-use crate::scan::KnownFile;
+use crate::scan::{ErrorText, KnownFile};
 use crate::sources::{self, Source};
+use bytes::Bytes;
 use datafusion::common::{DataFusionError, Result as EngineResult};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio_util::io::{StreamReader, SyncIoBridge};
+use tokio::sync::mpsc::{Receiver, channel};
 use trace::read::{Local, Place};
 use url::Url;
 
@@ -31,13 +32,27 @@ const SCHEME: &str = "s3://";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Files whose ends are read at the same time.
 const AT_ONCE: usize = 16;
+/// Pieces of a capture that are fetched before they are read.
+const CHUNKS: usize = 8;
+
+/// Settings that tell who reads.
+const KEYS: [AmazonS3ConfigKey; 6] = [
+    AmazonS3ConfigKey::AccessKeyId,
+    AmazonS3ConfigKey::SkipSignature,
+    AmazonS3ConfigKey::WebIdentityTokenFile,
+    AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+    AmazonS3ConfigKey::ContainerCredentialsFullUri,
+    AmazonS3ConfigKey::MetadataEndpoint,
+];
+const NO_KEY: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set. Set AWS_SKIP_SIGNATURE=true for what everybody may read, or \
+                      AWS_METADATA_ENDPOINT=http://169.254.169.254 on a machine of Amazon's cloud that has a role";
 
 /// Whether a source is in storage.
 pub(crate) fn is_stored(source: &Path) -> bool {
     source.as_os_str().as_encoded_bytes().starts_with(SCHEME.as_bytes())
 }
 
-/// Where storage is, and who reads: what Amazon's tools take from the environment.
+/// Where storage is, and who reads: the settings that Amazon's tools take from the environment.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings(Vec<(AmazonS3ConfigKey, String)>);
 
@@ -66,10 +81,15 @@ impl Settings {
         Self(variables.into_iter().filter_map(known).collect())
     }
 
-    fn open(&self, bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+    fn open(&self, bucket: &str) -> EngineResult<Arc<dyn ObjectStore>> {
+        // Without any of these, the metadata service of Amazon's cloud would be asked, wherever we are.
+        if !self.0.iter().any(|(key, _)| KEYS.contains(key)) {
+            return Err(ErrorText::of(NO_KEY));
+        }
         // An address without TLS is one that the user has given as such.
         let is_plain = |(key, value): &(AmazonS3ConfigKey, String)| {
-            *key == AmazonS3ConfigKey::Endpoint && value.starts_with("http://")
+            [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint].contains(key)
+                && value.starts_with("http://")
         };
         let retry = RetryConfig { max_retries: 5, retry_timeout: PATIENCE, ..RetryConfig::default() };
         let options = ClientOptions::new().with_allow_http(self.0.iter().any(is_plain));
@@ -131,6 +151,7 @@ impl<'a> Object<'a> {
         let key = Key::parse(key.trim_end_matches('/')).map_err(|e| wrong(e.to_string()))?;
         let store = runtime.object_store(&bucket).map_err(|e| match e {
             DataFusionError::ObjectStore(e) => wrong(text_of(&e)),
+            DataFusionError::External(e) => wrong(e.to_string()),
             e => wrong(e.to_string()),
         })?;
         Ok(Self { source, bucket, key, store })
@@ -244,28 +265,39 @@ pub(crate) async fn known(file: &Path, runtime: &RuntimeEnv) -> io::Result<Known
         return KnownFile::at(file);
     }
     let object = Object::find(file, runtime).map_err(io::Error::other)?;
-    let now = object.store.head(&object.key).await.map_err(|e| io::Error::other(text_of(&e)))?;
+    let now = object.store.head(&object.key).await.map_err(said)?;
     Ok(KnownFile { path: file.to_owned(), octets: now.size, modified: now.last_modified.timestamp() })
 }
 
-/// Where captures are: on this machine, and in storage. Its methods wait for storage, so call them where a thread may wait.
+fn said(error: object_store::Error) -> io::Error {
+    io::Error::other(text_of(&error))
+}
+
+/// Where captures are: on this machine, and in storage. Its methods wait for storage, so call them where a thread may wait. What asks storage
+/// are tasks: where the statement is over before its threads are, tasks just end, and the threads get an error.
 pub(crate) struct Captures {
     runtime: Arc<RuntimeEnv>,
-    waits: Handle,
+    tasks: Handle,
 }
 
 impl Captures {
     /// # Panics
     /// Outside of tokio's runtime.
     pub fn new(runtime: &Arc<RuntimeEnv>) -> Self {
-        Self { runtime: runtime.clone(), waits: Handle::current() }
+        Self { runtime: runtime.clone(), tasks: Handle::current() }
     }
 
     /// A capture as it is now.
     pub fn known(&self, file: &Path) -> io::Result<KnownFile> {
-        self.waits.block_on(known(file, &self.runtime))
+        let (to, mut from) = channel(1);
+        let (file, runtime) = (file.to_owned(), self.runtime.clone());
+        self.tasks.spawn(async move { to.send(known(&file, &runtime).await).await });
+        from.blocking_recv().unwrap_or_else(|| Err(io::Error::other(OVER)))
     }
 }
+
+/// Nobody sees this.
+const OVER: &str = "the statement is over";
 
 impl Place for Captures {
     fn open(&self, file: &Path) -> io::Result<Box<dyn Read + Send>> {
@@ -273,13 +305,48 @@ impl Place for Captures {
             return Local.open(file);
         }
         let object = Object::find(file, &self.runtime).map_err(io::Error::other)?;
-        let said = |error: object_store::Error| io::Error::other(text_of(&error));
-        let octets = self.waits.block_on(object.store.get(&object.key)).map_err(said)?.into_stream();
-        let reader = StreamReader::new(octets.map_err(said));
-        Ok(Box::new(SyncIoBridge::new_with_handle(reader, self.waits.clone())))
+        let (store, key) = (object.store, object.key);
+        let (to, from) = channel(CHUNKS);
+        self.tasks.spawn(async move {
+            let mut octets = match store.get(&key).await {
+                Ok(found) => found.into_stream(),
+                Err(error) => stream::iter([Err(error)]).boxed(),
+            };
+            while let Some(chunk) = octets.next().await {
+                // An empty piece would be the end.
+                if matches!(&chunk, Ok(chunk) if chunk.is_empty()) {
+                    continue;
+                }
+                let has_failed = chunk.is_err();
+                if to.send(chunk.map_err(said)).await.is_err() || has_failed {
+                    return;
+                }
+            }
+            let _ = to.send(Ok(Bytes::new())).await;
+        });
+        Ok(Box::new(Fetched { from, chunk: Bytes::new(), is_over: false }))
     }
 
     fn can_reopen(&self, file: &Path) -> bool {
         is_stored(file) || Local.can_reopen(file)
+    }
+}
+
+/// Octets that a task fetches.
+struct Fetched {
+    from: Receiver<io::Result<Bytes>>,
+    chunk: Bytes,
+    is_over: bool,
+}
+
+impl Read for Fetched {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.chunk.is_empty() && !self.is_over {
+            self.chunk = self.from.blocking_recv().unwrap_or_else(|| Err(io::Error::other(OVER)))?;
+            self.is_over = self.chunk.is_empty();
+        }
+        let count = self.chunk.len().min(into.len());
+        into[..count].copy_from_slice(&self.chunk.split_to(count));
+        Ok(count)
     }
 }

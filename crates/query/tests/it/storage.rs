@@ -12,6 +12,7 @@ use s3s_fs::FileSystem;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -158,6 +159,12 @@ fn what_is_wrong_in_storage_is_told() {
     assert!(error.starts_with("s3://elsewhere/day: storage cannot be read: NoSuchBucket"), "{error}");
     let error = said("s3://".into(), &ours);
     assert_eq!(error, "s3://: it names no bucket: the form is s3://BUCKET/KEY");
+    // Someone without a key: no service is asked for one.
+    let error = said(stored("one.pcap"), &two_threads());
+    assert!(
+        error.starts_with("s3://traces/one.pcap: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set"),
+        "{error}"
+    );
     // Someone who may not read.
     let other = Settings::from_variables(server.environment("wrong"));
     let error = said(stored("one.pcap"), &Options { storage: other.clone(), ..two_threads() });
@@ -187,6 +194,30 @@ fn what_is_wrong_in_storage_is_told() {
     let error = said(stored("one.pcap"), &Options { storage: nobody, ..two_threads() });
     assert!(error.starts_with("s3://traces/one.pcap: storage cannot be read: "), "{error}");
     assert!(error.contains("AWS_ENDPOINT_URL"), "{error}");
+}
+
+/// Threads that read a capture may be in the middle of it when the statement is over. They end without a word.
+#[test]
+fn a_capture_need_not_be_read_to_its_end() {
+    let server = Server::up();
+    capture::write(&server.bucket().join("long.pcap"), 200_000, 1);
+    for _ in 0..5 {
+        let output = Command::new(env!("CARGO_BIN_EXE_dnsrack-query"))
+            .args([
+                "SELECT qname FROM queries LIMIT 3",
+                "s3://traces/long.pcap",
+                "--threads",
+                "3",
+                "--format",
+                "csv",
+            ])
+            .envs(server.environment("of traces"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 4);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
 }
 
 /// Settings are not in a plan: each machine has its own. An object that is replaced while the statement is made is another one.
