@@ -35,7 +35,7 @@ pub struct Options {
     pub ports: Vec<u16>,
     /// Each source of queries is a trace of its own, and has a column `source`.
     pub apart: bool,
-    /// Where storage is, for sources in it.
+    /// Address and credentials of S3 storage, for sources whose names begin with `s3://`.
     pub storage: Settings,
 }
 

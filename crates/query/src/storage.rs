@@ -1,6 +1,6 @@
 //! Storage with Amazon's S3 protocol: captures and imported traces named `s3://BUCKET/KEY`.
 //!
-//! [`Settings`] tell where it is, and who reads. Each machine of a cluster has settings of its own: they are in no plan of a statement.
+//! [`Settings`] hold its address and the credentials. Each machine of a cluster has its own: the plan of a statement never contains them.
 
 use crate::Error;
 use crate::scan::{ErrorText, KnownFile};
@@ -26,16 +26,18 @@ use tokio::sync::mpsc::{Receiver, channel};
 use trace::read::{Local, Place};
 use url::Url;
 
-/// What sources in storage begin with.
+/// The prefix of sources in storage.
 const SCHEME: &str = "s3://";
-/// How long a request is repeated that fails.
+/// A request that fails is tried again for at most this long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Files whose ends are read at the same time.
+/// And at most this many times.
+const RETRIES: usize = 5;
+/// The number of Parquet files that are checked at the same time.
 const AT_ONCE: usize = 16;
-/// Pieces of a capture that are fetched before they are read.
+/// The number of pieces of a capture that are fetched ahead of the reader.
 const CHUNKS: usize = 8;
 
-/// Settings that tell who reads.
+/// Settings that give credentials, or say that none are needed.
 const KEYS: [AmazonS3ConfigKey; 6] = [
     AmazonS3ConfigKey::AccessKeyId,
     AmazonS3ConfigKey::SkipSignature,
@@ -47,12 +49,12 @@ const KEYS: [AmazonS3ConfigKey; 6] = [
 const NO_KEY: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set. Set AWS_SKIP_SIGNATURE=true for what everybody may read, or \
                       AWS_METADATA_ENDPOINT=http://169.254.169.254 on a machine of Amazon's cloud that has a role";
 
-/// Whether a source is in storage.
+/// Whether the name of a source begins with `s3://`.
 pub(crate) fn is_stored(source: &Path) -> bool {
     source.as_os_str().as_encoded_bytes().starts_with(SCHEME.as_bytes())
 }
 
-/// Where storage is, and who reads: the settings that Amazon's tools take from the environment.
+/// Address and credentials of storage, from the environment variables that Amazon's tools use.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings(Vec<(AmazonS3ConfigKey, String)>);
 
@@ -72,7 +74,7 @@ impl Settings {
         Self::from_variables(std::env::vars_os().filter_map(text))
     }
 
-    /// From variables such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. Others are passed over.
+    /// From variables such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. Others are ignored.
     pub fn from_variables(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let known = |(name, value): (String, String)| {
             let name = name.strip_prefix("AWS_").map(|_| name.to_ascii_lowercase())?;
@@ -86,12 +88,12 @@ impl Settings {
         if !self.0.iter().any(|(key, _)| KEYS.contains(key)) {
             return Err(ErrorText::of(NO_KEY));
         }
-        // An address without TLS is one that the user has given as such.
+        // Without TLS only where the user's address says so.
         let is_plain = |(key, value): &(AmazonS3ConfigKey, String)| {
             [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint].contains(key)
                 && value.starts_with("http://")
         };
-        let retry = RetryConfig { max_retries: 5, retry_timeout: PATIENCE, ..RetryConfig::default() };
+        let retry = RetryConfig { max_retries: RETRIES, retry_timeout: PATIENCE, ..RetryConfig::default() };
         let options = ClientOptions::new().with_allow_http(self.0.iter().any(is_plain));
         let builder = AmazonS3Builder::new().with_client_options(options).with_retry(retry);
         let builder = self.0.iter().fold(builder, |builder, (key, value)| builder.with_config(*key, value));
@@ -138,7 +140,7 @@ struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// The name is taken as it is, as Amazon's tools take it: `%20` is no space.
+    /// Parses the name of a source. As with Amazon's tools, nothing in it is decoded: `%20` is not a space.
     fn find(source: &'a Path, runtime: &RuntimeEnv) -> Result<Self, Error> {
         let wrong = |what: String| Error::Storage { name: source.to_owned(), what };
         let name = source.to_str().and_then(|text| text.strip_prefix(SCHEME)).unwrap_or_default();
@@ -167,7 +169,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// What storage said, in a sentence.
+/// Turns an error of the storage into a sentence for the user.
 pub(crate) fn text_of(error: &object_store::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
@@ -188,7 +190,8 @@ pub(crate) fn text_of(error: &object_store::Error) -> String {
     }
 }
 
-/// What there is in storage: a capture, a Parquet file, a folder of Parquet files, or the folders of captures that were imported apart.
+/// Finds out what a name in storage stands for: a capture, a Parquet file, a folder of Parquet files, or the folders of captures that were
+/// imported apart.
 pub(crate) async fn at(session: &SessionState, source: &Path) -> Result<Vec<Source>, Error> {
     let object = Object::find(source, session.runtime_env())?;
     let failed = object.failed();
@@ -273,8 +276,9 @@ fn said(error: object_store::Error) -> io::Error {
     io::Error::other(text_of(&error))
 }
 
-/// Where captures are: on this machine, and in storage. Its methods wait for storage, so call them where a thread may wait. What asks storage
-/// are tasks: where the statement is over before its threads are, tasks just end, and the threads get an error.
+/// Opens captures of this machine and of storage. Its methods block until storage answers, so call them only on threads that may block. The
+/// requests are tasks of the runtime. When the runtime is shut down before such a thread has ended, its tasks are dropped, and the thread gets an
+/// error; if it made the requests itself, it would panic.
 pub(crate) struct Captures {
     runtime: Arc<RuntimeEnv>,
     tasks: Handle,
@@ -296,7 +300,7 @@ impl Captures {
     }
 }
 
-/// Nobody sees this.
+/// The error of such a thread. No user sees it, since nobody reads the rows any more.
 const OVER: &str = "the statement is over";
 
 impl Place for Captures {
@@ -332,7 +336,7 @@ impl Place for Captures {
     }
 }
 
-/// Octets that a task fetches.
+/// The octets of a capture, which a task fetches.
 struct Fetched {
     from: Receiver<io::Result<Bytes>>,
     chunk: Bytes,

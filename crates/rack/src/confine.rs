@@ -116,7 +116,7 @@ fn confine_with(network: Option<Namespaces>) -> Result<Confinement, Error> {
     }
 }
 
-/// How all processes of a run are made to end with it.
+/// The way in which all processes of a run end when the run does.
 enum Keep {
     /// A PID namespace, which ends with its process 1.
     Namespace,

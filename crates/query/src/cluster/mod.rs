@@ -127,7 +127,7 @@ pub(crate) async fn cancel(scheduler: &str, plan: &dyn ExecutionPlan) {
 pub struct Scheduler {
     /// The address that it listens on. Port 0 means any free port.
     pub at: SocketAddr,
-    /// Where storage is, for statements on files in it.
+    /// Address and credentials of S3 storage, for statements that read files there.
     pub storage: Settings,
 }
 
@@ -147,7 +147,7 @@ pub struct Executor {
     pub folder: PathBuf,
     /// How long the scheduler may be silent, at the start or later, before the executor gives up.
     pub patience: Duration,
-    /// Where storage is, for statements on files in it.
+    /// Address and credentials of S3 storage, for statements that read files there.
     pub storage: Settings,
 }
 
