@@ -61,8 +61,9 @@ pub struct Run {
     /// that this runs in
     #[arg(long, value_name = "FILE|slurm")]
     rack: Option<PathBuf>,
-    /// Sets of hosts that make trials at the same time, as the rack file has them, or K times as many nodes of the job
-    #[arg(long, value_name = "K", default_value_t = 1, requires = "rack",
+    /// Sets of hosts that make trials at the same time: as the rack file has them, or K times as many nodes of the job; on this machine only
+    /// for trials that wait for timers
+    #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(agent::MOST_SETS)))]
     parallel: u32,
     /// Seed of zones and traffic [default: the experiment's]
@@ -342,35 +343,41 @@ fn said_repeats(e: &Experiment, c: &::experiment::Comparison, run_dir: &results:
     }
 }
 
-/// One line on standard error for what happens.
+/// What happens, on standard error.
 fn tell(run_event: &RunEvent) {
+    for line in lines(run_event) {
+        eprintln!("{line}");
+    }
+}
+
+/// What happens, in lines.
+fn lines(run_event: &RunEvent) -> Vec<String> {
     match run_event {
+        // The lines of several sets are mixed.
+        RunEvent::OfSet { event, .. } if matches!(**event, RunEvent::Second { .. }) => Vec::new(),
         RunEvent::OfSet { set, event } => {
-            // The lines of several sets are mixed.
-            if !matches!(**event, RunEvent::Second { .. }) {
-                eprint!("set {set}: ");
-                tell(event);
+            let mut all = lines(event);
+            if let RunEvent::Done { record } = &**event {
+                all.push(format!("trial {} is done", record.id));
             }
+            all.into_iter().map(|line| format!("set {set}: {line}")).collect()
         }
-        RunEvent::Remark { text } => eprintln!("{text}"),
-        RunEvent::Zone { label, doing } => eprintln!("zone {label}: {doing}"),
+        RunEvent::Remark { text } => vec![text.clone()],
+        RunEvent::Zone { label, doing } => vec![format!("zone {label}: {doing}")],
         RunEvent::Trial { trial, of, left } => {
             let left = left.map_or_else(String::new, |s| format!(" (about {} left)", time(s)));
-            eprintln!("trial {}/{of}: {}{left}", trial.id, trial.words());
+            vec![format!("trial {}/{of}: {}{left}", trial.id, trial.words())]
         }
         RunEvent::Skipped { trial, reason } => {
-            eprintln!("trial {} skipped: {}: {reason}", trial.id, trial.words())
+            vec![format!("trial {} skipped: {}: {reason}", trial.id, trial.words())]
         }
-        RunEvent::Ready { seconds } => eprintln!("  ready after {seconds:.2} s"),
-        RunEvent::Second { text } => eprintln!("  {text}"),
-        RunEvent::Again { reason } => eprintln!("  again: {reason}"),
+        RunEvent::Ready { seconds } => vec![format!("  ready after {seconds:.2} s")],
+        RunEvent::Second { text } => vec![format!("  {text}")],
+        RunEvent::Again { reason } => vec![format!("  again: {reason}")],
         RunEvent::Done { record } => {
-            if let Some(error) = &record.error {
-                eprintln!("  FAILED: {error}");
-            }
-            for reason in &record.outcome.validity.reasons {
-                eprintln!("  INVALID: {reason}");
-            }
+            let failed = record.error.iter().map(|error| format!("  FAILED: {error}"));
+            let invalid = record.outcome.validity.reasons.iter().map(|reason| format!("  INVALID: {reason}"));
+            failed.chain(invalid).collect()
         }
     }
 }

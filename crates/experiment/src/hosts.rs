@@ -34,12 +34,12 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Makes the hosts of an experiment on this machine, or reaches the given number of sets of them on other machines, where files of the
+    /// Makes the given number of sets of an experiment's hosts on this machine, or reaches them on other machines, where files of the
     /// run below `dir` have counterparts.
     ///
     /// # Errors
-    /// [`Error::Plan`] where a core that is given may not be used, or something asked for cannot be measured there; those of the
-    /// rack and of the agents, of all sets together.
+    /// [`Error::Plan`] where a core that is given may not be used, or something asked for cannot be measured there, or not in several
+    /// trials at the same time; those of the rack and of the agents, of all sets together.
     pub fn up(
         e: &Experiment,
         file: Option<&RackSource>,
@@ -47,7 +47,12 @@ impl Hosts {
         dir: &Path,
         stop: &Arc<AtomicBool>,
     ) -> Result<Vec<Self>, Error> {
-        let Some(file) = file else { return Ok(vec![Self::here(e, stop)?]) };
+        let Some(file) = file else {
+            if sets > 1 {
+                refuse_what_needs_a_core(e)?;
+            }
+            return (0..sets).map(|_| Self::here(e, stop)).collect();
+        };
         refuse_what_needs_this_machine(e)?;
         let all = Machines::open(file, &needed(e)?, sets, dir, stop)?;
         all.into_iter().map(|machines| Self::on(e, machines)).collect()
@@ -119,14 +124,16 @@ impl Hosts {
         remarks
     }
 
-    /// The memory of each machine.
-    pub fn memory(&self) -> Vec<Memory> {
+    /// The memory of each machine that these hosts may use; on this one, `sets` of hosts share it.
+    pub fn memory(&self, sets: u32) -> Vec<Memory> {
         let of = |machine: &agent::Machine| Memory {
             name: Some(machine.name.clone()),
             hosts: Some(machine.hosts.clone()),
             available: machine.described.memory_available,
         };
-        self.machines.as_ref().map_or_else(|| vec![Memory::here()], |all| all.all.iter().map(of).collect())
+        self.machines
+            .as_ref()
+            .map_or_else(|| vec![Memory::here(sets)], |all| all.all.iter().map(of).collect())
     }
 
     /// The machine on which an agent can write the fewest bytes, and how many.
@@ -170,6 +177,17 @@ fn needed(e: &Experiment) -> Result<Vec<NeededHost>, Error> {
     hosts.extend(generator_names(e).into_iter().map(|name| NeededHost { name, servers: Vec::new() }));
     hosts.extend(fleet::peer_names(e).into_iter().map(|name| NeededHost { name, servers: all.clone() }));
     Ok(hosts)
+}
+
+/// Several sets of hosts on this machine share its cores.
+fn refuse_what_needs_a_core(e: &Experiment) -> Result<(), Error> {
+    if e.waits_for_timers() && !e.is_external()? {
+        return Ok(());
+    }
+    Err(e.refuse(
+        "--parallel: without --rack its trials would share this machine's cores, and its figures depend on them. Only 'batches' with default \
+         timers (distribution.timers) spend nearly all of their time waiting. Leave out --parallel, or give other machines with --rack",
+    ))
 }
 
 /// What is emulated is made on this machine alone.

@@ -126,10 +126,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// That of this machine, now; where the kernel does not tell, no trial is refused for it.
-    pub fn here() -> Self {
+    /// That of this machine, now, for each of so many trials at the same time; where the kernel does not tell, no trial is refused for it.
+    pub fn here(trials: u32) -> Self {
         let available = rack::environment::memory_available().unwrap_or(u64::MAX);
-        Self { name: None, hosts: None, available }
+        Self { name: None, hosts: None, available: available / u64::from(trials) }
     }
 
     fn has(&self, host: &str) -> bool {
@@ -243,7 +243,7 @@ pub struct Needs {
 /// [`Error::Plan`] where a server or a zone cannot be used, [`Error::Zone`] where a file is no zone.
 pub fn needs(e: &Experiment) -> Result<Needs, Error> {
     let (trials, sums) = (plan(e), Sums::of(e)?);
-    let here = [Memory::here()];
+    let here = [Memory::here(1)];
     let mut missing = Vec::new();
     for label in e.labels() {
         let program = e.program(label)?;

@@ -31,7 +31,7 @@ pub struct Options {
     pub resume: bool,
     /// Where the hosts are, if they are other machines.
     pub rack: Option<RackSource>,
-    /// How many sets of such hosts make trials at the same time.
+    /// How many sets of hosts make trials at the same time.
     pub parallel: u32,
     /// The command that repeats the run, for `environment.json`.
     pub command: String,
@@ -70,8 +70,11 @@ pub fn run(
     hosts.iter().try_for_each(|hosts| check::durability::on(e, &hosts.server))?;
     hosts.iter().flat_map(Hosts::remarks).for_each(|text| tell(RunEvent::Remark { text }));
     // An external server takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
-    let memory: Vec<Memory> =
-        if e.is_external()? { Vec::new() } else { hosts.iter().flat_map(Hosts::memory).collect() };
+    let memory: Vec<Memory> = if e.is_external()? {
+        Vec::new()
+    } else {
+        hosts.iter().flat_map(|hosts| hosts.memory(options.parallel)).collect()
+    };
     disk(e, &sums, options, &plan, &memory, &hosts)?;
     let (run_toml, zones_dir) = (e.to_toml()?, options.dir.join("zones"));
     let mut run_dir = if options.resume && options.dir.join("run.toml").exists() {
@@ -87,7 +90,8 @@ pub fn run(
         watched.note(&event);
         tell(event);
     };
-    let contexts: Vec<RunContext> = hosts.iter().map(|hosts| context(e, hosts, &captures, stop)).collect();
+    let contexts: Vec<RunContext> =
+        hosts.iter().map(|hosts| context(e, hosts, &captures, options, stop)).collect();
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
     let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };
@@ -121,6 +125,7 @@ fn context<'a>(
     e: &'a Experiment,
     hosts: &'a Hosts,
     captures: &'a [(PathBuf, Survey)],
+    options: &Options,
     stop: &'a Arc<AtomicBool>,
 ) -> RunContext<'a> {
     RunContext {
@@ -131,6 +136,7 @@ fn context<'a>(
         rack: hosts.rack.as_ref(),
         captures,
         monitor_cpus: if hosts.cpus.monitor.is_empty() { &hosts.cpus.server } else { &hosts.cpus.monitor },
+        shares_cores: options.parallel > 1 && options.rack.is_none(),
         stop,
     }
 }
@@ -265,8 +271,12 @@ pub fn attempts(
     unreachable!("the last attempt returns")
 }
 
-/// Waits on all machines at once until the cores of the server and the generators are quiet: why some are not.
+/// Waits on all machines at once until the cores of the server and the generators are quiet: why some are not. Cores on which other
+/// trials are made meanwhile never are.
 fn settle(e: &Experiment, context: &RunContext) -> Result<Vec<Reason>, Error> {
+    if context.shares_cores {
+        return Ok(Vec::new());
+    }
     let waiting = |agent: &Agent| {
         let measured = std::iter::once(context.server).chain(context.generators);
         let cores =
@@ -427,6 +437,7 @@ fn environment(e: &Experiment, options: &Options, sets: &[Hosts]) -> Result<serd
         "generator_cpus": cpus.generators.concat(),
         "placement": cpus,
         "sharing": hosts.shared(),
+        "trials_at_once": sets.len(),
         "emulation": rack.and_then(Rack::emulation),
         "router_cpus": rack.and_then(Rack::router).map(|router| &router.cpus),
         "cores_shared": cores_shared,

@@ -33,6 +33,8 @@ pub struct RunContext<'a> {
     pub captures: &'a [(PathBuf, Survey)],
     /// The cores on which captures run during a load.
     pub monitor_cpus: &'a [usize],
+    /// Other trials of the run are made on the same cores at the same time.
+    pub shares_cores: bool,
     pub stop: &'a Arc<AtomicBool>,
 }
 

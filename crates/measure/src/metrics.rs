@@ -380,6 +380,7 @@ registry! {
     CORE_WATCH_FIRST "core_watch_first" "1" Neither "1: the watch on the cores had real-time priority";
     SERVER_IDLE "server_idle" "%" Neither "share of the time in which the server's cores were idle";
     SERVER_WAITED "server_waited" "%" Less "share of the time in which the server's threads could run and did not";
+    SERVERS_WAITED "servers_waited" "%" Less "share of the time in which threads of the servers could run and did not, added up";
     SERVER_CORES_OTHERS "server_cores_others" "%" Less "share of the server's cores that other programs took";
     COORDINATOR_CPU "coordinator_cpu" "%" Less "share of a core that the coordinator takes for sampling";
     LOST_CORE_AWAY "lost_core_away" "1" Less "queries lost while a core of the server's was away";

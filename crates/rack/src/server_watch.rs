@@ -8,7 +8,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// A server whose threads waited for their cores for less than this share of the time was not held up by others.
-const WAITED_LIMIT: f64 = 0.01;
+pub const WAITED_LIMIT: f64 = 0.01;
 
 /// Other programs that used less of the server's cores did not hold it up, as a share of their time.
 const OTHERS_LIMIT: f64 = 0.05;

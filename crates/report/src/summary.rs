@@ -3,7 +3,8 @@
 use crate::cells::{Run, State};
 use crate::format;
 use crate::grid::Grid;
-use measure::{params, units};
+use measure::{metrics, params, units};
+use results::TrialRecord;
 use results::compare::sets::{self, OfSet};
 use results::published::Relation;
 
@@ -54,8 +55,13 @@ fn what_was_done(run: &Run) -> String {
     )
 }
 
+/// Whether generator and servers shared one machine, where the run says so.
+fn is_co_located(run: &Run) -> Option<bool> {
+    run.dir.environment().get("co_located")?.as_bool()
+}
+
 fn machine(run: &Run) -> Option<String> {
-    match run.dir.environment().get("co_located")?.as_bool()? {
+    match is_co_located(run)? {
         true => Some(
             "Generator and servers shared one machine (co-located): compare servers with each other by ratios; the \
              absolute figures hold for this machine and this placing only."
@@ -65,11 +71,20 @@ fn machine(run: &Run) -> Option<String> {
     }
 }
 
-/// Whether the sets of hosts that made the trials measure alike.
+/// Whether the sets of hosts that made the trials measure alike; on one machine, whether its trials held each other up.
 fn sets(run: &Run) -> Option<String> {
     let names = sets::names(run.dir);
     if names.len() < 2 {
         return None;
+    }
+    if is_co_located(run)? {
+        let waited = |t: &TrialRecord| t.outcome.metric(metrics::SERVERS_WAITED);
+        let most = run.dir.trials().iter().filter(|t| t.is_valid()).filter_map(waited).reduce(f64::max)?;
+        return Some(format!(
+            "{} trials at the same time shared the cores of one machine: in the valid ones the servers waited for a core for at most \
+             {most:.2} % of the time.",
+            names.len()
+        ));
     }
     let compared = sets::of_sets(run.dir);
     let made = format!("Trials were made by {} sets of hosts at the same time", names.len());

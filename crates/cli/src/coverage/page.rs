@@ -149,8 +149,10 @@ fn missing(t: &OfTable) -> Result<Vec<String>, Failure> {
     }
     let mut lines = Vec::new();
     for (name, sets) in commands {
-        let seconds = resources::fit(&experiment(&name, &sets)?, u64::MAX)?.seconds;
-        lines.push(format!("Not run: `{}`, about {}", command(&name, &sets), time(seconds as f64)));
+        let e = experiment(&name, &sets)?;
+        let took = time(resources::fit(&e, u64::MAX)?.seconds as f64);
+        let less = if e.waits_for_timers() { ", and less with `--parallel`" } else { "" };
+        lines.push(format!("Not run: `{}`, about {took}{less}", command(&name, &sets)));
     }
     lines.extend(reasons.into_iter().map(|(why, values)| match values.len() == t.values.len() {
         true => format!("{why}."),

@@ -2,7 +2,9 @@
 
 use crate::kill::{kill, processes};
 use crate::measures::{done, metric};
-use crate::{dnsrack, has, output, stdout, write};
+use crate::{dnsrack, has, output, stderr, stdout, write};
+use measure::params;
+use results::RunDir;
 use rustix::process::{Pid, getpgid};
 use serde_json::Value;
 use std::process::Stdio;
@@ -117,6 +119,54 @@ fn each_batch_waits_until_the_one_before_is_served() {
     // Of what a busy machine made invalid no question is answered.
     let answered = report.contains("Are changes carried as differences?");
     assert!(answered || trial["valid"] == false, "{report}");
+}
+
+#[test]
+fn trials_that_wait_for_timers_are_made_at_the_same_time_on_one_machine() {
+    if !(has("named") && has("nsd")) {
+        return;
+    }
+    let head = "name = \"waiting\"\nmeasure = [\"batches\"]\nservers = [\"nsd\"]\nrepeats = 3\npublished = [\"rzaia-5.2\"]\n\
+                distribution = { primary = \"bind\", secondaries = 1, timers = \"default\" }\n\
+                batches = { share = 0.1, count = 2, rate = 0 }\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let of =
+        |head: &str| write(&folder, "waiting.toml", &format!("{head}{COMMON}").replace("DELEGATIONS", "300"));
+    let dir = folder.path().join("run");
+    let run = |file: &str| {
+        output(&["experiment", "run", file, "--parallel", "3", "-o", dir.to_str().expect("a path")])
+    };
+    // Figures that depend on the cores are not measured by trials that share them.
+    let got = run(&of(&head.replace("\"default\"", "\"tuned\"")));
+    assert_eq!(got.status.code(), Some(1), "{}", stderr(&got));
+    assert!(stderr(&got).contains("--parallel: without --rack its trials would share"), "{}", stderr(&got));
+    assert!(!dir.exists());
+    let got = run(&of(head));
+    assert!(matches!(got.status.code(), Some(0 | 3)), "{}", stderr(&got));
+    let kept = RunDir::open(&dir).expect("the run directory is whole");
+    let mut sets: Vec<&str> = kept.trials().iter().map(|t| t.param(params::SET).expect("a set")).collect();
+    sets.sort_unstable();
+    assert_eq!(sets, ["1", "2", "3"], "each makes one of the three trials");
+    let octets: Vec<f64> = kept
+        .trials()
+        .iter()
+        .map(|trial| {
+            assert_eq!(trial.error, None);
+            // Only where other programs held the servers up may a trial be invalid.
+            let reasons = &trial.outcome.validity.reasons;
+            assert!(reasons.iter().all(|r| r.code == "server_core_shared"), "{reasons:?}");
+            let value_of = |name: &str| trial.outcome.metric_named(name).expect(name);
+            assert_eq!(value_of("batches_served"), 2.0);
+            assert!(value_of("batches_seconds") > 5.0, "BIND waits for 5 s");
+            assert_eq!(value_of("servers_waited") > 1.0, !reasons.is_empty());
+            value_of("batches_bytes_out")
+        })
+        .collect();
+    assert!(octets.iter().all(|one| (one / octets[0] - 1.0).abs() < 0.2), "{octets:?}");
+    let says = stdout(&got).contains("3 trials at the same time shared the cores of one machine");
+    assert!(says || kept.trials().iter().all(|t| !t.is_valid()), "{}", stdout(&got));
+    let environment = std::fs::read_to_string(dir.join("environment.json")).expect("it is there");
+    assert!(environment.contains("\"trials_at_once\": 3"), "{environment}");
 }
 
 #[test]

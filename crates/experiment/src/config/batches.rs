@@ -1,6 +1,7 @@
 //! The `[batches]` section: how much of a zone changes, and in how many batches.
 
-use crate::Experiment;
+use super::Timers;
+use crate::{Experiment, Measure};
 use measure::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,13 @@ impl Default for Batches {
 }
 
 impl Experiment {
+    /// Whether its trials wait for the servers' timers nearly all of their time. Then trials at the same time can share the cores of a
+    /// machine.
+    pub fn waits_for_timers(&self) -> bool {
+        let default_timers = self.distributions().iter().all(|d| d.timers == Timers::Default);
+        self.measure.iter().all(|measure| *measure == Measure::Batches) && default_timers
+    }
+
     /// The batches of a variant: as the experiment says, or the variant.
     pub fn batches_of(&self, variant: Option<&str>) -> &Batches {
         let of_variant = self.variant.iter().find(|v| Some(v.name.as_str()) == variant);

@@ -13,13 +13,14 @@ use crate::run_context::PORT;
 use crate::second_count::Counting;
 use crate::system_under_test::{SystemUnderTest, take};
 use crate::{Error, RunEvent, sampling};
-use agent::Server;
+use agent::{Reading, Readings, Server};
 use load::LoadResult;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::units::grouped;
 use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason, params, series};
 use rack::Role;
+use rack::server_watch::WAITED_LIMIT;
 use results::{SeriesRow, TrialRecord};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -106,6 +107,7 @@ impl SystemUnderTest<'_> {
             queries.iter().map(|role| (&*context.generators[0].host.name, role.pid())).collect();
         let mut sampling = sampling::Sampling::start(context, server, &asking)?;
         let counted = (Counting::queries(e, context.server)?, Counting::updates(e, fleet.primary())?);
+        let waits = CoreWaits::begin(others.primary.iter().chain(&others.secondaries).chain([&*server]))?;
         let at = measure::clock::wall() + context.start_delay();
         for role in queries.iter_mut().chain([&mut role]) {
             role.start_at(at)?;
@@ -137,6 +139,7 @@ impl SystemUnderTest<'_> {
             others.alive()?;
             context.goes_on()?;
         };
+        waits.end(context.shares_cores, &mut record.outcome)?;
         if let Some(queries) = queries {
             let result: LoadResult = running_updates::finish(queries)?;
             counted.0.end_of_queries(&result.counts, false, &mut record.outcome)?;
@@ -299,6 +302,44 @@ fn octets_of(file: &Path, primary: IpAddr, batches: &[Batch]) -> Result<Vec<(u64
         }
     })?;
     Ok(all)
+}
+
+/// How long the threads of servers wait for a core while they could run.
+struct CoreWaits(Vec<(Readings, Reading)>);
+
+impl CoreWaits {
+    /// From now on. What runs elsewhere has no part in it.
+    fn begin<'a>(servers: impl Iterator<Item = &'a Server>) -> Result<Self, Error> {
+        let of = |server: &Server| {
+            let mut watched = agent::Watched::default();
+            watched.server(server, false);
+            let readings = Readings::open(server.agent(), watched)?;
+            let first = readings.read()?;
+            Ok((readings, first))
+        };
+        Ok(Self(servers.filter(|server| server.is_ours()).map(of).collect::<Result<_, Error>>()?))
+    }
+
+    /// Until now, as a share of the time, of all servers together: the batches took at most so much longer for it. Where other trials of
+    /// the run had the same cores (`shared`), too much of it is a reason against the trial.
+    fn end(&self, shared: bool, outcome: &mut Outcome) -> Result<(), Error> {
+        let waited = |reading: &Reading| reading.server.unwrap_or_default().usage.waited;
+        let mut sum = 0.0;
+        for (readings, first) in &self.0 {
+            let now = readings.read()?;
+            let passed = Duration::from_nanos(now.at.saturating_sub(first.at).max(1));
+            sum += waited(&now).saturating_sub(waited(first)).as_secs_f64() / passed.as_secs_f64();
+        }
+        outcome.metrics.push(metrics::SERVERS_WAITED.of(100.0 * sum));
+        if shared && sum > WAITED_LIMIT {
+            let text = format!(
+                "the servers waited for a core for {:.1} % of the time, as trials at the same time share it: give a smaller --parallel",
+                100.0 * sum
+            );
+            outcome.validity.reject(Reason::new("server_core_shared", text));
+        }
+        Ok(())
+    }
 }
 
 /// Records how the queries meanwhile were answered. We ended this load ourselves, so that it was cut short is no news.

@@ -15,8 +15,17 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 /// Parameters that do not tell cells apart.
-const NAMES: [&str; 8] =
-    ["experiment", "published", "kind", "version", "program", "zone_bytes", "run", "first_mixed_by_query"];
+const NAMES: [&str; 9] = [
+    "experiment",
+    "set",
+    "published",
+    "kind",
+    "version",
+    "program",
+    "zone_bytes",
+    "run",
+    "first_mixed_by_query",
+];
 
 /// A parameter of a trial by its name, or its run.
 fn param<'t>(trial: &'t TrialRecord, name: &str) -> Option<&'t str> {
