@@ -343,14 +343,14 @@ fn said_repeats(e: &Experiment, c: &::experiment::Comparison, run_dir: &results:
     }
 }
 
-/// What happens, on standard error.
+/// Prints an event on standard error.
 fn tell(run_event: &RunEvent) {
     for line in lines(run_event) {
         eprintln!("{line}");
     }
 }
 
-/// What happens, in lines.
+/// The lines that tell the user about an event.
 fn lines(run_event: &RunEvent) -> Vec<String> {
     match run_event {
         // The lines of several sets are mixed.

@@ -31,7 +31,7 @@ pub struct Options {
     pub resume: bool,
     /// Where the hosts are, if they are other machines.
     pub rack: Option<RackSource>,
-    /// How many sets of hosts make trials at the same time.
+    /// The number of sets of hosts. Each set makes its own trials, all at the same time.
     pub parallel: u32,
     /// The command that repeats the run, for `environment.json`.
     pub command: String,

@@ -49,7 +49,7 @@ const KEYS: [AmazonS3ConfigKey; 6] = [
 const NO_KEY: &str = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set. Set AWS_SKIP_SIGNATURE=true for what everybody may read, or \
                       AWS_METADATA_ENDPOINT=http://169.254.169.254 on a machine of Amazon's cloud that has a role";
 
-/// Whether the name of a source begins with `s3://`.
+/// True if the name of a source begins with `s3://`.
 pub(crate) fn is_stored(source: &Path) -> bool {
     source.as_os_str().as_encoded_bytes().starts_with(SCHEME.as_bytes())
 }

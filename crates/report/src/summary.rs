@@ -55,7 +55,7 @@ fn what_was_done(run: &Run) -> String {
     )
 }
 
-/// Whether generator and servers shared one machine, where the run says so.
+/// True if the generator and the servers were on one machine; none if the run does not say.
 fn is_co_located(run: &Run) -> Option<bool> {
     run.dir.environment().get("co_located")?.as_bool()
 }
@@ -71,13 +71,13 @@ fn machine(run: &Run) -> Option<String> {
     }
 }
 
-/// Whether the sets of hosts that made the trials measure alike; on one machine, whether its trials held each other up.
+/// Says whether the sets of hosts gave the same figures. If they were all on one machine, it says how long the servers waited for a core.
 fn sets(run: &Run) -> Option<String> {
     let names = sets::names(run.dir);
     if names.len() < 2 {
         return None;
     }
-    if is_co_located(run)? {
+    if is_co_located(run) == Some(true) {
         let waited = |t: &TrialRecord| t.outcome.metric(metrics::SERVERS_WAITED);
         let most = run.dir.trials().iter().filter(|t| t.is_valid()).filter_map(waited).reduce(f64::max)?;
         return Some(format!(

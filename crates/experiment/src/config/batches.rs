@@ -30,8 +30,8 @@ impl Default for Batches {
 }
 
 impl Experiment {
-    /// Whether its trials wait for the servers' timers nearly all of their time. Then trials at the same time can share the cores of a
-    /// machine.
+    /// True if its trials spend nearly all of their time waiting for the servers' timers. Such trials can run at the same time on the same
+    /// cores.
     pub fn waits_for_timers(&self) -> bool {
         let default_timers = self.distributions().iter().all(|d| d.timers == Timers::Default);
         self.measure.iter().all(|measure| *measure == Measure::Batches) && default_timers

@@ -304,11 +304,11 @@ fn octets_of(file: &Path, primary: IpAddr, batches: &[Batch]) -> Result<Vec<(u64
     Ok(all)
 }
 
-/// How long the threads of servers wait for a core while they could run.
+/// Measures how long the servers' threads were ready to run and had no core.
 struct CoreWaits(Vec<(Readings, Reading)>);
 
 impl CoreWaits {
-    /// From now on. What runs elsewhere has no part in it.
+    /// Begins to measure. Servers that we did not start are left out.
     fn begin<'a>(servers: impl Iterator<Item = &'a Server>) -> Result<Self, Error> {
         let of = |server: &Server| {
             let mut watched = agent::Watched::default();
@@ -320,8 +320,8 @@ impl CoreWaits {
         Ok(Self(servers.filter(|server| server.is_ours()).map(of).collect::<Result<_, Error>>()?))
     }
 
-    /// Until now, as a share of the time, of all servers together: the batches took at most so much longer for it. Where other trials of
-    /// the run had the same cores (`shared`), too much of it is a reason against the trial.
+    /// Records the share of the time that the servers waited, added up over all of them. The batches took at most so much longer because of
+    /// it. If other trials of the run used the same cores (`shared`) and the share is above the limit, the trial is invalid.
     fn end(&self, shared: bool, outcome: &mut Outcome) -> Result<(), Error> {
         let waited = |reading: &Reading| reading.server.unwrap_or_default().usage.waited;
         let mut sum = 0.0;
