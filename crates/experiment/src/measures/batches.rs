@@ -323,12 +323,18 @@ impl CoreWaits {
     /// Records the share of the time that the servers waited, added up over all of them. The batches took at most so much longer because of
     /// it. If other trials of the run used the same cores (`shared`) and the share is above the limit, the trial is invalid.
     fn end(&self, shared: bool, outcome: &mut Outcome) -> Result<(), Error> {
-        let waited = |reading: &Reading| reading.server.unwrap_or_default().usage.waited;
+        let usage = |reading: &Reading| reading.server.unwrap_or_default().usage;
         let mut sum = 0.0;
         for (readings, first) in &self.0 {
             let now = readings.read()?;
             let passed = Duration::from_nanos(now.at.saturating_sub(first.at).max(1));
-            sum += waited(&now).saturating_sub(waited(first)).as_secs_f64() / passed.as_secs_f64();
+            sum +=
+                usage(&now).waited.saturating_sub(usage(first).waited).as_secs_f64() / passed.as_secs_f64();
+            if shared && usage(&now).ran.is_zero() {
+                // It has run, so the kernel's figure of its waiting would be 0, too, whatever it was.
+                let text = "the kernel does not say how long a server waited for a core (/proc/PID/task/TID/schedstat): leave out --parallel";
+                outcome.validity.reject(Reason::new("server_core_shared", text));
+            }
         }
         outcome.metrics.push(metrics::SERVERS_WAITED.of(100.0 * sum));
         if shared && sum > WAITED_LIMIT {
