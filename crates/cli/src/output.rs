@@ -117,12 +117,22 @@ pub fn json(schema: &str, value: &impl Serialize) -> std::result::Result<(), Fai
     print(&(serde_json::to_string(&tagged)? + "\n"))
 }
 
+/// Endings of compressed files. Outputs are not compressed, so a file with such a name would be what its name does not say.
+const COMPRESSED: [&str; 5] = ["gz", "bz2", "xz", "zst", "lz4"];
+
 /// Writes an output: regular files aside and renamed into place, so that a failure leaves nothing
-/// half-made; `-` is standard output; devices and pipes are written directly.
+/// half-made; `-` is standard output; devices and pipes are written directly. Names of compressed files are refused.
 pub fn write_output<T>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::result::Result<T, Failure>,
 ) -> std::result::Result<T, Failure> {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    if COMPRESSED.contains(&extension) {
+        return Err(Failure::usage(format!(
+            "{}: the name ends in .{extension}, but outputs are not compressed: write to standard output (-) and compress that",
+            path.display()
+        )));
+    }
     let at = |e: io::Error| Failure { code: 1, message: format!("{}: {e}", path.display()) };
     if path == Path::new("-") {
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());

@@ -164,7 +164,7 @@ struct Edited<'a> {
 
 /// Runs it.
 pub fn run(flags: &EditFlags, common: &Common) -> output::Result {
-    let kind = kind(flags)?;
+    let kind = kind(flags);
     let edit = edit(flags, kind)?;
     common.no_two_outputs(&flags.output)?;
     let mut progress = common.progress("packets", 0);
@@ -188,20 +188,14 @@ pub fn run(flags: &EditFlags, common: &Common) -> output::Result {
     Ok(Status::Done)
 }
 
-fn kind(flags: &EditFlags) -> Result<Kind, Failure> {
+fn kind(flags: &EditFlags) -> Kind {
     let extension = flags.output.extension().and_then(|e| e.to_str()).unwrap_or_default();
-    let compressed = ["gz", "xz", "zst", "lz4"].contains(&extension);
-    if compressed && flags.filters.slot.is_none() {
-        return Err(Failure::usage(format!(
-            "--output ends in .{extension}, but nothing is compressed: write to standard output (-o -) and compress that"
-        )));
-    }
-    Ok(match (flags.format, extension) {
+    match (flags.format, extension) {
         (Some(Format::Pcap), _) => Kind::Pcap,
         (Some(Format::Queries), _) => Kind::Queries,
         (Some(Format::Pcapng), _) | (None, "pcapng") => Kind::Pcapng,
         (None, _) => Kind::Pcap,
-    })
+    }
 }
 
 /// The flags as the library wants them.

@@ -97,6 +97,29 @@ fn a_full_disk_is_said_and_leaves_nothing_half_made() {
 }
 
 #[test]
+fn names_of_compressed_files_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [zone, queries] = ["zone", "queries.pcap"].map(path);
+    let [no_zone, no_queries, no_edit] = ["zone.gz", "queries.pcap.zst", "again.pcap.xz"].map(path);
+    let make_zone =
+        |to: &str| output(&["zone", "generate", "--family", "U-4-DS0", "--delegations", "1K", "-o", to]);
+    let make_queries =
+        |to: &str| output(&["traffic", "generate", "rzaia", "--zone", &zone, "--count", "100", "-o", to]);
+    for got in [make_zone(&zone), make_queries(&queries)] {
+        assert!(got.status.success(), "{}", stderr(&got));
+    }
+    let edit = output(&["trace", "edit", &queries, "-o", &no_edit]);
+    for (got, to) in
+        [(make_zone(&no_zone), no_zone), (make_queries(&no_queries), no_queries), (edit, no_edit)]
+    {
+        assert_eq!(got.status.code(), Some(2), "{to}: {}", stderr(&got));
+        assert!(stderr(&got).contains("outputs are not compressed"), "{}", stderr(&got));
+        assert!(!Path::new(&to).exists(), "{to}");
+    }
+}
+
+#[test]
 fn targets_outside_the_machine_need_a_word() {
     let folder = tempfile::tempdir().expect("a folder");
     let queries = folder.path().join("q");
