@@ -29,6 +29,7 @@ mod run_context;
 mod sampling;
 mod second_count;
 mod sets;
+mod shared_cores;
 mod system_under_test;
 mod trial;
 mod witness;

@@ -9,6 +9,7 @@ use crate::progress::Watched;
 use crate::resources::{Memory, Sums};
 use crate::run_context::RunContext;
 use crate::sets::{Place, Sets, Word};
+use crate::shared_cores::{Share, SharedCores};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, repeats, trial};
 use agent::{Agent, Installed, RackSource, Settle};
@@ -90,8 +91,12 @@ pub fn run(
         watched.note(&event);
         tell(event);
     };
-    let contexts: Vec<RunContext> =
-        hosts.iter().map(|hosts| context(e, hosts, &captures, options, stop)).collect();
+    let shared = (options.parallel > 1 && options.rack.is_none()).then(|| SharedCores::new(hosts.len()));
+    let context_of = |(set, hosts)| {
+        let shared = shared.as_ref().map(|shared| shared.share(set));
+        context(e, hosts, &captures, shared, stop)
+    };
+    let contexts: Vec<RunContext> = hosts.iter().enumerate().map(context_of).collect();
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
     let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };
@@ -125,7 +130,7 @@ fn context<'a>(
     e: &'a Experiment,
     hosts: &'a Hosts,
     captures: &'a [(PathBuf, Survey)],
-    options: &Options,
+    shared_cores: Option<Share<'a>>,
     stop: &'a Arc<AtomicBool>,
 ) -> RunContext<'a> {
     RunContext {
@@ -136,7 +141,7 @@ fn context<'a>(
         rack: hosts.rack.as_ref(),
         captures,
         monitor_cpus: if hosts.cpus.monitor.is_empty() { &hosts.cpus.server } else { &hosts.cpus.monitor },
-        shares_cores: options.parallel > 1 && options.rack.is_none(),
+        shared_cores,
         stop,
     }
 }
@@ -248,6 +253,7 @@ pub fn attempts(
         }
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let unsettled = settle(e, context)?;
+        context.may_set_up()?;
         let mut record = trial::run(context, trial, zone, dir, tell);
         unsettled.into_iter().for_each(|reason| record.outcome.validity.warn(reason));
         for agent in context.agents() {
@@ -274,7 +280,7 @@ pub fn attempts(
 /// Waits on all machines at once until the cores of the server and the generators are quiet: why some are not. Cores on which other
 /// trials are made meanwhile never are.
 fn settle(e: &Experiment, context: &RunContext) -> Result<Vec<Reason>, Error> {
-    if context.shares_cores {
+    if context.shared_cores.is_some() {
         return Ok(Vec::new());
     }
     let waiting = |agent: &Agent| {

@@ -1,5 +1,6 @@
 //! Everything that the trials of a run share, and how a server is started in one.
 
+use crate::shared_cores::Share;
 use crate::zones::Prepared;
 use crate::{Error, Experiment};
 use agent::{Agent, Server};
@@ -33,8 +34,8 @@ pub struct RunContext<'a> {
     pub captures: &'a [(PathBuf, Survey)],
     /// The cores on which captures run during a load.
     pub monitor_cpus: &'a [usize],
-    /// Other trials of the run are made on the same cores at the same time.
-    pub shares_cores: bool,
+    /// Where other trials of the run are made on the same cores at the same time.
+    pub shared_cores: Option<Share<'a>>,
     pub stop: &'a Arc<AtomicBool>,
 }
 
@@ -67,6 +68,24 @@ impl<'a> RunContext<'a> {
             rack.steer(&host)?;
         }
         Ok(self.server.on(&host)?)
+    }
+
+    /// Before a trial is set up: waits until no other one is timed on the same cores.
+    ///
+    /// # Errors
+    /// As [`Self::goes_on`].
+    pub fn may_set_up(&self) -> Result<(), Error> {
+        self.shared_cores.map_or(Ok(()), |share| share.set_up(&|| self.goes_on()))
+    }
+
+    /// Before a trial is timed: waits until no other one is set up on the same cores, and for its own moment to begin.
+    ///
+    /// # Errors
+    /// As [`Self::goes_on`].
+    pub fn may_time(&self) -> Result<(), Error> {
+        let Some(share) = self.shared_cores else { return Ok(()) };
+        let later = share.timed(&|| self.goes_on())?;
+        self.pause(later)
     }
 
     /// How long from now roles start.

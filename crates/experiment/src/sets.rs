@@ -3,6 +3,7 @@
 
 use crate::planned::{Trial, ZonePlan};
 use crate::run_context::RunContext;
+use crate::shared_cores::Share;
 use crate::zones::{self, Prepared};
 use crate::{Error, RunEvent, measures, run};
 use results::TrialRecord;
@@ -160,6 +161,10 @@ fn make(
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<Option<TrialRecord>, Error> {
     let (e, stops) = (context.experiment, || context.stop.load(Ordering::Relaxed));
+    let _in_trial = context.shared_cores.map(Share::in_trial);
+    if context.may_set_up().is_err() {
+        return Ok(None);
+    }
     if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
         let zones = place.zones.lock().unwrap_or_else(PoisonError::into_inner);
         let made = zones::prepare(e, &trial.zone, measures::zones_change(e), &zones, context.stop, tell);
@@ -171,10 +176,11 @@ fn make(
     }
     let (_, prepared) = zone.as_ref().expect("it was just prepared");
     let lost = |why| Error::Machine(format!("trial {} ({}) is lost: {why}", trial.id, trial.words()));
-    let record = run::attempts(context, trial, prepared, dir, tell).map_err(|e| lost(e.to_string()))?;
+    let record = run::attempts(context, trial, prepared, dir, tell);
     if stops() {
         return Ok(None);
     }
+    let record = record.map_err(|e| lost(e.to_string()))?;
     if let Some(why) = record.error.as_ref().and_then(|_| run::unwritable(&place.dir)) {
         let error = record.error.unwrap_or_default();
         return Err(lost(format!("{why} ({error})")));

@@ -107,6 +107,7 @@ impl SystemUnderTest<'_> {
             queries.iter().map(|role| (&*context.generators[0].host.name, role.pid())).collect();
         let mut sampling = sampling::Sampling::start(context, server, &asking)?;
         let counted = (Counting::queries(e, context.server)?, Counting::updates(e, fleet.primary())?);
+        context.may_time()?;
         let waits = CoreWaits::begin(others.primary.iter().chain(&others.secondaries).chain([&*server]))?;
         let at = measure::clock::wall() + context.start_delay();
         for role in queries.iter_mut().chain([&mut role]) {
@@ -139,7 +140,7 @@ impl SystemUnderTest<'_> {
             others.alive()?;
             context.goes_on()?;
         };
-        waits.end(context.shares_cores, &mut record.outcome)?;
+        waits.end(context.shared_cores.is_some(), &mut record.outcome)?;
         if let Some(queries) = queries {
             let result: LoadResult = running_updates::finish(queries)?;
             counted.0.end_of_queries(&result.counts, false, &mut record.outcome)?;
