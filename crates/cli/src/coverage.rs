@@ -126,7 +126,8 @@ fn experiment(name: &str, sets: &[String]) -> Result<Experiment, Failure> {
     Ok(::experiment::load(&path, &text, &sets)?)
 }
 
-/// The measured value of a cell with the most repeats at the experiment's parameters.
+/// The measured value of a cell with the most repeats at the experiment's parameters. Of several with as many, one of the
+/// experiment's own measure comes first.
 fn measured(e: &Experiment, cell: &'static Cell, known: &[Known<'_>]) -> Option<Measured> {
     let plan = ::experiment::plan(e);
     let cells: Vec<_> =
@@ -135,15 +136,21 @@ fn measured(e: &Experiment, cell: &'static Cell, known: &[Known<'_>]) -> Option<
         // The text is that of all trials, so all of them have to be at these parameters.
         let all = known.trials.iter().all(|trial| cells.iter().any(|cell| same(cell, trial)));
         let (Pair { text, factor, .. }, repeats) = (known.pair.clone(), known.trials.len());
-        (all && repeats > 0).then(|| Measured { run: known.run.clone(), text, factor, repeats })
+        let own = known.trials.iter().all(|trial| {
+            let measure = trial.param(params::MEASURE).unwrap_or_default().to_owned();
+            cells.iter().flatten().any(|parameter| *parameter == (params::MEASURE, measure.clone()))
+        });
+        (all && repeats > 0).then(|| (own, Measured { run: known.run.clone(), text, factor, repeats }))
     };
     let all = known.iter().filter(|known| std::ptr::eq(known.pair.cell, cell)).filter_map(of_known);
-    all.reduce(|best, other| if other.repeats > best.repeats { other } else { best })
+    let rank = |(own, measured): &(bool, Measured)| (measured.repeats, *own);
+    all.reduce(|best, other| if rank(&other) > rank(&best) { other } else { best })
+        .map(|(_, measured)| measured)
 }
 
-/// The parameters that have to agree: the rest is how it was measured, and not what.
-const SAME: [Parameter; 19] = [
-    params::MEASURE,
+/// The parameters that have to agree: the rest is how it was measured, and not what. The measure is not among them, as a report
+/// puts a published value beside a figure of the same kind only: a trial of the measure 'load' also says how much memory the server takes.
+const SAME: [Parameter; 18] = [
     params::KIND,
     params::FAMILY,
     params::ZONE_SIZE,

@@ -127,22 +127,26 @@ fn relative(run: &Run, cell: &Cell, metric: Definition, keep: impl Fn(&Cell) -> 
     Some(format!("{} of {BASE}", format::factor(cell.metric(metric)?.value / base.value)))
 }
 
+/// The measure that says how much memory a server takes before any real load, where the run has one. Of the two that do, the one
+/// that waits until memory has settled comes first.
+fn of_memory(run: &Run) -> Option<&'static str> {
+    ["memory", "load"].into_iter().find(|measure| run.cells.iter().any(|c| c.key.is(measure)))
+}
+
 fn memory(run: &Run) -> Option<Grid> {
     let has = |which: Definition| run.cells.iter().any(|c| c.metric(which).is_some());
     let (metric, what) = match has(metrics::SERVER_PSS) {
         true => (metrics::SERVER_PSS, "Proportional set size (PSS)"),
         false => (metrics::SERVER_RSS, "Resident set size (RSS)"),
     };
-    // Where the virtual size is known too, it is what the paper's figures stand beside.
-    let by_map = run.cells.iter().any(|c| c.key.is("memory"));
     // A server keeps what a load made it take: figures after different loads are not of one kind.
-    let after = match by_map {
-        true => "memory".to_owned(),
-        false => run.cells.iter().find(|c| c.metric(metric).is_some())?.key.measure.clone(),
+    let after = match of_memory(run) {
+        Some(measure) => measure.to_owned(),
+        None => run.cells.iter().find(|c| c.metric(metric).is_some())?.key.measure.clone(),
     };
     let keep = |c: &Cell| c.key.is(&after) && c.metric(metric).is_some();
-    let about = match by_map {
-        true => {
+    let about = match after.as_str() {
+        "memory" => {
             let beside = match run.cells.iter().any(|c| c.key.family == BASE) {
                 true => ", beside that of the unsigned zone with sparse glue",
                 false => "",
@@ -152,18 +156,16 @@ fn memory(run: &Run) -> Option<Grid> {
                  After a load it is more: what a load made a server take, it keeps."
             )
         }
-        false => format!(
-            "{what} of all its processes at the end of the trials of '{after}'; the published figures are virtual sizes, shared libraries \
-             included, in GB of 2³⁰ bytes."
+        "load" => format!(
+            "{what} of all its processes when it has answered from the whole zone for two seconds, before the reload."
         ),
+        _ => format!("{what} of all its processes at the end of the trials of '{after}'."),
     };
     grid(
         run,
         ("memory", "Memory of the server".into(), about),
-        |c| keep(c) || (by_map && c.state() == State::Skipped),
-        |k, m| {
-            if by_map { None } else { beside(table("rzaia-2.1", "rzaia-2.2", &k.kind), k, of_family, m, "B") }
-        },
+        |c| keep(c) || (c.key.is("memory") && c.state() == State::Skipped),
+        nothing,
         |c| {
             let mut shown = bytes(&c.metric(metric)?);
             shown.details.extend(relative(run, c, metric, keep));
@@ -178,13 +180,19 @@ fn memory(run: &Run) -> Option<Grid> {
 
 /// RZAIA's virtual sizes, and which maps have how much of what is resident.
 fn maps(run: &Run) -> Option<Grid> {
-    let about = "All addresses that its processes have mapped, with memory behind them or not, as pmap adds them up: what the \
-                 paper's tables show, in GB of 2³⁰ bytes. Below, the resident set, and the kinds of maps that have most of the \
-                 proportional one.";
+    let measure = of_memory(run)?;
+    let by_kind = match measure {
+        "memory" => ", and the kinds of maps that have most of the proportional one",
+        _ => "",
+    };
+    let about = format!(
+        "All addresses that its processes have mapped, with memory behind them or not, as pmap adds them up: what the \
+         paper's tables show, in GB of 2³⁰ bytes. Below, the resident set{by_kind}."
+    );
     grid(
         run,
-        ("virtual", "Virtual size of the server".into(), about.into()),
-        |c| c.key.is("memory"),
+        ("virtual", "Virtual size of the server".into(), about),
+        |c| c.key.is(measure),
         |k, m| beside(table("rzaia-2.1", "rzaia-2.2", &k.kind), k, of_family, m, "B"),
         |c| {
             let mut shown = bytes(&c.metric(metrics::SERVER_VIRTUAL)?);

@@ -91,10 +91,9 @@ impl<'a> AtRate<'a> {
         grid(self.run, text, |c| self.has(c), beside, answered_share)
     }
 
-    /// What RZAIA's text says is lost, at 5,000 and 500 queries a second.
+    /// What RZAIA's text says is lost, at 5,000 and 500 queries a second, where it says so: the share answered has the other cells.
     fn lost(&self) -> Option<Grid> {
-        let table = published::find("rzaia-text-lost")
-            .filter(|t| self.run.wants(&t.id) && self.run.deadline == PUBLISHED_DEADLINE)?;
+        let table = self.of_text("rzaia-text-lost").filter(|_| self.run.deadline == PUBLISHED_DEADLINE)?;
         let text = (
             &*format!("lost-{}", self.rate),
             format!("Queries not answered within {} at {} queries/s", self.limit(), self.qps),
@@ -105,14 +104,13 @@ impl<'a> AtRate<'a> {
             let lost = 100.0 - c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?.value;
             Some(Shown { text: format::percent(lost), details: Vec::new(), compare: Some(lost) })
         };
-        grid(self.run, text, |c| self.has(c), beside, lost)
+        grid(self.run, text, |c| self.has(c) && beside(&c.key, None).is_some(), beside, lost)
     }
 
     /// The share of the queries that were answered within a time, or of the answers that took longer, where RZAIA's text prints one
-    /// for this rate. The text is about the trials of table 3.1, and runs that were kept earlier name that table alone.
+    /// for this rate.
     fn within(&self, time: &Time) -> Option<Grid> {
-        let wants = |id| self.run.wants(id);
-        let table = published::find("rzaia-text-within").filter(|t| wants(&*t.id) || wants("rzaia-3.1"))?;
+        let table = self.of_text("rzaia-text-within")?;
         let at_rate = |row: &&published::Row| row.key[3..] == [self.rate, time.row];
         table.rows.iter().find(at_rate)?;
         let words = format::duration(time.limit);
@@ -148,6 +146,11 @@ impl<'a> AtRate<'a> {
     fn published(&self, id: &str) -> Option<&'static Table> {
         let same_rate = self.rate.parse() == Ok(PUBLISHED_RATE);
         published::find(id).filter(|_| same_rate && self.run.wants(id))
+    }
+
+    /// A table of what RZAIA's text says about the trials of table 3.1. Runs that were kept earlier name table 3.1 alone.
+    fn of_text(&self, id: &str) -> Option<&'static Table> {
+        published::find(id).filter(|_| self.run.wants(id) || self.run.wants("rzaia-3.1"))
     }
 
     /// A quantile with its interval; beyond the deadline it is only known to be greater.
