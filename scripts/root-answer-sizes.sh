@@ -45,7 +45,7 @@ done
 python3 - "$work" "$folder" "$port" <<'PY'
 import collections, json, random, re, statistics, subprocess, sys
 work, folder, port = sys.argv[1:]
-tlds, servers, owner = set(), collections.Counter(), ""
+servers, owner = collections.Counter(), ""
 for line in open(f"{work}/signed"):
     owner, *rest = (line if line[0] not in " \t" else owner + line).split()
     kind = next(word for word in rest if word != "IN" and not word.isdigit())

@@ -137,8 +137,8 @@ fn measured(e: &Experiment, cell: &'static Cell, known: &[Known<'_>]) -> Option<
         let all = known.trials.iter().all(|trial| cells.iter().any(|cell| same(cell, trial)));
         let (Pair { text, factor, .. }, repeats) = (known.pair.clone(), known.trials.len());
         let own = known.trials.iter().all(|trial| {
-            let measure = trial.param(params::MEASURE).unwrap_or_default().to_owned();
-            cells.iter().flatten().any(|parameter| *parameter == (params::MEASURE, measure.clone()))
+            let measure = trial.param(params::MEASURE);
+            cells.iter().flatten().any(|(p, value)| *p == params::MEASURE && measure == Some(value))
         });
         (all && repeats > 0).then(|| (own, Measured { run: known.run.clone(), text, factor, repeats }))
     };

@@ -34,7 +34,7 @@ pub struct RunContext<'a> {
     pub captures: &'a [(PathBuf, Survey)],
     /// The cores on which captures run during a load.
     pub monitor_cpus: &'a [usize],
-    /// Where other trials of the run are made on the same cores at the same time.
+    /// Set if the run makes other trials on the same cores at the same time.
     pub shared_cores: Option<Share<'a>>,
     pub stop: &'a Arc<AtomicBool>,
 }

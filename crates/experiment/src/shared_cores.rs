@@ -7,13 +7,13 @@ use crate::Error;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a trial that waits looks whether the run is to stop.
+/// A waiting trial checks this often whether the run was stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// BIND waits for so long before it tells its secondaries of a change. The work of a trial comes once in this time.
 const BIND_WAITS: Duration = Duration::from_secs(5);
 
-/// What a set of hosts does at the moment.
+/// The phase of a set of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// It makes no trial, or waits until one can be set up.

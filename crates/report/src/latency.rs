@@ -91,7 +91,8 @@ impl<'a> AtRate<'a> {
         grid(self.run, text, |c| self.has(c), beside, answered_share)
     }
 
-    /// What RZAIA's text says is lost, at 5,000 and 500 queries a second, where it says so: the share answered has the other cells.
+    /// The queries that were lost, beside what RZAIA's text says about 5,000 and 500 queries a second. Cells of which the text says nothing
+    /// are left out: the table of answered queries has them.
     fn lost(&self) -> Option<Grid> {
         let table = self.of_text("rzaia-text-lost").filter(|_| self.run.deadline == PUBLISHED_DEADLINE)?;
         let text = (
