@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 use measure::units::grouped;
-use measure::{Event, Nanos};
+use measure::{Aside, Event, Nanos};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -146,17 +146,12 @@ pub fn write_output<T>(
         out.flush().map_err(at)?;
         return Ok(value);
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut aside = tempfile::Builder::new()
-        .prefix(".dnsrack-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)
-        .map_err(at)?;
-    let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
+    let mut aside = Aside::create(path).map_err(at)?;
+    let mut out = BufWriter::with_capacity(1 << 20, &mut aside);
     let value = write(&mut out)?;
     out.flush().map_err(at)?;
     drop(out);
-    aside.persist(path).map_err(|e| at(e.error))?;
+    aside.finish().map_err(at)?;
     Ok(value)
 }
 

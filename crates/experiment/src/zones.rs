@@ -4,7 +4,7 @@ use crate::config::Scenario;
 use crate::family_spec::FamilySpec;
 use crate::planned::ZonePlan;
 use crate::{Error, Experiment, RunEvent, family_spec};
-use measure::Seed;
+use measure::{Aside, Seed, aside};
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -179,7 +179,7 @@ fn slice(
         delegations,
     };
     let file = |part: u32| dir.join(format!("{}.zone", named(part).label()));
-    let folder = tempfile::tempdir_in(dir).map_err(Error::io(dir))?;
+    let folder = aside::folder_in(dir).map_err(Error::io(dir))?;
     let whole = folder.path().join("whole");
     write_aside(&whole, stop, |out| {
         zone::generate(family_spec.family, delegations, Seed(e.seed), out, &mut |_| {})?;
@@ -237,7 +237,7 @@ impl Steps<'_> {
         doing: &mut dyn FnMut(&'static str),
     ) -> Result<PathBuf, Error> {
         let Self { e, scenario, dir, stop } = self;
-        let folder = tempfile::tempdir_in(dir).map_err(Error::io(dir))?;
+        let folder = aside::folder_in(dir).map_err(Error::io(dir))?;
         let seed = Seed(e.seed);
         let step = |name: &str, write: &mut dyn FnMut(&mut dyn Write) -> Result<(), Error>| {
             let to = folder.path().join(name);
@@ -347,8 +347,8 @@ fn with_path(path: &Path, error: Error) -> Error {
 /// Removes what a run that was killed had half written. Nobody else may be at work in the folder.
 pub fn sweep(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        // As tempfile names its files and folders.
-        if entry.file_name().to_string_lossy().starts_with(".tmp") {
+        // Files that are written aside, and folders for zones that are made in several steps.
+        if aside::is_aside(&entry.file_name()) {
             let path = entry.path();
             // A file that cannot be removed takes disk space, and does no other harm.
             let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
@@ -381,12 +381,11 @@ fn write_aside<T>(
     stop: &AtomicBool,
     write: impl FnOnce(&mut dyn Write) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut aside = tempfile::NamedTempFile::new_in(folder).map_err(Error::io(path))?;
-    let mut out = BufWriter::with_capacity(1 << 20, Heeding { out: aside.as_file_mut(), stop });
+    let mut aside = Aside::create(path).map_err(Error::io(path))?;
+    let mut out = BufWriter::with_capacity(1 << 20, Heeding { out: &mut aside, stop });
     let value = write(&mut out).map_err(|error| with_path(path, error))?;
     out.flush().map_err(Error::io(path))?;
     drop(out);
-    aside.persist(path).map_err(|e| Error::Io { path: path.into(), source: e.error })?;
+    aside.finish().map_err(Error::io(path))?;
     Ok(value)
 }

@@ -69,9 +69,7 @@ pub fn short() -> Short {
     let kept = Kept { short: Short { unix_time: now, ..measured() }, boot };
     if let Some(file) = file {
         // A cache that cannot be written costs time the next time.
-        let aside = file.with_extension("new");
-        let _ = fs::write(&aside, serde_json::to_vec(&kept).expect("plain data"))
-            .and_then(|()| fs::rename(&aside, &file));
+        let _ = measure::aside::write(&file, serde_json::to_vec(&kept).expect("plain data"));
     }
     kept.short
 }

@@ -1,8 +1,9 @@
 //! The elements of every measurement: clock, pace and schedule, seed, histogram, validity, metric, event.
 //!
-//! Small and pure: apart from reading the clock nothing here touches the outside world. Times are
+//! Small: apart from the clock and the files of `aside` and `files` nothing here touches the outside world. Times are
 //! [`Nanos`] throughout; durations and instants share the type, the name of a variable says which.
 
+pub mod aside;
 pub mod calm;
 pub mod clock;
 pub mod coarse;
@@ -27,6 +28,7 @@ pub mod timeline;
 pub mod units;
 pub mod validity;
 
+pub use aside::Aside;
 pub use clock::Nanos;
 pub use coarse::{Coarse, Cumulative};
 pub use event::Event;

@@ -6,6 +6,7 @@ mod prompt;
 use clap::{CommandFactory, Parser, ValueEnum};
 use futures_util::StreamExt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::Aside;
 use query::output::{Format, Output};
 use query::shipped::{self, Shipped};
 use query::storage::Settings;
@@ -356,15 +357,10 @@ fn answer(
         let out = File::options().write(true).open(to).map_err(io)?;
         return rows(runtimes, session, statement, format, BufWriter::new(out)).map(drop);
     }
-    let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let aside = tempfile::Builder::new()
-        .prefix(".dnsrack-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-        .tempfile_in(folder)
-        .map_err(io)?;
-    let out = BufWriter::new(aside.as_file().try_clone().map_err(io)?);
+    let mut aside = Aside::create(to).map_err(io)?;
+    let out = BufWriter::new(aside.file().try_clone().map_err(io)?);
     let count = rows(runtimes, session, statement, format, out)?;
-    aside.persist(to).map_err(|e| io(e.error))?;
+    aside.finish().map_err(io)?;
     eprintln!("{}: {}", measure::units::counted(count, "row"), to.display());
     Ok(())
 }

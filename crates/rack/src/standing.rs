@@ -211,8 +211,7 @@ fn pin(spec: &RackSpec, name: &str, own: &Path) -> Result<StandingRack, Error> {
 
 fn record(standing: &StandingRack, own: &Path) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(standing).expect("a record is plain data") + "\n";
-    let aside = own.join(".rack.json");
-    let written = fs::write(&aside, text).and_then(|()| fs::rename(&aside, own.join(RECORD)));
+    let written = measure::aside::write(&own.join(RECORD), text);
     written.map_err(failed(&standing.name, "write its record"))
 }
 

@@ -1,7 +1,7 @@
 //! What a run is doing at this moment, for those who watch it: a file in its folder, there only while the run goes on.
 
 use crate::Error;
-use measure::Nanos;
+use measure::{Nanos, aside};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -42,9 +42,9 @@ impl Progress {
     /// # Errors
     /// [`Error::Io`].
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        let (file, aside) = (dir.join(FILE), dir.join(format!("{}{FILE}", crate::rundir::ASIDE)));
+        let file = dir.join(FILE);
         let text = serde_json::to_vec(self).map_err(|e| Error::corrupt(&file, e.to_string()))?;
-        fs::write(&aside, text).and_then(|()| fs::rename(&aside, &file)).map_err(Error::io(&file))
+        aside::write(&file, text).map_err(Error::io(&file))
     }
 
     /// Reads it; none where the run does nothing, or is not of this version of dnsrack.

@@ -1,6 +1,7 @@
 //! One execution of an experiment, in one folder.
 
 use crate::{Error, TrialRecord, tables};
+use measure::aside::{self, Aside};
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -14,9 +15,6 @@ const LATENCY: &str = "latency.parquet";
 const SERIES: &str = "series.parquet";
 /// How many trials are not done; there only while that is so.
 const UNDONE: &str = "undone";
-
-/// How the names of files begin that are not yet in their place.
-pub(crate) const ASIDE: &str = ".dnsrack-";
 
 /// A run directory: `run.toml`, `environment.json`, three Parquet tables, `servers/`.
 ///
@@ -133,7 +131,7 @@ impl RunDir {
         let lock = lock(path)?;
         for entry in fs::read_dir(path).map_err(Error::io(path))? {
             let file = entry.map_err(Error::io(path))?.path();
-            if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(ASIDE)) {
+            if file.file_name().is_some_and(aside::is_aside) {
                 fs::remove_file(&file).map_err(Error::io(&file))?;
             }
         }
@@ -209,16 +207,11 @@ impl RunDir {
         write: impl FnOnce(&mut File) -> Result<(), String>,
     ) -> Result<(), Error> {
         let path = self.dir.join(name);
-        let mut aside = tempfile::Builder::new()
-            .prefix(ASIDE)
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-            .tempfile_in(&self.dir)
-            .map_err(Error::io(&path))?;
-        let file = aside.as_file_mut();
+        let mut aside = Aside::create(&path).map_err(Error::io(&path))?;
+        let file = aside.file();
         write(file).map_err(|e| Error::io(&path)(std::io::Error::other(e)))?;
         file.sync_data().map_err(Error::io(&path))?;
-        aside.persist(&path).map_err(|e| Error::io(&path)(e.error))?;
-        Ok(())
+        aside.finish().map_err(Error::io(&path))
     }
 
     /// Checks that `run_toml` is the plan of this run: the same keys and values, whatever the layout,

@@ -293,7 +293,7 @@ fn slots(
     }
     let made = !folder.exists();
     fs::create_dir_all(folder).map_err(|e| at(folder, e))?;
-    let aside = tempfile::Builder::new().prefix(".dnsrack-").tempdir_in(folder).map_err(|e| at(folder, e))?;
+    let aside = measure::aside::folder_in(folder).map_err(|e| at(folder, e))?;
     let name = |start| slot_name(start, length, edit.kind);
     let mut open = |start: Nanos, again: bool| -> io::Result<Box<dyn Write>> {
         let path = aside.path().join(name(start));

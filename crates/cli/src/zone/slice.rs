@@ -153,8 +153,7 @@ fn write(
     options: Option<Options>,
     size: u64,
 ) -> Result<(Vec<Written>, Option<u64>), Failure> {
-    let aside =
-        tempfile::Builder::new().prefix(".dnsrack-").tempdir_in(&s.output).map_err(|e| at(&s.output, &e))?;
+    let aside = measure::aside::folder_in(&s.output).map_err(|e| at(&s.output, &e))?;
     let ranges = plan.partition.ranges();
     let names: Vec<String> = ranges
         .iter()

@@ -5,7 +5,6 @@ use crate::Error;
 use crate::standing::{Holder, failed};
 use net::ns;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -105,9 +104,8 @@ pub fn emulate() -> Result<(), Error> {
     Ok(())
 }
 
-/// Aside and renamed; where it cannot be written, the next second's may be.
+/// Where it cannot be written, the next second's may be.
 fn write(report: &Report, to: &Path) {
-    let aside = to.with_extension("aside");
     let text = serde_json::to_string(report).expect("a report is plain data");
-    let _ = fs::write(&aside, text).and_then(|()| fs::rename(&aside, to));
+    let _ = measure::aside::write(to, text);
 }

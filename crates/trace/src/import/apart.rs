@@ -10,8 +10,8 @@
 //! capture is imported anew: no row is there twice.
 
 use super::{Error, Spec, Summary, import_unless};
-use measure::Files;
 use measure::files::{Named, sha256};
+use measure::{Files, aside};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File, TryLockError};
@@ -280,7 +280,7 @@ impl Folder {
         for entry in fs::read_dir(&self.path).map_err(at(&self.path))? {
             let path = entry.map_err(at(&self.path))?.path();
             let name = text_of(&path);
-            let ours = name.starts_with(FOLDER) || name.starts_with(super::files::ASIDE);
+            let ours = name.starts_with(FOLDER) || name.starts_with(aside::PREFIX);
             if ours && path.is_dir() && !named.contains(name.as_str()) {
                 remove(&path)?;
             }

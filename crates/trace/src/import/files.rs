@@ -4,6 +4,7 @@ use super::{Error, SCHEMA};
 use crate::rows::columns::{self, DIVERSE};
 use crate::rows::row::Row;
 use arrow::datatypes::Schema;
+use measure::aside;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::Compression;
@@ -12,15 +13,11 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
-
-/// What the names of folders begin with that are not whole.
-pub(super) const ASIDE: &str = ".dnsrack-";
 
 /// Encoded rows.
 pub(super) struct Group {
@@ -98,11 +95,8 @@ impl Files {
         // Through links, so that the new folder is where the empty one is.
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let parent = folder.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let aside = tempfile::Builder::new()
-            .prefix(ASIDE)
-            .permissions(Permissions::from_mode(0o755))
-            .tempdir_in(parent)
-            .map_err(|source| Error::Io { path: parent.to_owned(), source })?;
+        let aside =
+            aside::folder_in(parent).map_err(|source| Error::Io { path: parent.to_owned(), source })?;
         Ok(Self { folder, aside, rows_per_file, open: None, count: 0, octets: 0 })
     }
 

@@ -3,15 +3,13 @@
 use super::flight::Fate;
 use crate::Error;
 use crate::tsig::code_name;
-use measure::Nanos;
-use std::fs::File;
+use measure::{Aside, Nanos};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Writes what became of messages, as they are done with: aside, and renamed when all is written.
 pub(super) struct Fates {
-    out: BufWriter<File>,
-    aside: Option<tempfile::TempPath>,
+    out: BufWriter<Aside>,
     path: PathBuf,
     start: Nanos,
     error: Option<io::Error>,
@@ -19,16 +17,13 @@ pub(super) struct Fates {
 
 impl Fates {
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file =
-            tempfile::Builder::new().prefix(".dnsrack-").tempfile_in(folder).map_err(Error::io(path))?;
-        let (file, aside) = file.into_parts();
-        let mut out = BufWriter::with_capacity(64 << 10, file);
+        let aside = Aside::create(path).map_err(Error::io(path))?;
+        let mut out = BufWriter::with_capacity(64 << 10, aside);
         out.write_all(
             b"message,client,intended_us,sent_us,latency_us,service_us,rcode,sends,transactions,records\n",
         )
         .map_err(Error::io(path))?;
-        Ok(Self { out, aside: Some(aside), path: path.into(), start: 0, error: None })
+        Ok(Self { out, path: path.into(), start: 0, error: None })
     }
 
     /// Times count from here.
@@ -60,8 +55,7 @@ impl Fates {
         if let Some(error) = self.error.take() {
             return Err(Error::io(self.path)(error));
         }
-        self.out.flush().map_err(Error::io(&self.path))?;
-        let Some(aside) = self.aside.take() else { return Ok(()) };
-        aside.persist(&self.path).map_err(|e| Error::io(&self.path)(e.error))
+        let aside = self.out.into_inner().map_err(|e| Error::io(&self.path)(e.into_error()))?;
+        aside.finish().map_err(Error::io(&self.path))
     }
 }

@@ -178,7 +178,7 @@ fn a_coordinator_that_is_killed_leaves_what_was_done_and_resume_does_the_rest() 
     assert_eq!(trials.len(), 1, "a trial cut off is not a trial");
     assert!(before == files(), "byte for byte");
     // What a kill in the midst of writing would have left.
-    let halves = [".dnsrack-half", "zones/.tmphalf"].map(|name| dir.join(name));
+    let halves = [".dnsrack-half", "zones/.dnsrack-half"].map(|name| dir.join(name));
     halves.iter().for_each(|path| fs::write(path, "half").expect("written"));
 
     let mut again = resumed(run.folder.path(), &sets).stdout(Stdio::piped()).spawn().expect("it starts");
