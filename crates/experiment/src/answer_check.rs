@@ -41,7 +41,7 @@ fn sentence(checked: &CheckResult) -> String {
     let faults = checked.wrong.iter().filter(|(fault, _)| other(fault));
     let faults: Vec<String> = faults.map(|(fault, n)| format!("{fault} in {n}")).collect();
     let example = checked.examples.iter().find(|e| other(&e.fault)).map_or_else(String::new, |e| {
-        format!("; for {} the zone has {}, and the answer was {}", e.question, e.expected, e.got)
+        format!("; for {}: expected {}, got {}", e.question, e.expected, e.got)
     });
     format!(
         "{} of {} answers that were compared with the zone are wrong ({}){example}; more in {FILE}",
@@ -76,8 +76,8 @@ mod tests {
         };
         assert_eq!(
             sentence(&checked),
-            "10 of 1000 answers that were compared with the zone are wrong (aa in 10, rcode in 4); for www.example. A the zone has \
-             NOERROR, and the answer was NXDOMAIN; more in wrong-answers.json"
+            "10 of 1000 answers that were compared with the zone are wrong (aa in 10, rcode in 4); for www.example. A: expected \
+             NOERROR, got NXDOMAIN; more in wrong-answers.json"
         );
     }
 }

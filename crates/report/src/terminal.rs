@@ -6,6 +6,7 @@ use crate::grid::{Grid, GridCell};
 use crate::questions::{self, Question};
 use crate::{Error, grids, ranking, scenarios, summary};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use indexmap::IndexMap;
 use results::RunDir;
 use std::fmt::Write;
 
@@ -154,22 +155,23 @@ fn trials_text(trials: &[u32], of: usize) -> String {
     }
 }
 
-/// Warnings by code, in order of appearance: code, first text, trials.
+/// Warnings by code, in order of appearance: code, text, trials. Where the trials say it with other figures, the text names its trial.
 pub(crate) fn warnings(run: &Run) -> Vec<(String, String, Vec<u32>)> {
-    let mut all: Vec<(String, String, Vec<u32>)> = Vec::new();
+    let mut all: IndexMap<&str, Vec<(u32, &str)>> = IndexMap::new();
     for trial in run.dir.trials() {
         for reason in &trial.outcome.validity.warnings {
-            match all.iter_mut().find(|(code, ..)| *code == reason.code) {
-                Some((_, _, trials)) => {
-                    if trials.last() != Some(&trial.id) {
-                        trials.push(trial.id);
-                    }
-                }
-                None => all.push((reason.code.clone(), reason.text.clone(), vec![trial.id])),
-            }
+            all.entry(&reason.code).or_default().push((trial.id, &reason.text));
         }
     }
-    all
+    let warning = |(code, said): (&str, Vec<(u32, &str)>)| {
+        let (first, text) = said[0];
+        let alike = said.iter().all(|(_, other)| *other == text);
+        let text = if alike { text.to_owned() } else { format!("in trial {first}, {text}") };
+        let mut trials: Vec<u32> = said.iter().map(|(trial, _)| *trial).collect();
+        trials.dedup();
+        (code.to_owned(), text, trials)
+    };
+    all.into_iter().map(warning).collect()
 }
 
 /// The word for a state, for tables that show nothing else.

@@ -287,7 +287,7 @@ pub fn verify(spec: &CheckSpec, mut samples: Vec<Sample>) -> Result<CheckResult,
                 continue;
             }
             Some(Ok(answer)) => (answer.question(), answer.tc),
-            Some(Err(_)) => ("?".to_owned(), false),
+            Some(Err(_)) => (malformed_question(&sample.bytes), false),
         };
         if let Some(serial) = comparison.serial {
             follow(&mut result.serials, sample.target, serial, &facts, &mut comparison);
@@ -295,6 +295,11 @@ pub fn verify(spec: &CheckSpec, mut samples: Vec<Sample>) -> Result<CheckResult,
         result.add(sample.target, &question, truncated, comparison);
     }
     Ok(result)
+}
+
+/// The question of an answer that could not be taken apart, as far as it has one.
+fn malformed_question(bytes: &[u8]) -> String {
+    wire::question::parse(bytes).map_or_else(|| "no question".to_owned(), |q| message::show(q.qname, q.qtype))
 }
 
 /// Judges on all cores; also gives the number of signatures verified.
@@ -307,7 +312,7 @@ fn compare_all(facts: &Facts, answers: &[Option<Result<Answer, String>>]) -> (Ve
             None => Comparison::default(),
             Some(Ok(answer)) => compare(facts, answer, &mut signatures),
             Some(Err(what)) => {
-                let expected = "a DNS message".to_owned();
+                let expected = "a well-formed message".to_owned();
                 let fault = Fault { name: "malformed", expected, got: what.clone() };
                 Comparison { faults: vec![fault], ..Comparison::default() }
             }
