@@ -132,7 +132,7 @@ impl Worker<'_> {
         engine.drain(&mut queries)?;
         let now = clock::now();
         engine.watch_clock(now);
-        // What is left is no whole second. It is told only where there is no other.
+        // The last second is not a whole one. It is reported only where there is no other.
         queries.told = engine.seconds_ended().max(1);
         engine.end_second(&mut queries, now);
         Ok(queries.report(&engine, used, length, transport_bytes))

@@ -1,5 +1,5 @@
-//! The registry of parameters: what a trial was made at, and by which cells are told apart. Those who write them and those who read them
-//! use these items, so a name that is written wrong does not compile. `docs/metrics.md` has them as a table.
+//! The registry of parameters: the conditions of a trial, which say to what cell it belongs. Code that writes them and code that reads
+//! them use these items, so a name that is written wrong does not compile. `docs/metrics.md` has them as a table.
 
 use std::fmt::Write as _;
 

@@ -190,7 +190,7 @@ impl Role {
         }
     }
 
-    /// Names the absolute instant (our wall clock) at which every role starts. It is told to each in its own machine's wall clock.
+    /// Names the absolute instant (our wall clock) at which every role starts. Each is given it in its own machine's wall clock.
     ///
     /// # Errors
     /// [`Error::Role`] where it is gone.

@@ -475,7 +475,7 @@ pub(crate) fn size_text(d: &Change) -> String {
     format!("{} {word} ({} to {})", percent(d.value.abs()), number(low), percent(high))
 }
 
-/// An increase above this share is told in times.
+/// An increase above this share is written as a factor (`13.9 times`), not in per cent.
 pub(crate) const MANY_TIMES: f64 = 1.0;
 
 /// `13.9 times`, of an increase by a share.

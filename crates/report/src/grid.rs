@@ -63,7 +63,7 @@ pub(crate) struct Further {
 }
 
 /// A cell in a grid: its text, its details, and the figure to compare with a published one, in the unit that
-/// [`beside`] is told.
+/// [`beside`] is given.
 pub(crate) struct Shown {
     pub text: String,
     pub details: Vec<String>,

@@ -16,7 +16,7 @@ pub const BY_CHANCE: f64 = 0.001;
 pub struct Change {
     /// The first run after it, from 0.
     pub at: usize,
-    /// The runs that it is told from: from here up to the run before the change …
+    /// The runs that show it: from here up to the run before the change …
     pub from: usize,
     /// … and from the change up to the run before this one.
     pub to: usize,

@@ -1,8 +1,8 @@
 //! Batches of updates in a closed loop: each is sent when all who are watched serve the one before (RZAIA, section 5.3).
 //!
-//! After the messages of a batch a marker is sent. The watcher, in a thread of its own, asks every server for it all the time; as soon
-//! as all show it, and no sooner, the next batch begins. A batch that somebody does not show for as long as the patience lasts is told
-//! as not served, and the next one begins; after three such in a row it ends.
+//! After the messages of a batch a marker is sent. The watcher, in a thread of its own, asks every server for it all the time; the next
+//! batch begins as soon as all servers show it, and no sooner. A batch that a server does not show within the patience is reported as
+//! not served, and the next one begins. After three such batches in a row the loop ends.
 
 use crate::send::{self, Gate, SentBatch};
 use crate::watch::{self, Shown};

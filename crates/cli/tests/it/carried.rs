@@ -204,7 +204,7 @@ fn a_path_that_loses_a_third_is_told_and_the_run_goes_on() {
     let (_folder, dir, all) = run(head, 300);
     assert_eq!(all.len(), 2, "{all:?}");
     let (lossy, clean) = (&all[0], &all[1]);
-    // It arrives in time, or not: either way it is told what became of the packets.
+    // Whether the transfer ends in time or not, the trial says what became of the packets.
     let packets = value_of(lossy, "path_packets");
     assert!(packets > 10.0 && value_of(lossy, "path_lost") > 0.0, "{lossy}");
     assert!((value_of(lossy, "path_loss_asked") - 30.0).abs() < 1e-9, "{lossy}");

@@ -1,5 +1,5 @@
-//! Durability with real servers: who syncs is told from who does not, by the trace and by power cuts, every time; and what
-//! secondaries serve that are killed.
+//! Durability with real servers. The trace and power cuts show every time which servers sync and which do not. Other tests look at
+//! what secondaries serve after they were killed.
 
 use crate::measures::{done, metric};
 use crate::{has, output, stderr, write};

@@ -1,4 +1,4 @@
-//! Bad luck with updates: each is told, with what to do about it, the sender goes on, and nothing stays behind.
+//! Faults that a sender of updates meets: each is reported with what to do about it, the sender goes on, and nothing stays behind.
 
 use crate::{dnsrack, output, stderr, stdout, write};
 use rack::{Host, Local};

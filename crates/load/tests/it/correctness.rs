@@ -1,4 +1,4 @@
-//! What comes back wrong, late, twice or not at all is told apart; what a server does never makes a trial invalid.
+//! Answers that are wrong, late, repeated or missing are counted apart. What a server does never makes a trial invalid.
 
 use crate::child::{Server, signal};
 use crate::support::{Faulty, MS, brief, only_noise_besides, run, spec};

@@ -126,7 +126,7 @@ fn every_shipped_query_gives_the_rows_that_it_gives_here() {
     }
 }
 
-/// Statements whose plans this or an earlier version of Ballista is known to have rewritten to others, each with where that is told:
+/// Statements whose plans this or an earlier version of Ballista is known to have rewritten to others, each with its source:
 /// numbers are those of issues of apache/datafusion-ballista.
 const REWRITES: &[(&str, &str)] = &[
     // Leaves that the scheduler does not know are read whole by each task: `Scan` has an input for this reason.

@@ -44,9 +44,9 @@ impl Exporter {
                     return;
                 }
                 match stream {
-                    // A client that goes away in between is its own affair.
+                    // A client may go away before it has its answer: that is no error.
                     Ok(stream) => drop(answer(stream, &text)),
-                    // Out of descriptors, say: do not spin.
+                    // There are no more file descriptors, for example. Do not try again at once.
                     Err(_) => std::thread::sleep(Duration::from_millis(100)),
                 }
             }

@@ -9,7 +9,7 @@
 //!   word, and a zone file with an error ends the program with the error on standard error.
 //! * UDP answers end at the client's size.
 //!
-//! Each query is logged unless it is told to be quiet, and then it logs errors alone.
+//! It logs each query, unless it is run with `--quiet`, when it logs errors alone.
 //!
 //! Extra configuration goes before the zone, so that it may be keys of the first level or tables such as `[[zones]]`.
 

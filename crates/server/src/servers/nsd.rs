@@ -8,7 +8,7 @@
 //! (`server_reload` in its server.c), and both answer from the same sockets until they have. So for some milliseconds after each
 //! change an answer may have an older serial than the one before it. No setting changes that.
 //!
-//! A reload of a zone file with an error takes the zone away (SERVFAIL); the others serve the old one on.
+//! After a reload of a zone file with an error NSD has no zone (SERVFAIL); the other servers go on serving the old one.
 //!
 //! Extra configuration is appended to the `server:` clause, which is the last: it may begin clauses of its own
 //! (`key:`, `pattern:`). The last of two settings wins.

@@ -178,7 +178,7 @@ fn answers(
 ) -> Vec<Sample> {
     let port = free_port();
     let label = format!("{kind}-{port}");
-    // PowerDNS does without DNAME unless it is told.
+    // PowerDNS ignores DNAME records unless this is set.
     let config = (kind == Kind::POWERDNS).then(|| "dname-processing=yes\n".to_owned());
     let spec = ServerSpec { kind, label, port, config, ..spec.clone() };
     let server = lab.serve(&spec);

@@ -82,7 +82,7 @@ fn reloads(lab: &Lab, kind: Kind) {
         server.alive().unwrap();
     }
     let pids = server.pids();
-    // A zone file that cannot be read is told, and the old zone is served on: by all but NSD.
+    // A zone file that cannot be read is reported. All servers but NSD go on serving the old zone.
     std::fs::write(&spec.zone.file, ". 1 IN SOA a. b. 4000005 1 1 1 1\n. 1 IN NS a.\n. 1 IN NSX a.\n")
         .unwrap();
     let good = zone::probe(&lab.zone_of("other.zone", 4_000_005, 10)).unwrap();

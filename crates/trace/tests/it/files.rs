@@ -82,7 +82,7 @@ fn compressed_captures_read_alike() {
             continue;
         }
         assert_eq!(open(&[&packed]).unwrap(), expected, "{program} {args:?}");
-        // Cut near its end: what can be had is had, and the end is told. Blocks of lz4 hold more than all of this.
+        // Cut near its end: the packets before it are read, and the damage is reported. A block of lz4 holds more than the whole file.
         let octets = std::fs::read(&packed).unwrap();
         std::fs::write(&packed, &octets[..octets.len() * 9 / 10]).unwrap();
         match open(&[&packed]) {

@@ -642,7 +642,7 @@ fn captures_of_workers_that_are_lost_are_read_by_others_until_three_are() {
     assert_eq!((outcome.imported, outcome.undone), (3, 0), "{told:?}");
     assert_eq!(outcome.failed.len(), 1);
     assert!(outcome.failed[0].why.starts_with("3 processes ended that read it"), "{outcome:?}");
-    // Without a worker nothing is done, and the rest is told.
+    // Without a worker nothing is imported, and all captures are reported as undone.
     let mut folder = Folder::open(&place.path().join("three"), &spec, false).unwrap();
     let (outcome, _) = work(&mut folder, &captures, vec![worker("a day.pcap")]);
     assert_eq!((outcome.imported, outcome.undone), (0, 4));

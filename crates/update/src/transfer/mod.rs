@@ -1,7 +1,7 @@
 //! A client of zone transfers over TCP: AXFR (RFC 5936) and IXFR (RFC 1995), signed where there is a key (RFC 8945).
 //!
-//! It streams: a zone of any size takes a buffer of 256 KiB. What goes wrong on the way is a result, not an error: what came
-//! until then is told with it.
+//! It streams: a zone of any size takes a buffer of 256 KiB. A transfer that fails on the way is a result, not an error: it
+//! says what had arrived until then.
 
 mod connection;
 mod request;

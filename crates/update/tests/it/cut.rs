@@ -1,4 +1,4 @@
-//! Servers that do what real ones do on bad days: silence, half a transfer, another's answer. Each is told by name.
+//! Servers that do what real ones do on bad days: silence, half a transfer, another's answer. Each is reported by its name.
 
 use super::lab::{RUN, get};
 use std::io::{Read, Write};

@@ -229,7 +229,7 @@ fn faults_of_answers_have_their_names() {
     let r = run(&refusing, None);
     assert_eq!((r.acknowledged, r.accepted, r.rcodes["REFUSED"]), (50, 0, 50));
     let key = || Some(TsigKey::random("lab").unwrap());
-    // Without a signature an error is told, and success is not believed.
+    // An error without a signature is reported. A success without one is not believed.
     let r = run(&refusing, key());
     assert_eq!((r.rcodes["REFUSED"], r.bad_tsig, r.tsig_faults["missing"]), (50, 50, 50));
     let unsigned = Faulty::start(|_, m| {

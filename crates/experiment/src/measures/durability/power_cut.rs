@@ -188,7 +188,7 @@ impl SystemUnderTest<'_> {
         for path in [&file, &answers] {
             fs::remove_file(path).map_err(Error::io(path))?;
         }
-        // The cut is told by the clock of the server's machine, the answers by that of the generator's.
+        // The time of the cut is by the clock of the server's machine, those of the answers by that of the generator's.
         let clocks = [context.server.clock()?, context.generators[0].clock()?];
         let at = cut.at.saturating_add_signed(-clocks[0].ahead);
         let slewed = (SLEW * at.saturating_sub(began) as f64) as Nanos;
