@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$HOME/.cargo/bin:/usr/sbin:$PATH"
-dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+. scripts/setup.sh
+dnsrack=$(built dnsrack)
 source=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/src" -path '*/regex-syntax-*/src/lib.rs' | head -1)
 [ -n "$source" ] || { echo "no sources to compile: build dnsrack on this machine first" >&2; exit 1; }
 work=$(mktemp -d) compilers=()

@@ -6,8 +6,8 @@
 # how long makes the throughput PERCENT less is found by trying. Needs python3, and cc for 'slowed'.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+. scripts/setup.sh
+dnsrack=$(built dnsrack)
 export PATH="/usr/sbin:$PATH"
 work=$(mktemp -d)
 echo "runs: $work"

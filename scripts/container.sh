@@ -6,8 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
 budget=${1:-3m}
-program=${CARGO_TARGET_DIR:-target}/release/dnsrack
-[ -x "$program" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+program=$(built dnsrack)
 need podman podman "runs containers"
 need runc runc "runs containers for podman"
 need mmdebstrap mmdebstrap "makes folders of Debian releases"

@@ -8,8 +8,8 @@ if [ "${1:-}" = --read ]; then
     shift
     runs=("$@")
 else
-    dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-    [ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+    . scripts/setup.sh
+    dnsrack=$(built dnsrack)
     folder=$(mktemp -d) runs=()
     for n in $(seq "${1:-10}"); do
         # Invalid trials are a result here.

@@ -9,8 +9,9 @@
 set -euo pipefail
 capture=${1:+$(realpath "$1")}
 cd "$(dirname "$0")/.."
-release=${CARGO_TARGET_DIR:-target}/release
-[ -x "$release/dnsrack-query" ] || { echo "build it first: cargo build --release --workspace" >&2; exit 1; }
+. scripts/setup.sh
+query=$(built dnsrack-query)
+release=$(dirname "$query")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"

@@ -10,8 +10,7 @@ need sysbench sysbench "writes and reads memory"
 need fio fio "syncs files"
 need openssl openssl "signs and verifies"
 install_missing
-dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-$HOME/.cache/dnsrack/target}/release/dnsrack}
-[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+dnsrack=$(built dnsrack)
 work=$(mktemp -d "${1:-${TMPDIR:-/tmp}}/peer-hardware.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 "$dnsrack" hardware -o "$work/run" --json >"$work/summary" 2>/dev/null || true

@@ -9,8 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-5}
-release=${RELEASE:-${CARGO_TARGET_DIR:-target}/release}
-[ -x "$release/dnsrack-query" ] || { echo "build it first: cargo build --release --workspace" >&2; exit 1; }
+. scripts/setup.sh
+query=$(built dnsrack-query)
+release=$(dirname "$query")
 work=$(mktemp -d) started=()
 finish() {
     trap - EXIT

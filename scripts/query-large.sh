@@ -5,8 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rows=${1:-200M}
-release=${CARGO_TARGET_DIR:-target}/release
-[ -x "$release/dnsrack-query" ] || { echo "build it first: cargo build --release --workspace" >&2; exit 1; }
+. scripts/setup.sh
+query=$(built dnsrack-query)
+release=$(dirname "$query")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$release/dnsrack" zone generate --family U-4-DS0 --delegations 100K -o "$work/zone" >/dev/null 2>&1

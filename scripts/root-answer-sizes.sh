@@ -11,8 +11,8 @@ export PATH="$PATH:/usr/sbin"
 zone=$(realpath "$1")
 cd "$(dirname "$0")/.."
 folder=${2:-docs/values}
-dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+. scripts/setup.sh
+dnsrack=$(built dnsrack)
 work=$(mktemp -d)
 trap 'kill "${server:-}" 2>/dev/null || true; wait; rm -rf "$work"' EXIT
 "$dnsrack" zone sign "$zone" --preset rzaia -o "$work/signed" 2>/dev/null
@@ -42,8 +42,8 @@ for _ in $(seq 100); do
     dig -p $port @127.0.0.1 +time=1 +tries=1 . SOA >/dev/null 2>&1 && break
     sleep 0.1
 done
-python3 - "$work" "$folder" "$port" <<'PY'
-import collections, json, random, re, statistics, subprocess, sys
+PYTHONPATH=scripts python3 - "$work" "$folder" "$port" <<'PY'
+import collections, published_values, random, re, statistics, subprocess, sys
 work, folder, port = sys.argv[1:]
 servers, owner = collections.Counter(), ""
 for line in open(f"{work}/signed"):
@@ -81,10 +81,6 @@ for seed in (1, 2, 3):
     assert all(status == "NOERROR" for status, _ in found)
     referrals.append(shown("Signed referral with 13 NS records", found))
 print("TLDs with 13 NS records:", *thirteen)
-values = [
-    {"row": [what], "column": "Size", "measured": measured}
-    for what, measured in (("Name that does not exist", missing), ("Signed referral with 13 NS records", referrals))
-]
-with open(f"{folder}/rzaia-text-sizes.values.json", "w") as file:
-    json.dump({"table": "rzaia-text-sizes", "command": "scripts/root-answer-sizes.sh ZONE", "values": values}, file, indent=1)
+values = [(["Name that does not exist"], "Size", missing), (["Signed referral with 13 NS records"], "Size", referrals)]
+published_values.write(folder, "rzaia-text-sizes", "scripts/root-answer-sizes.sh ZONE", values)
 PY

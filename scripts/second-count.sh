@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PATH:/usr/sbin"
-dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+. scripts/setup.sh
+dnsrack=$(built dnsrack)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for round in $(seq "${1:-10}"); do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a folder that holds another Debian release (such as bookworm, trixie or sid) with its name servers. A server is started from it with
+# Makes a folder that holds another Debian release (such as bookworm, trixie or testing) with its name servers. A server is started from it with
 # server.LABEL.root, for example:
 #   dnsrack run isc-platform --set servers=nsd,nsd-13 --set server.nsd-13.kind=nsd --set server.nsd-13.root=FOLDER
 # Servers that the release does not have are named and left out. FOLDER must not exist yet.
@@ -25,7 +25,9 @@ say "Debian $release with ${packages[*]}, in $folder"
 # Aside, so that a folder that is there is whole.
 as_root rm -rf "$folder.new"
 include=$(IFS=,; echo "${packages[*]}")
-as_root mmdebstrap --quiet --variant=essential --include="$include" "$release" "$folder.new" "$mirror"
+# A mirror's copy of testing, and all of snapshot.debian.org, may be past the date until which its list is valid. Signatures are checked.
+as_root mmdebstrap --quiet --variant=essential --aptopt='Acquire::Check-Valid-Until "false"' --include="$include" \
+    "$release" "$folder.new" "$mirror"
 # Its programs are run in this machine's /dev, /proc and /sys.
 as_root mv "$folder.new" "$folder"
 say "$(du -sh "$folder" | cut -f1) in $folder"

@@ -1,4 +1,4 @@
-# What ./demo and ./test need on a Debian machine; sourced by both. Installs only what is missing, and says so.
+# What ./demo, ./test and the scripts need on a Debian machine; sourced by them. Installs only what is missing, and says so.
 # shellcheck shell=bash
 
 say() { printf '== %s\n' "$*" >&2; }
@@ -140,4 +140,14 @@ rust() {
     fi
     # Outside the checkout, so that a fresh clone does not build the libraries again.
     export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$HOME/.cache/dnsrack/target}"
+}
+
+# built PROGRAM: prints the path of PROGRAM of the last release build, or of the dnsrack that DNSRACK names. Fails where it is not built.
+built() {
+    local program=${CARGO_TARGET_DIR:-target}/release/$1
+    # ./demo and ./test build there.
+    [ -n "${CARGO_TARGET_DIR:-}" ] || [ -x "$program" ] || program=$HOME/.cache/dnsrack/target/release/$1
+    [ "$1" != dnsrack ] || program=${DNSRACK:-$program}
+    [ -x "$program" ] || { say "there is no $program: build it with 'cargo build --release --workspace'"; return 1; }
+    realpath "$program"
 }

@@ -7,8 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-docs/values}
-dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+. scripts/setup.sh
+dnsrack=$(built dnsrack)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$dnsrack" zone generate --family NOMINET --delegations 129032 --seed 1 -o "$work/zone" 2>/dev/null
@@ -17,8 +17,8 @@ for turn in 1 2 3 4 5; do
     openssl speed -multi "$(nproc)" -seconds 3 rsa1024 2>/dev/null | grep '^rsa 1024 bits' >>"$work/openssl"
 done
 ldns-verify-zone -V 1 "$work/signed" >&2
-python3 - "$work" "$folder" "$(grep -Ec 'RRSIG[[:space:]]+[A-Z0-9]+ 8 ' "$work/signed")" <<'PY'
-import json, sys
+PYTHONPATH=scripts python3 - "$work" "$folder" "$(grep -Ec 'RRSIG[[:space:]]+[A-Z0-9]+ 8 ' "$work/signed")" <<'PY'
+import json, published_values, sys
 work, folder, lines = sys.argv[1:]
 summaries = [json.loads(line) for line in open(f"{work}/rates")]
 # What the command counts has to be in the file.
@@ -29,9 +29,8 @@ rates = {
     "openssl speed, rsa1024": [round(float(line.split()[-2])) for line in open(f"{work}/openssl")],
 }
 assert all(len(measured) == 5 for measured in rates.values()), rates
-values = [{"row": [what], "column": "Signatures/second", "measured": measured} for what, measured in rates.items()]
-with open(f"{folder}/nominet-signing.values.json", "w") as file:
-    json.dump({"table": "nominet-signing", "command": "scripts/signing-rate.sh", "values": values}, file, indent=1)
+values = [([what], "Signatures/second", measured) for what, measured in rates.items()]
+published_values.write(folder, "nominet-signing", "scripts/signing-rate.sh", values)
 for what, measured in rates.items():
     print(f"{what:24}", *measured)
 PY

@@ -6,8 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-docs/values}
-dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+. scripts/setup.sh
+dnsrack=$(built dnsrack)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$dnsrack" zone generate --family U-4-DS0 --delegations 1K --seed 1 -o "$work/zone" 2>/dev/null
@@ -21,8 +21,8 @@ for seed in 1 2 3; do
             -e dns.qry.type -e dns.qry.name >"$work/$stream.$seed.packets" 2>/dev/null
     done
 done
-python3 - "$work" "$folder" <<'PY'
-import json, sys
+PYTHONPATH=scripts python3 - "$work" "$folder" <<'PY'
+import json, published_values, sys
 work, folder = sys.argv[1:3]
 # An owner stands on the first line of its records alone.
 tlds, owner = set(), ""
@@ -32,11 +32,9 @@ for line in open(f"{work}/zone"):
         tlds.add(owner.rstrip(".").lower())
 
 def write(table, values):
-    values = [{"row": [row], "column": column, "measured": measured} for (row, column), measured in values.items()]
-    with open(f"{folder}/{table}.values.json", "w") as file:
-        json.dump({"table": table, "command": "scripts/streams.sh", "values": values}, file, indent=1)
-    for value in values:
-        print(f"{table}: {value['row'][0]:32} {value['column']:7}", "  ".join(f"{m:.3f}" for m in value["measured"]))
+    published_values.write(folder, table, "scripts/streams.sh", [([row], column, measured) for (row, column), measured in values.items()])
+    for (row, column), measured in values.items():
+        print(f"{table}: {row:32} {column:7}", "  ".join(f"{m:.3f}" for m in measured))
 
 def read(stream, seed):
     info = json.load(open(f"{work}/{stream}.{seed}.json"))

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # RZAIA's table 1.1 again: every family at every size made from three seeds, read and judged against the published row. Prints a row for each
-# zone, and writes the counts to a file that 'dnsrack report --coverage' reads. Needs python3; no zone is kept on the disk.
-# Usage: scripts/table-1.1.sh [FILE [SIZE...]]     (default: docs/values/table-1.1.values.json 1K 10K 100K 1M; the 15 zones of 10M take some eight minutes)
+# zone, and writes the counts to FOLDER, where 'dnsrack report --coverage' reads them. Counts of other sizes that are in FOLDER stay.
+# Needs python3; no zone is kept on the disk.
+# Usage: scripts/table-1.1.sh [FOLDER [SIZE...]]     (default: docs/values 1K 10K 100K 1M; the 15 zones of 10M take some eight minutes)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-file=${1:-docs/values/table-1.1.values.json}
+folder=${1:-docs/values}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- 1K 10K 100K 1M
-dnsrack=${DNSRACK:-${CARGO_TARGET_DIR:-target}/release/dnsrack}
-[ -x "$dnsrack" ] || { echo "build it first: cargo build --release" >&2; exit 1; }
+. scripts/setup.sh
+dnsrack=$(built dnsrack)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
@@ -34,20 +35,21 @@ PY
         done
     done
 done
-python3 - "$work/values" "$file" "$*" <<'PY'
-import json, sys
+PYTHONPATH=scripts python3 - "$work/values" "$folder" <<'PY'
+import json, published_values, sys
+counted, folder = sys.argv[1:]
 values = {}
-for line in open(sys.argv[1]):
-    one = json.loads(line)
-    values.setdefault((*one["row"], one["column"]), []).append(one["value"])
-# Sizes that were made before stay.
 try:
-    kept = json.load(open(sys.argv[2]))["values"]
+    with open(f"{folder}/rzaia-1.1.values.json") as kept:
+        values = {(*v["row"], v["column"]): v["measured"] for v in json.load(kept)["values"]}
 except FileNotFoundError:
-    kept = []
-kept = [v for v in kept if (*v["row"], v["column"]) not in values]
-made = [{"row": list(key[:2]), "column": key[2], "measured": all_of_it} for key, all_of_it in values.items()]
-text = {"table": "rzaia-1.1", "command": "scripts/table-1.1.sh", "values": kept + made}
-json.dump(text, open(sys.argv[2], "w"), indent=1)
+    pass
+counts = {}
+for line in open(counted):
+    one = json.loads(line)
+    counts.setdefault((*one["row"], one["column"]), []).append(one["value"])
+# New counts stand at the end.
+values = {key: measured for key, measured in values.items() if key not in counts} | counts
+published_values.write(folder, "rzaia-1.1", "scripts/table-1.1.sh", [(list(key[:2]), key[2], measured) for key, measured in values.items()])
 PY
 exit "$status"
