@@ -152,10 +152,21 @@ fn of_line<'a>(
         trial.is_valid() && has(trial) && figure.line_of(&param) == Some(line)
     };
     let of_run = |run: &'a RunDir| {
-        let trials: Vec<&TrialRecord> = run.trials().iter().filter(belongs).collect();
+        let trials = of_one_server(run.trials().iter().filter(belongs).collect());
         (!trials.is_empty()).then_some(Found { run, trials })
     };
     runs.iter().filter_map(of_run).collect()
+}
+
+/// The trials of one server. A run may compare several servers of a kind, such as those of two releases. Of these it is the one that has
+/// the kind as its label, as it is the machine's own, or else the one whose label comes first.
+fn of_one_server(trials: Vec<&TrialRecord>) -> Vec<&TrialRecord> {
+    let server = |trial: &TrialRecord| trial.param(params::SERVER).unwrap_or_default().to_owned();
+    let is_own = |trial: &TrialRecord| trial.param(params::KIND) == trial.param(params::SERVER);
+    let own = trials.iter().any(|trial| is_own(trial));
+    let first = trials.iter().map(|trial| server(trial)).min();
+    let keep = |trial: &&TrialRecord| if own { is_own(trial) } else { Some(server(trial)) == first };
+    trials.into_iter().filter(keep).collect()
 }
 
 /// The run that has most to say.
@@ -528,5 +539,32 @@ impl Gallery {
             }
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_of_one_server_also_where_a_run_has_several_releases_of_it() {
+        let trials = |labels: &[&str]| -> Vec<TrialRecord> {
+            let trial = |label: &&str| {
+                let mut trial = TrialRecord::default();
+                trial.add_param(params::SERVER, *label);
+                trial.add_param(params::KIND, "nsd");
+                trial
+            };
+            labels.iter().map(trial).collect()
+        };
+        let kept = |labels: &[&str]| -> Vec<String> {
+            let trials = trials(labels);
+            let kept = of_one_server(trials.iter().collect());
+            kept.iter().map(|trial| trial.param(params::SERVER).unwrap().to_owned()).collect()
+        };
+        assert_eq!(kept(&["nsd-13", "nsd", "nsd-14", "nsd"]), ["nsd", "nsd"]);
+        assert_eq!(kept(&["tuned", "nsd-13", "tuned", "nsd-13"]), ["nsd-13", "nsd-13"]);
+        assert_eq!(kept(&["tuned"]), ["tuned"]);
+        assert!(kept(&[]).is_empty());
     }
 }
