@@ -173,7 +173,7 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// When anything was heard last, monotonic.
+    /// When the last valid answer came, monotonic.
     pub(super) fn heard(&self) -> Nanos {
         self.heard
     }
@@ -341,7 +341,6 @@ impl Exchange for Sender<'_> {
                 Stamp::Wall(at) => wall.to_monotonic(at),
                 Stamp::Monotonic(at) => at,
             };
-            *heard = (*heard).max(at);
             flight.tally.bytes_received += m.len as u64;
             match identify(
                 m,
@@ -352,6 +351,7 @@ impl Exchange for Sender<'_> {
                 did,
             ) {
                 Identified::Answer(id, code) => {
+                    *heard = (*heard).max(at);
                     flight.answered(m.flow, id, at, code, &mut |fate| note(fate, fates, markers, *wall));
                 }
                 Identified::Mismatched => flight.tally.mismatched += 1,

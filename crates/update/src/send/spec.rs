@@ -98,7 +98,7 @@ pub struct SendSpec {
     /// How long before a deadline it stops sleeping and polls.
     #[serde(default = "spin")]
     pub spin: Nanos,
-    /// Window or flood: without any answer for so long, while messages wait for one, the run ends.
+    /// Window or flood: without any valid answer for so long, while messages wait for one, the run ends.
     #[serde(default = "a_minute")]
     pub patience: Nanos,
     /// The core that the sender is pinned to.

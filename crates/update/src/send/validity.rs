@@ -43,7 +43,7 @@ pub(super) fn decide(e: &Evidence<'_>) -> Validity {
     }
     if e.did.gave_up {
         let text = format!(
-            "nothing was heard for {} s while {} messages waited, so it ended before the file did (--patience)",
+            "no valid answer came for {} s while {} messages waited, so it ended before the file did (--patience)",
             e.spec.patience / SECOND,
             grouped(e.tally.in_flight + e.tally.lost)
         );
