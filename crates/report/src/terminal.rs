@@ -7,6 +7,7 @@ use crate::questions::{self, Question};
 use crate::{Error, grids, ranking, scenarios, summary};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use indexmap::IndexMap;
+use measure::Reason;
 use results::RunDir;
 use std::fmt::Write;
 
@@ -157,13 +158,17 @@ fn trials_text(trials: &[u32], of: usize) -> String {
 
 /// Warnings by code, in order of appearance: code, text, trials. Where the trials say it with other figures, the text names its trial.
 pub(crate) fn warnings(run: &Run) -> Vec<(String, String, Vec<u32>)> {
+    let trials = run.dir.trials().iter();
+    by_code(trials.flat_map(|t| t.outcome.validity.warnings.iter().map(|reason| (t.id, reason))))
+}
+
+/// Reasons by code, with the trials that have them.
+fn by_code<'a>(reasons: impl Iterator<Item = (u32, &'a Reason)>) -> Vec<(String, String, Vec<u32>)> {
     let mut all: IndexMap<&str, Vec<(u32, &str)>> = IndexMap::new();
-    for trial in run.dir.trials() {
-        for reason in &trial.outcome.validity.warnings {
-            all.entry(&reason.code).or_default().push((trial.id, &reason.text));
-        }
+    for (trial, reason) in reasons {
+        all.entry(&reason.code).or_default().push((trial, &reason.text));
     }
-    let warning = |(code, said): (&str, Vec<(u32, &str)>)| {
+    let said = |(code, said): (&str, Vec<(u32, &str)>)| {
         let (first, text) = said[0];
         let alike = said.iter().all(|(_, other)| *other == text);
         let text = if alike { text.to_owned() } else { format!("in trial {first}, {text}") };
@@ -171,7 +176,7 @@ pub(crate) fn warnings(run: &Run) -> Vec<(String, String, Vec<u32>)> {
         trials.dedup();
         (code.to_owned(), text, trials)
     };
-    all.into_iter().map(warning).collect()
+    all.into_iter().map(said).collect()
 }
 
 /// The word for a state, for tables that show nothing else.
@@ -182,5 +187,26 @@ pub(crate) fn word(state: State) -> &'static str {
         State::Failed => "failed",
         State::Skipped => "skipped",
         State::Absent => "absent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_that_differs_from_trial_to_trial_names_the_trial_that_it_quotes() {
+        let reasons = [
+            (6, Reason::new("wrong_answers", "386 of 1000 answers are wrong")),
+            (6, Reason::new("co_located", "compare by ratios only")),
+            (15, Reason::new("wrong_answers", "617 of 1000 answers are wrong")),
+            (15, Reason::new("co_located", "compare by ratios only")),
+        ];
+        let shown = by_code(reasons.iter().map(|(trial, reason)| (*trial, reason)));
+        let expected = [
+            ("wrong_answers", "in trial 6, 386 of 1000 answers are wrong"),
+            ("co_located", "compare by ratios only"),
+        ];
+        assert_eq!(shown, expected.map(|(code, text)| (code.into(), text.into(), vec![6, 15])));
     }
 }
