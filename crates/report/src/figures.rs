@@ -161,12 +161,12 @@ fn of_line<'a>(
 /// The trials of one server. A run may compare several servers of a kind, such as those of two releases. Of these it is the one that has
 /// the kind as its label, as it is the machine's own, or else the one whose label comes first.
 fn of_one_server(trials: Vec<&TrialRecord>) -> Vec<&TrialRecord> {
-    let server = |trial: &TrialRecord| trial.param(params::SERVER).unwrap_or_default().to_owned();
-    let is_own = |trial: &TrialRecord| trial.param(params::KIND) == trial.param(params::SERVER);
-    let own = trials.iter().any(|trial| is_own(trial));
-    let first = trials.iter().map(|trial| server(trial)).min();
-    let keep = |trial: &&TrialRecord| if own { is_own(trial) } else { Some(server(trial)) == first };
-    trials.into_iter().filter(keep).collect()
+    let is_own = |trial: &&TrialRecord| trial.param(params::SERVER) == trial.param(params::KIND);
+    if trials.iter().any(is_own) {
+        return trials.into_iter().filter(is_own).collect();
+    }
+    let first = trials.iter().map(|trial| trial.param(params::SERVER)).min();
+    trials.into_iter().filter(|trial| Some(trial.param(params::SERVER)) == first).collect()
 }
 
 /// The run that has most to say.

@@ -156,7 +156,7 @@ fn trials_text(trials: &[u32], of: usize) -> String {
     }
 }
 
-/// Warnings by code, in order of appearance: code, text, trials. Where the trials say it with other figures, the text names its trial.
+/// Warnings by code, in order of appearance: code, text, trials. Where the texts of the trials differ, the text is that of the first, and names it.
 pub(crate) fn warnings(run: &Run) -> Vec<(String, String, Vec<u32>)> {
     let trials = run.dir.trials().iter();
     by_code(trials.flat_map(|t| t.outcome.validity.warnings.iter().map(|reason| (t.id, reason))))
@@ -168,15 +168,15 @@ fn by_code<'a>(reasons: impl Iterator<Item = (u32, &'a Reason)>) -> Vec<(String,
     for (trial, reason) in reasons {
         all.entry(&reason.code).or_default().push((trial, &reason.text));
     }
-    let said = |(code, said): (&str, Vec<(u32, &str)>)| {
-        let (first, text) = said[0];
-        let alike = said.iter().all(|(_, other)| *other == text);
+    let warning = |(code, texts): (&str, Vec<(u32, &str)>)| {
+        let (first, text) = texts[0];
+        let alike = texts.iter().all(|(_, other)| *other == text);
         let text = if alike { text.to_owned() } else { format!("in trial {first}, {text}") };
-        let mut trials: Vec<u32> = said.iter().map(|(trial, _)| *trial).collect();
+        let mut trials: Vec<u32> = texts.iter().map(|(trial, _)| *trial).collect();
         trials.dedup();
         (code.to_owned(), text, trials)
     };
-    all.into_iter().map(said).collect()
+    all.into_iter().map(warning).collect()
 }
 
 /// The word for a state, for tables that show nothing else.

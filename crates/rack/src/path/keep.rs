@@ -104,7 +104,7 @@ pub fn emulate() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where it cannot be written, the next second's may be.
+/// Writes the report of this second. An error is ignored, as the report of the next second replaces this one.
 fn write(report: &Report, to: &Path) {
     let text = serde_json::to_string(report).expect("a report is plain data");
     let _ = measure::aside::write(to, text);

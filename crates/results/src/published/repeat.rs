@@ -11,10 +11,10 @@ pub struct Repeat {
     pub experiment: Option<String>,
     /// A command that gives the values, where no experiment does.
     pub command: Option<String>,
-    /// What the experiment is given with `--set` for every value.
+    /// Options of `--set` that the experiment takes for every value.
     #[serde(default)]
     pub sets: Vec<String>,
-    /// What it is given for a value with a certain heading: by the title of the row's headings, or of the columns'.
+    /// Further options for values with a certain heading, by the title of the row's headings or of the columns.
     #[serde(default)]
     pub by: BTreeMap<String, ByHeading>,
     /// Why values with a certain heading are not measured: by the heading. Empty text: all values.
@@ -22,7 +22,7 @@ pub struct Repeat {
     pub without: BTreeMap<String, String>,
 }
 
-/// What an experiment is given for a heading.
+/// The options of `--set` for a heading.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum ByHeading {
