@@ -13,7 +13,7 @@ use crate::shared_cores::{Share, SharedCores};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, repeats, trial};
 use agent::{Agent, Installed, RackSource, Settle};
-use measure::{Reason, params};
+use measure::{Aside, Reason, params};
 use rack::Rack;
 use results::{RunDir, TrialRecord};
 use std::io::Write;
@@ -227,9 +227,10 @@ fn of_set(several: bool, set: usize, event: RunEvent) -> RunEvent {
 /// server.
 pub fn unwritable(dir: &Path) -> Option<String> {
     let write = || {
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        file.write_all(&[0; 1 << 20])?;
-        file.as_file().sync_data()
+        // Never finished, so nothing stays. What a kill leaves is removed when the run goes on.
+        let mut probe = Aside::create(&dir.join("probe"))?;
+        probe.write_all(&[0; 1 << 20])?;
+        probe.file().sync_data()
     };
     write().err().map(|e| format!("{}: {e}", dir.display()))
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile, TempDir};
 
 /// The names of files and folders that are still being written begin with this. A killed program leaves them behind.
-pub const PREFIX: &str = ".dnsrack-";
+const PREFIX: &str = ".dnsrack-";
 
 /// A file that gets its name in [`Aside::finish`]. Where it is dropped before, nothing is left of it.
 #[derive(Debug)]

@@ -280,7 +280,7 @@ impl Folder {
         for entry in fs::read_dir(&self.path).map_err(at(&self.path))? {
             let path = entry.map_err(at(&self.path))?.path();
             let name = text_of(&path);
-            let ours = name.starts_with(FOLDER) || name.starts_with(aside::PREFIX);
+            let ours = name.starts_with(FOLDER) || aside::is_aside(name.as_ref());
             if ours && path.is_dir() && !named.contains(name.as_str()) {
                 remove(&path)?;
             }
