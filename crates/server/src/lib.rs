@@ -23,7 +23,7 @@
 //!
 //! | | BIND | NSD | Knot DNS | PowerDNS | YADIFA | Hickory DNS |
 //! |---|---|---|---|---|---|---|
-//! | `workers` | threads (`-n`) | processes (`server-count`, `reuseport`) | UDP, TCP and background threads, each | receiver threads (`reuseport`), each answering by itself | UDP threads for each address | has always four threads |
+//! | `workers` | threads (`-n`) | processes (`server-count`, `reuseport`) | UDP, TCP and background threads, each | receiver threads (`reuseport`), each answering by itself | UDP threads for each address | 0.24 has always four threads |
 //! | `config` goes | into `options { }` | to the end of `server:` | to the end of the file | to the end of the file | to the end of the file | before the zone |
 //! | a setting set twice | ours is left out | theirs wins | theirs wins | theirs wins | theirs wins | refused at the start |
 //! | new sections | no | yes | yes; `zone:` and other lists only under new identifiers | (has none) | yes | yes |
@@ -37,7 +37,7 @@
 //! | UDP answers end at | client's size or cap | client's size or cap | client's size or cap | client's size or cap | client's size; without EDNS 4,096 | client's size |
 //! | DNAME, ZONEMD | yes | yes | yes | DNAME with `dname-processing=yes` | zone refused | not tried |
 //! | DS in a referral without DO | no | no | no | yes | no | gives no referrals |
-//! | referrals | yes | yes | yes | yes | yes | no: wrong answers at and below delegations |
+//! | referrals | yes | yes | yes | yes | yes | no: wrong answers at or below delegations |
 //! | zones that are signed already | yes | yes | yes | yes | yes | no |
 //!
 //! Program, tools and libraries can be those of another distribution or release: [`ServerSpec::root`] names its root folder.

@@ -1,10 +1,13 @@
-//! Hickory DNS. Found out by trial with version 0.24.4 (Debian 13):
+//! Hickory DNS. Found out by trial with versions 0.24.4 (Debian 13) and 0.26.3 (Debian testing):
 //!
-//! * It gives no referrals: names below a delegation get NXDOMAIN with AA, and a delegation's NS records come as an answer. So it is not
-//!   right for the zones of a root or a TLD, and trials on them say so. Zones without delegations are served rightly.
+//! * It gives no right referrals. With 0.24.4, names below a delegation get NXDOMAIN with AA. With 0.26.3 they get the delegation's NS
+//!   records, but with AA and without glue. In both, a delegation's NS records come as an answer. So it is not right for the zones of a root
+//!   or a TLD, and trials on them say so. Zones without delegations are served rightly.
 //! * A zone file with RRSIG records is refused ("RRSIG should be dynamically generated"): it signs zones itself, and takes none that are signed.
 //! * Zone transfers and updates know no TSIG, so it has no part in a distribution here.
-//! * It answers with four threads, whatever `workers` says, and reads all messages of an address on one socket.
+//! * 0.24.4 answers with four threads, whatever `workers` says. Both read all messages of an address on one socket.
+//! * Where it is root, it becomes `nobody` once it listens, and 0.26.3 ends if there is no group of that name, as on Debian. It is told to stay
+//!   root, which 0.24.4 does by itself and does not have to be told.
 //! * There is no reload, there are no counters, there is no checker of the configuration: a key that it does not know is left out without a
 //!   word, and a zone file with an error ends the program with the error on standard error.
 //! * UDP answers end at the client's size.
@@ -90,6 +93,8 @@ fn hickory_toml(site: &Site<'_>) -> Result<String, Error> {
          listen_addrs_ipv6 = [{v6}]\n\
          listen_port = {port}\n\
          directory = \"{dir}\"\n\
+         user = \"root\"\n\
+         group = \"root\"\n\
          {extra}\
          [[zones]]\n\
          zone = \"{origin}\"\n\
