@@ -247,7 +247,7 @@ pub fn needs(e: &Experiment) -> Result<Needs, Error> {
     let mut missing = Vec::new();
     for label in e.labels() {
         let program = e.program(label)?;
-        if program.kind != server::Kind::EXTERNAL && server::found(&program).is_err() {
+        if program.kind != server::Kind::EXTERNAL && !server::is_there(&program) {
             missing.push(label.clone());
         }
     }

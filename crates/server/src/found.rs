@@ -46,24 +46,34 @@ pub fn installed(kind: Kind) -> Option<Found> {
     found(&Program::of(kind)).ok()
 }
 
-/// The program that would be started.
+/// The program that would be started, with its version.
 ///
 /// # Errors
 /// [`Problem::Missing`]; [`Problem::Rack`] where the root cannot be used, or the program not be started.
 pub fn found(program: &Program) -> Result<Found, Error> {
-    let kind = program.kind;
-    let zone = ZoneRef { origin: ".".into(), file: PathBuf::new(), signed: false };
-    let spec = ServerSpec {
-        program: program.path.clone(),
-        root: program.root.clone(),
-        ..ServerSpec::new(kind, zone)
-    };
-    let root = root(&spec)?;
-    let path = self::program(&spec, root.as_ref())?;
+    let (kind, (root, path)) = (program.kind, place(program)?);
     let home = Host::loopback();
     let tools = Tools { launcher: &Local, host: &home, label: kind.name(), root: root.as_ref(), stop: None };
     let version = version(tools, driver(kind), &path)?;
     Ok(Found { path, version, release: root.and_then(|root| root.release()) })
+}
+
+/// Whether there is a program that would be started. It is not asked for its version.
+pub fn is_there(program: &Program) -> bool {
+    place(program).is_ok()
+}
+
+/// Its root, and where it is as it is seen from there.
+fn place(program: &Program) -> Result<(Option<Root>, PathBuf), Error> {
+    let zone = ZoneRef { origin: ".".into(), file: PathBuf::new(), signed: false };
+    let spec = ServerSpec {
+        program: program.path.clone(),
+        root: program.root.clone(),
+        ..ServerSpec::new(program.kind, zone)
+    };
+    let root = root(&spec)?;
+    let path = self::program(&spec, root.as_ref())?;
+    Ok((root, path))
 }
 
 /// The root that a specification names.

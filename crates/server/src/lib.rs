@@ -65,7 +65,7 @@ pub use check::spec as check;
 pub use counted::Counted;
 pub use driver::{Capabilities, Commit, Control, Facts, Line, Memory, NameServer, Prepared, Site};
 pub use error::{Cause, Error, Problem};
-pub use found::{Found, Program, found, installed, package, program_in};
+pub use found::{Found, Program, found, installed, is_there, package, program_in};
 pub use kind::Kind;
 pub use ready::fuzz_answer;
 pub use replication::{Replication, Timers};
