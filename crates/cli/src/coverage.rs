@@ -127,7 +127,7 @@ fn experiment(name: &str, sets: &[String]) -> Result<Experiment, Failure> {
 }
 
 /// The measured value of a cell with the most repeats at the experiment's parameters. Of several with as many, one of the
-/// experiment's own measure comes first.
+/// experiment's own measure comes first, and then one of the machine's own server.
 fn measured(e: &Experiment, cell: &'static Cell, known: &[Known<'_>]) -> Option<Measured> {
     let plan = ::experiment::plan(e);
     let cells: Vec<_> =
@@ -136,16 +136,16 @@ fn measured(e: &Experiment, cell: &'static Cell, known: &[Known<'_>]) -> Option<
         // The text is that of all trials, so all of them have to be at these parameters.
         let all = known.trials.iter().all(|trial| cells.iter().any(|cell| same(cell, trial)));
         let (Pair { text, factor, .. }, repeats) = (known.pair.clone(), known.trials.len());
-        let own = known.trials.iter().all(|trial| {
+        let measure = known.trials.iter().all(|trial| {
             let measure = trial.param(params::MEASURE);
             cells.iter().flatten().any(|(p, value)| *p == params::MEASURE && measure == Some(value))
         });
-        (all && repeats > 0).then(|| (own, Measured { run: known.run.clone(), text, factor, repeats }))
+        let server = known.trials.iter().all(|trial| trial.is_of_own_server());
+        let rank = (repeats, measure, server);
+        (all && repeats > 0).then(|| (rank, Measured { run: known.run.clone(), text, factor, repeats }))
     };
     let all = known.iter().filter(|known| std::ptr::eq(known.pair.cell, cell)).filter_map(of_known);
-    let rank = |(own, measured): &(bool, Measured)| (measured.repeats, *own);
-    all.reduce(|best, other| if rank(&other) > rank(&best) { other } else { best })
-        .map(|(_, measured)| measured)
+    all.reduce(|best, other| if other.0 > best.0 { other } else { best }).map(|(_, measured)| measured)
 }
 
 /// The parameters that have to agree: the rest is how it was measured, and not what. The measure is not among them, as a report

@@ -158,12 +158,10 @@ fn of_line<'a>(
     runs.iter().filter_map(of_run).collect()
 }
 
-/// The trials of one server. A run may compare several servers of a kind, such as those of two releases. Of these it is the one that has
-/// the kind as its label, as it is the machine's own, or else the one whose label comes first.
+/// The trials of one server, where a run compares several of a kind: of the machine's own, or else of the one whose label comes first.
 fn of_one_server(trials: Vec<&TrialRecord>) -> Vec<&TrialRecord> {
-    let is_own = |trial: &&TrialRecord| trial.param(params::SERVER) == trial.param(params::KIND);
-    if trials.iter().any(is_own) {
-        return trials.into_iter().filter(is_own).collect();
+    if trials.iter().any(|trial| trial.is_of_own_server()) {
+        return trials.into_iter().filter(|trial| trial.is_of_own_server()).collect();
     }
     let first = trials.iter().map(|trial| trial.param(params::SERVER)).min();
     trials.into_iter().filter(|trial| Some(trial.param(params::SERVER)) == first).collect()

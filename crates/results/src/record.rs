@@ -2,7 +2,7 @@
 
 use measure::metrics::{self, Family};
 use measure::validity::WRONG_ANSWERS;
-use measure::{Definition, Metric, Nanos, Outcome, Parameter, Reason};
+use measure::{Definition, Metric, Nanos, Outcome, Parameter, Reason, params};
 use serde::{Deserialize, Serialize};
 
 /// One figure of one second of a trial.
@@ -56,6 +56,12 @@ impl TrialRecord {
     /// Adds a parameter.
     pub fn add_param(&mut self, parameter: Parameter, value: impl Into<String>) {
         self.params.push((parameter.name().to_owned(), value.into()));
+    }
+
+    /// True where its server has the kind as its label. That is the machine's own server, where a run compares several of a kind, such as
+    /// those of two releases.
+    pub fn is_of_own_server(&self) -> bool {
+        self.param(params::SERVER) == self.param(params::KIND)
     }
 
     /// True where the trial was done, did not fail and nothing speaks against its figures.
