@@ -29,6 +29,8 @@ pub struct Prepared {
     pub keys: Option<PathBuf>,
     /// For validators, where we hold it.
     pub trust_anchor: Option<String>,
+    /// The octets of its text before it was signed, where that is known.
+    pub unsigned_bytes: Option<u64>,
     /// The seconds that it took to be signed, with reading and writing, where it was not generated at the same time.
     pub signing_seconds: Option<f64>,
     /// Of everything drawn for it.
@@ -90,7 +92,7 @@ pub fn prepare(
                 let mut source = zone::order::canonical(&file, &mut |_| {})?;
                 let options = family_spec.sign(signing(e, &e.zone.sign, &keys)?);
                 write_aside(&made, stop, |out| {
-                    keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
+                    keep_signed(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
                 })?;
             } else {
                 write_aside(&made, stop, |out| {
@@ -102,7 +104,7 @@ pub fn prepare(
                         zone::generate(family, *delegations, seed, out, heard)
                     };
                     let (_, signed) = zone::generate_signed(family.name(), make, &options, out, &mut |_| {})?;
-                    keep_anchor(&anchor, &signed)
+                    keep_signed(&anchor, &signed)
                 })?;
             }
         }
@@ -113,7 +115,7 @@ pub fn prepare(
             let options = signing(e, &e.zone.sign, &keys)?;
             let options = zone::sign::Options { nsec3: e.zone.denial.nsec3(), ..options };
             write_aside(&made, stop, |out| {
-                keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
+                keep_signed(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
             })?;
             note_time(began)?;
         }
@@ -129,7 +131,7 @@ pub fn prepare(
                 let mut source = zone::order::canonical(&unsigned, &mut |_| {})?;
                 let options = scenario_signing(e, scenario, &keys)?;
                 write_aside(&made, stop, |out| {
-                    keep_anchor(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
+                    keep_signed(&anchor, &zone::sign(&mut source, &options, out, &mut |_| {})?)
                 })?;
                 note_time(began)?;
                 std::fs::remove_file(&unsigned).map_err(Error::io(&unsigned))?;
@@ -151,7 +153,8 @@ pub fn prepare(
         origin: probe.origin.to_string(),
         signed: probe.signed.then(|| if signs { algorithm(e, plan).into() } else { "as given".into() }),
         trust_anchor: std::fs::read_to_string(&anchor).ok(),
-        signing_seconds: std::fs::read_to_string(&took).ok().and_then(|seconds| seconds.parse().ok()),
+        unsigned_bytes: noted(&before_signing(&anchor)),
+        signing_seconds: noted(&took),
         file,
         probe,
         keys,
@@ -331,9 +334,21 @@ pub fn signing(
 /// Seconds for which signatures of a zone that changes are valid.
 pub const VALIDITY: u32 = 30 * 86_400;
 
-/// Kept beside the zone: a resumed run validates from it.
-fn keep_anchor(path: &Path, signed: &zone::sign::Summary) -> Result<(), Error> {
-    std::fs::write(path, &signed.trust_anchor).map_err(Error::io(path))
+/// Keeps beside the zone what a resumed run has to know of its signing: the trust anchor, and the octets that the zone had before.
+fn keep_signed(anchor: &Path, signed: &zone::sign::Summary) -> Result<(), Error> {
+    let before = before_signing(anchor);
+    std::fs::write(&before, signed.source_bytes.to_string()).map_err(Error::io(&before))?;
+    std::fs::write(anchor, &signed.trust_anchor).map_err(Error::io(anchor))
+}
+
+/// The file beside a trust anchor that says how many octets the zone had before it was signed.
+fn before_signing(anchor: &Path) -> PathBuf {
+    anchor.with_extension("unsigned-bytes")
+}
+
+/// A number that was noted in a file; none where there is no such file.
+fn noted<T: FromStr>(path: &Path) -> Option<T> {
+    std::fs::read_to_string(path).ok()?.parse().ok()
 }
 
 /// A zone that could not be written does not know where.

@@ -460,6 +460,7 @@ registry! {
     TRANSFER_TCP_BYTES "transfer_tcp_bytes" "B" Less "TCP payload of the transfer";
     TRANSFER_RATE "transfer_rate" "Mbit/s" More "rate of the transfer";
     TRANSFER_TO_FILE "transfer_to_file" "%" Less "octets of the transfer against those of the zone file";
+    TRANSFER_TO_UNSIGNED_FILE "transfer_to_unsigned_file" "%" Less "octets of the transfer against those of the zone file before it was signed";
     PATH_RTT "path_rtt" "us" Neither "round trip of the path, by TCP's handshake";
     PATH_PACKETS "path_packets" "1" Neither "packets that came to the path";
     PATH_BYTES "path_bytes" "B" Neither "octets that came to the path";

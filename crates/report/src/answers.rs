@@ -2,7 +2,7 @@
 
 use crate::cells::{Cell, Run};
 use crate::format;
-use crate::grid::{Grid, Shown, grid, of_cell, software};
+use crate::grid::{Beside, Further, Grid, Shown, grid, of_cell, software};
 use measure::metrics::{self, Definition, Scope};
 use measure::{params, units};
 use results::published;
@@ -15,6 +15,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     }
     if sizes_matter(run) {
         all.extend(sizes(run));
+        all.extend(packets(run));
         all.extend(referrals(run));
     }
     all.extend(flood(run));
@@ -95,6 +96,85 @@ fn sizes(run: &Run) -> Option<Grid> {
             })
         },
     )
+}
+
+/// Octets of the IPv4 and the UDP header of a packet.
+const HEADERS: f64 = 28.0;
+
+/// ISC 3.3 prints the mean size of packets and the octets of all of them, for the zone of a TLD, and for the same zone signed, with an OPT
+/// record in each query.
+fn packets(run: &Run) -> Option<Grid> {
+    let tables = published::find("isc-3.3-packets").filter(|table| run.wants(&table.id));
+    let (means, sums) = (tables?, published::find("isc-3.3-bytes")?);
+    let about = "Mean size of the packets that carry answers, with an IPv4 and a UDP header (28 octets); below, that of the queries, and the \
+                 octets of all queries and of all answers of a load.";
+    grid(
+        run,
+        ("packets", "Mean size of answers as packets".into(), about.into()),
+        |c| c.key.is("throughput") && Packets::of(c).is_some(),
+        |key, measured| {
+            let zone = match (key.family.as_str(), key.variant.as_deref()) {
+                ("COM", Some("as it is")) => "unsigned",
+                ("COM+signed", Some("one more OPT")) => "signed",
+                _ => return None,
+            };
+            let cell = run.cells.iter().find(|c| c.key == *key)?;
+            let packets = Packets::of(cell)?;
+            let of = |table: &'static published::Table, column| table.cell(&[zone], column);
+            let first = of_cell(means, &[zone], of(means, "replies")?, measured, "B")?;
+            let more = [
+                (means, "requests", packets.query),
+                (sums, "requests", packets.queries / 1e6),
+                (sums, "replies", packets.answers / 1e6),
+            ];
+            let more = more.into_iter().filter_map(|(table, column, measured)| {
+                Some(Further { table, cell: of(table, column)?, measured: Some(measured) })
+            });
+            Some(Beside { more: more.collect(), ..first })
+        },
+        |c| {
+            let packets = Packets::of(c)?;
+            let megabytes = |octets: f64| format!("{:.1} MB", octets / 1e6);
+            let all = format!(
+                "queries {:.1} B; {} and {} in all",
+                packets.query,
+                megabytes(packets.queries),
+                megabytes(packets.answers)
+            );
+            let text = format!("{:.1} B", packets.answer);
+            Some(Shown { text, details: vec![all], compare: Some(packets.answer) })
+        },
+    )
+}
+
+/// The octets of a cell's packets, over all trials that are used.
+struct Packets {
+    /// Of a query, in the mean.
+    query: f64,
+    /// Of an answer, in the mean.
+    answer: f64,
+    /// Of all queries of a trial, in the mean.
+    queries: f64,
+    /// Of all answers of a trial, in the mean.
+    answers: f64,
+}
+
+impl Packets {
+    fn of(cell: &Cell) -> Option<Self> {
+        let all = |bytes, packets| {
+            let packets = sum(cell, packets).filter(|n| *n > 0.0)?;
+            Some((sum(cell, bytes)? + HEADERS * packets, packets))
+        };
+        let (queries, sent) = all(metrics::BYTES_SENT, metrics::SENT)?;
+        let (answers, answered) = all(metrics::BYTES_RECEIVED, metrics::ANSWERED)?;
+        let trials = cell.used().len() as f64;
+        Some(Self {
+            query: queries / sent,
+            answer: answers / answered,
+            queries: queries / trials,
+            answers: answers / trials,
+        })
+    }
 }
 
 /// RZAIA 3.2.2 prints means for the 1K and the 1M zone, at 5,000 queries a second, of BIND and NSD alike.

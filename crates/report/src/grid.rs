@@ -50,13 +50,14 @@ pub(crate) struct Beside {
     pub table: &'static Table,
     /// The cell itself.
     pub cell: &'static published::Cell,
-    /// Other cells of its row that the same trials have values for.
+    /// Other cells that the same trials have values for.
     pub more: Vec<Further>,
 }
 
-/// Another published cell of a row.
+/// Another published cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Further {
+    pub table: &'static Table,
     pub cell: &'static published::Cell,
     /// The measured value, where it is not the one that the first cell has.
     pub measured: Option<f64>,
@@ -119,8 +120,34 @@ pub(crate) fn of_cell(
     let printings = table.rows.iter().filter(|row| table.column_title == "Printed in" && row.key == heading);
     let others =
         printings.flat_map(|row| &row.cells).filter(|c| c.value.is_some() && !std::ptr::eq(*c, cell));
-    let more = others.map(|cell| Further { cell, measured: None }).collect();
+    let more = others.map(|cell| Further { table, cell, measured: None }).collect();
     Some(Beside { text: format!("{}{unit}", cell.text), factor, table, cell, more })
+}
+
+/// A column of a table by operating systems, for Linux, which is what our servers run on: its cells there, with their rows.
+pub(crate) fn of_linux(
+    table: &'static Table,
+    column: &str,
+) -> impl Iterator<Item = (&'static published::Row, &'static published::Cell)> {
+    let at = table.columns.iter().position(|c| c == column);
+    let rows = table.rows.iter().filter(|row| row.key[0].starts_with("Linux"));
+    rows.filter_map(move |row| Some((row, row.cells.get(at?)?)))
+}
+
+/// The published figures of Linux in such columns: the first one, and the others with it.
+pub(crate) fn on_linux(
+    columns: &[(&'static Table, &str)],
+    measured: Option<f64>,
+    unit: &str,
+) -> Option<Beside> {
+    let mut all = columns
+        .iter()
+        .flat_map(|&(table, column)| of_linux(table, column).map(move |(row, cell)| (table, row, cell)));
+    let (table, row, cell) = all.next()?;
+    let key: Vec<&str> = row.key.iter().map(String::as_str).collect();
+    let first = of_cell(table, &key, cell, measured, unit)?;
+    let more = all.map(|(table, _, cell)| Further { table, cell, measured: None }).collect();
+    Some(Beside { more, ..first })
 }
 
 /// One grid from the cells that `keep` keeps; none where there are none.

@@ -45,6 +45,7 @@ pub fn pairs(dir: &RunDir) -> Result<Vec<Pair>, Error> {
             trials: trials.clone(),
         };
         let further = beside.more.iter().map(|further| Pair {
+            table: further.table,
             cell: further.cell,
             text: further.measured.map_or_else(|| cell.text.clone(), significant),
             factor: further

@@ -1,7 +1,7 @@
 //! Zones that change: how fast a primary takes updates, how soon secondaries serve them, what transfers carry.
 
 use crate::cells::{Cell, Figure, Key, Run};
-use crate::grid::{Grid, Shown, beside, grid, nothing, of_cell, repeats, software};
+use crate::grid::{Grid, Shown, beside, grid, nothing, of_cell, on_linux, repeats, software};
 use crate::{batches, format, paths};
 use measure::metrics::{self, Definition, Scope};
 use results::published;
@@ -19,6 +19,7 @@ pub(crate) fn grids(run: &Run) -> Vec<Grid> {
     all.extend(away(run));
     all.extend(transfer(run));
     all.extend(transfer_to_file(run));
+    all.extend(transfer_to_unsigned_file(run));
     all.extend(transfer_time(run));
     all.extend(batches::grids(run));
     all.extend(paths::grids(run));
@@ -42,25 +43,26 @@ fn updates(run: &Run) -> Option<Grid> {
          follow a sync of the disk alone (RFC 2136, section 3.5); {}.",
         repeats(run, "update")
     );
-    let table = published::find("isc-6.3.2").filter(|t| run.wants(&t.id));
+    // The talk has the note's figures.
+    let tables =
+        published::find("isc-6.3.2").filter(|t| run.wants(&t.id)).zip(published::find("isc-6.3.2-talk"));
     grid(
         run,
         ("updates", "Dynamic updates taken per second".into(), about),
         |c| c.key.is("update"),
         |key, measured| {
-            let (table, column) = (
-                table?,
+            let ((note, talk), columns) = (
+                tables?,
                 match key.family.as_str() {
-                    "COM#1/2" => "COM 1st half",
-                    "COM#2/2" => "COM 2nd half",
+                    "COM#1/2" => ["COM 1st half", "Slice 1"],
+                    "COM#2/2" => ["COM 2nd half", "Slice 2"],
                     _ => return None,
                 },
             );
-            let row = ["FreeBSD-7-RC2"];
             if key.kind != "bind" || key.signed {
                 return None;
             }
-            of_cell(table, &row, table.cell(&row, column)?, measured, "1/s")
+            on_linux(&[(note, columns[0]), (talk, columns[1])], measured, "1/s")
         },
         |c| {
             let f = c.metric(metrics::ACCEPTED_UPS.within(Scope::Updates))?;
@@ -305,8 +307,7 @@ fn transfer(run: &Run) -> Option<Grid> {
 }
 
 fn transfer_to_file(run: &Run) -> Option<Grid> {
-    let about = "The octets of the table above, divided by those of the zone file that the primary loads. RZAIA divides by the file before \
-                 it was signed, so its share for signed zones is not shown beside ours.";
+    let about = "The octets of the table above, divided by those of the zone file that the primary loads.";
     let table = published::find("rzaia-text-axfr").filter(|t| run.wants(&t.id));
     grid(
         run,
@@ -318,6 +319,31 @@ fn transfer_to_file(run: &Run) -> Option<Grid> {
         },
         |c| {
             let f = c.metric(metrics::TRANSFER_TO_FILE)?;
+            Some(Shown { text: format::percent(f.value), details: Vec::new(), compare: Some(f.value) })
+        },
+    )
+}
+
+/// RZAIA says one share of all its zones with DS records.
+fn transfer_to_unsigned_file(run: &Run) -> Option<Grid> {
+    let about =
+        "The same octets, divided by those that the zone's file had before it was signed, as RZAIA divided.";
+    let table = published::find("rzaia-text-axfr").filter(|t| run.wants(&t.id));
+    grid(
+        run,
+        (
+            "transfer-to-unsigned-file",
+            "A whole transfer as a share of the zone file before it was signed".into(),
+            about.into(),
+        ),
+        |c| c.metric(metrics::TRANSFER_TO_UNSIGNED_FILE).is_some(),
+        |key, measured| {
+            let with_ds = ["S-6-DS10", "S-6-DS50", "S-6-DS100"].contains(&key.family.as_str());
+            let heading = [software(&key.kind).filter(|_| with_ds)?, "S-6-DS10 to S-6-DS100"];
+            of_cell(table?, &heading, table?.cell(&heading, "Share")?, measured, "%")
+        },
+        |c| {
+            let f = c.metric(metrics::TRANSFER_TO_UNSIGNED_FILE)?;
             Some(Shown { text: format::percent(f.value), details: Vec::new(), compare: Some(f.value) })
         },
     )

@@ -2,7 +2,7 @@
 
 use crate::cells::{Cell, Key, Run, State};
 use crate::format;
-use crate::grid::{Beside, Further, Grid, Shown, grid, of_cell, repeats};
+use crate::grid::{Beside, Further, Grid, Shown, grid, of_cell, of_linux, on_linux, repeats};
 use measure::{metrics, params};
 use results::published::{self, Table};
 
@@ -20,8 +20,11 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
          queryperf's. A slow answer delays the queries after it, so latencies of such a load say little; {}.",
         repeats(run, MEASURE)
     );
-    let nominet = published::find("nominet-qps").filter(|t| run.wants(&t.id));
-    let halves = published::find("isc-6.3.1").filter(|t| run.wants(&t.id));
+    let wanted = |id: &str| published::find(id).filter(|_| run.wants(id));
+    // The talk has variants of the note's tables.
+    let with_talk = |id: &str| Some((wanted(id)?, published::find(&format!("{id}-talk"))?));
+    let (platforms, halves) = (with_talk("isc-3.3"), with_talk("isc-6.3.1"));
+    let nominet = wanted("nominet-qps");
     let beside = |key: &Key, measured: Option<f64>| {
         if key.kind != "bind" {
             return None;
@@ -42,20 +45,37 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
                 .filter_map(|((printed, column), n)| {
                     let all = if column == "Total" || clients == "1" { measured } else { None };
                     let each = || cell.metric_named(&of_client(n)).map(|f| f.value);
-                    Some(Further { cell: printed, measured: Some(all.or_else(each)?) })
+                    Some(Further { table, cell: printed, measured: Some(all.or_else(each)?) })
                 })
                 .collect();
             Some(beside)
         };
-        let of_half = |table: &'static Table| {
-            let column = match key.family.as_str() {
-                "COM#1/2" => "COM 1st half",
-                "COM#2/2" => "COM 2nd half",
+        // The stream as it was, to a zone of a TLD.
+        let of_platform = |(note, talk): (&'static Table, &'static Table)| {
+            let as_it_was = key.family == "COM" && !key.variant.as_deref().is_some_and(|v| v != "as it is");
+            let column = "Queries/second";
+            if as_it_was { on_linux(&[(note, column), (talk, column)], measured, "1/s") } else { None }
+        };
+        let of_half = |(note, talk): (&'static Table, &'static Table)| {
+            let (column, other) = match key.family.as_str() {
+                "COM#1/2" => ("COM 1st half", "COM#2/2"),
+                "COM#2/2" => ("COM 2nd half", "COM#1/2"),
                 _ => return None,
             };
-            total(table, &["Linux-Fedora"], column, measured)
+            let mut beside = on_linux(&[(note, column)], measured, "1/s")?;
+            // The talk has the means of both halves.
+            let other = Key { family: other.to_owned(), ..key.clone() };
+            let other = run.cells.iter().find(|c| c.key == other && c.state() == State::Valid);
+            let other = other.and_then(|cell| cell.metric(metrics::ANSWERED_QPS));
+            if let Some((one, other)) = measured.zip(other) {
+                let measured = Some((one + other.value) / 2.0);
+                let means = of_linux(talk, "Queries/sec");
+                beside.more.extend(means.map(|(_, cell)| Further { table: talk, cell, measured }));
+            }
+            Some(beside)
         };
-        nominet.and_then(of_clients).or_else(|| halves.and_then(of_half))
+        let isc = || platforms.and_then(of_platform).or_else(|| halves.and_then(of_half));
+        nominet.and_then(of_clients).or_else(isc)
     };
     grid(
         run,

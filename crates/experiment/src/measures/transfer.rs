@@ -5,6 +5,7 @@ use crate::replication::fleet::{Fleet, Others, note_urged};
 use crate::replication::{paths, running_updates};
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
+use crate::zones::Prepared;
 use crate::{Error, RunEvent};
 use agent::{Axfr, Server};
 use measure::clock::SECOND;
@@ -84,7 +85,7 @@ impl SystemUnderTest<'_> {
         metrics.extend(paths::round_trip(context, &file)?);
         metrics.extend(server.memory()?);
         match found.transfers.iter().find(whole) {
-            Some(transfer) => metrics.extend(figures(transfer, self.zone.probe.bytes)),
+            Some(transfer) => metrics.extend(figures(transfer, self.zone)),
             None => {
                 let text = format!(
                     "the secondary serves the zone, but the capture at the primary has no whole transfer of it ({} dropped)",
@@ -172,17 +173,17 @@ fn directions(fleet: &Fleet<'_>, file: &Path) -> Result<[Metric; 2], Error> {
     Ok([metrics::TRANSFER_BYTES_OUT.count(out), metrics::TRANSFER_BYTES_BACK.count(back)])
 }
 
-/// The figures of a transfer, beside a zone file of so many bytes.
-fn figures(transfer: &ZoneTransfer, file: u64) -> Vec<Metric> {
+/// The figures of a transfer, some of them beside the zone file.
+fn figures(transfer: &ZoneTransfer, zone: &Prepared) -> Vec<Metric> {
     let seconds = |ns: u64| ns as f64 / SECOND as f64;
     let end = transfer.end_ns.unwrap_or(transfer.start_ns);
     let took = seconds(end.saturating_sub(transfer.start_ns));
     let mut all = counts(took, [transfer.messages, transfer.records, transfer.dns_bytes, transfer.tcp_bytes]);
     if let Some(bytes) = transfer.ip_bytes {
         all.push(metrics::TRANSFER_BYTES.of(bytes as f64));
-        if file > 0 {
-            all.push(metrics::TRANSFER_TO_FILE.of(100.0 * bytes as f64 / file as f64));
-        }
+        let share = |file: u64| 100.0 * bytes as f64 / file as f64;
+        all.extend(Some(zone.probe.bytes).filter(|n| *n > 0).map(|n| metrics::TRANSFER_TO_FILE.of(share(n))));
+        all.extend(zone.unsigned_bytes.map(|n| metrics::TRANSFER_TO_UNSIGNED_FILE.of(share(n))));
     }
     all
 }

@@ -19,11 +19,21 @@ fn an_empty_run_says_so_and_does_not_fail() {
     assert!(report::html(&[run]).unwrap().contains("No trial gave a figure"));
 }
 
+/// How many published values of certain tables stand beside those of a kept run.
+fn pairs_of<const N: usize>(kept: &str, tables: [&str; N]) -> [usize; N] {
+    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs")).join(kept);
+    let pairs = report::pairs(&results::RunDir::open(&folder).unwrap()).unwrap();
+    tables.map(|id| pairs.iter().filter(|pair| pair.table.id == id).count())
+}
+
 #[test]
 fn a_secondary_that_waits_for_a_transfer_is_not_compared_with_times_of_loading() {
-    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs/rzaia-paths-100K");
-    let run = results::RunDir::open(kept.as_ref()).unwrap();
-    let pairs = report::pairs(&run).unwrap();
-    let of = |id| pairs.iter().filter(|pair| pair.table.id == id).count();
-    assert_eq!((of("rzaia-4.1"), of("rzaia-text-path")), (0, 4));
+    assert_eq!(pairs_of("rzaia-paths-100K", ["rzaia-4.1", "rzaia-text-path"]), [0, 4]);
+}
+
+#[test]
+fn figures_of_both_halves_stand_beside_those_of_both_linux_systems_in_the_note_and_in_the_talk() {
+    assert_eq!(pairs_of("isc-peak", ["isc-6.3.1", "isc-6.3.1-talk"]), [4, 4]);
+    // The experiment has the first half alone in its quick size.
+    assert_eq!(pairs_of("isc-updates-repeated", ["isc-6.3.2", "isc-6.3.2-talk"]), [2, 2]);
 }

@@ -127,6 +127,8 @@ pub struct Summary {
     pub signatures: u64,
     /// DNSSEC records of the input that were left out (RRSIG, NSEC, NSEC3, DNSKEY, ZONEMD, ...).
     pub dropped: u64,
+    /// Octets of the source's text.
+    pub source_bytes: u64,
     /// Octets of text written.
     pub bytes: u64,
     /// From the first record to the last octet, in seconds.
@@ -280,6 +282,7 @@ pub fn sign(
     summary.seconds = start.elapsed().as_secs_f64();
     summary.signatures_per_second = summary.signatures as f64 / summary.seconds.max(1e-9);
     (summary.delegations, summary.dropped) = (walked.delegations, walked.dropped);
+    summary.source_bytes = source.octets();
     Ok(summary)
 }
 

@@ -19,7 +19,7 @@ pub fn sign_text(text: &[u8], options: &Options) -> Result<(Vec<u8>, Summary), E
     let mut source = Scanner::new(Cursor::new(text.to_vec()), "test.zone");
     let mut out = Vec::new();
     let summary = sign(&mut source, options, &mut out, &mut |_| {})?;
-    assert_eq!(summary.bytes, out.len() as u64);
+    assert_eq!((summary.source_bytes, summary.bytes), (text.len() as u64, out.len() as u64));
     Ok((out, summary))
 }
 
@@ -31,13 +31,15 @@ fn one_pass(
     options: &Options,
     out: &mut impl std::io::Write,
 ) -> Result<(zone::generate::Summary, Summary), Error> {
-    generate_signed(
+    let (made, signed) = generate_signed(
         family.name(),
         |out, progress| zone::generate(family, delegations, Seed(seed), out, progress),
         options,
         out,
         &mut |_| {},
-    )
+    )?;
+    assert_eq!(signed.source_bytes, made.bytes);
+    Ok((made, signed))
 }
 
 /// dnssec-verify, ldns-verify-zone, kzonecheck and named-checkzone all take the zone.
