@@ -307,43 +307,41 @@ fn transfer(run: &Run) -> Option<Grid> {
 }
 
 fn transfer_to_file(run: &Run) -> Option<Grid> {
+    let title = "A whole transfer as a share of the zone file";
     let about = "The octets of the table above, divided by those of the zone file that the primary loads.";
-    let table = published::find("rzaia-text-axfr").filter(|t| run.wants(&t.id));
-    grid(
-        run,
-        ("transfer-to-file", "A whole transfer as a share of the zone file".into(), about.into()),
-        |c| c.metric(metrics::TRANSFER_TO_FILE).is_some(),
-        |key, measured| {
-            let heading = [software(&key.kind)?, key.family.as_str()];
-            of_cell(table?, &heading, table?.cell(&heading, "Share")?, measured, "%")
-        },
-        |c| {
-            let f = c.metric(metrics::TRANSFER_TO_FILE)?;
-            Some(Shown { text: format::percent(f.value), details: Vec::new(), compare: Some(f.value) })
-        },
-    )
+    share_of_file(run, ("transfer-to-file", title, about), metrics::TRANSFER_TO_FILE, |family| family)
 }
 
-/// RZAIA says one share of all its zones with DS records.
 fn transfer_to_unsigned_file(run: &Run) -> Option<Grid> {
+    let title = "A whole transfer as a share of the zone file before it was signed";
     let about =
-        "The same octets, divided by those that the zone's file had before it was signed, as RZAIA divided.";
+        "The same octets, divided by those that the zone file had before it was signed, as RZAIA divided.";
+    // RZAIA gives one share for all its zones with DS records.
+    let row: fn(&str) -> &str = |family| match family {
+        "S-6-DS10" | "S-6-DS50" | "S-6-DS100" => "S-6-DS10 to S-6-DS100",
+        other => other,
+    };
+    share_of_file(run, ("transfer-to-unsigned-file", title, about), metrics::TRANSFER_TO_UNSIGNED_FILE, row)
+}
+
+/// A share of a zone file, beside RZAIA's in the row that `row` gives for a family.
+fn share_of_file(
+    run: &Run,
+    (id, title, about): (&str, &str, &str),
+    share: Definition,
+    row: fn(&str) -> &str,
+) -> Option<Grid> {
     let table = published::find("rzaia-text-axfr").filter(|t| run.wants(&t.id));
     grid(
         run,
-        (
-            "transfer-to-unsigned-file",
-            "A whole transfer as a share of the zone file before it was signed".into(),
-            about.into(),
-        ),
-        |c| c.metric(metrics::TRANSFER_TO_UNSIGNED_FILE).is_some(),
+        (id, title.into(), about.into()),
+        |c| c.metric(share).is_some(),
         |key, measured| {
-            let with_ds = ["S-6-DS10", "S-6-DS50", "S-6-DS100"].contains(&key.family.as_str());
-            let heading = [software(&key.kind).filter(|_| with_ds)?, "S-6-DS10 to S-6-DS100"];
+            let heading = [software(&key.kind)?, row(&key.family)];
             of_cell(table?, &heading, table?.cell(&heading, "Share")?, measured, "%")
         },
         |c| {
-            let f = c.metric(metrics::TRANSFER_TO_UNSIGNED_FILE)?;
+            let f = c.metric(share)?;
             Some(Shown { text: format::percent(f.value), details: Vec::new(), compare: Some(f.value) })
         },
     )

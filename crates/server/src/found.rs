@@ -58,7 +58,7 @@ pub fn found(program: &Program) -> Result<Found, Error> {
     Ok(Found { path, version, release: root.and_then(|root| root.release()) })
 }
 
-/// Whether there is a program that would be started. It is not asked for its version.
+/// Whether the program is installed. Unlike [`found`] it does not start it to ask for its version.
 pub fn is_there(program: &Program) -> bool {
     place(program).is_ok()
 }

@@ -181,9 +181,13 @@ fn figures(transfer: &ZoneTransfer, zone: &Prepared) -> Vec<Metric> {
     let mut all = counts(took, [transfer.messages, transfer.records, transfer.dns_bytes, transfer.tcp_bytes]);
     if let Some(bytes) = transfer.ip_bytes {
         all.push(metrics::TRANSFER_BYTES.of(bytes as f64));
-        let share = |file: u64| 100.0 * bytes as f64 / file as f64;
-        all.extend(Some(zone.probe.bytes).filter(|n| *n > 0).map(|n| metrics::TRANSFER_TO_FILE.of(share(n))));
-        all.extend(zone.unsigned_bytes.map(|n| metrics::TRANSFER_TO_UNSIGNED_FILE.of(share(n))));
+        let files = [
+            (metrics::TRANSFER_TO_FILE, Some(zone.probe.bytes)),
+            (metrics::TRANSFER_TO_UNSIGNED_FILE, zone.unsigned_bytes),
+        ];
+        for (share, file) in files {
+            all.extend(file.filter(|n| *n > 0).map(|n| share.of(100.0 * bytes as f64 / n as f64)));
+        }
     }
     all
 }

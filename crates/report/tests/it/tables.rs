@@ -19,7 +19,7 @@ fn an_empty_run_says_so_and_does_not_fail() {
     assert!(report::html(&[run]).unwrap().contains("No trial gave a figure"));
 }
 
-/// How many published values of certain tables stand beside those of a kept run.
+/// The number of values from each of these published tables that the report of a kept run compares with its own.
 fn pairs_of<const N: usize>(kept: &str, tables: [&str; N]) -> [usize; N] {
     let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs")).join(kept);
     let pairs = report::pairs(&results::RunDir::open(&folder).unwrap()).unwrap();

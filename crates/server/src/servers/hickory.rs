@@ -6,8 +6,8 @@
 //! * A zone file with RRSIG records is refused ("RRSIG should be dynamically generated"): it signs zones itself, and takes none that are signed.
 //! * Zone transfers and updates know no TSIG, so it has no part in a distribution here.
 //! * 0.24.4 answers with four threads, whatever `workers` says. Both read all messages of an address on one socket.
-//! * Where it is root, it becomes `nobody` once it listens, and 0.26.3 ends if there is no group of that name, as on Debian. It is told to stay
-//!   root, which 0.24.4 does by itself and does not have to be told.
+//! * When root starts 0.26.3, it changes to the user and group `nobody` once it listens. Debian has no group of that name, so it would end. Our
+//!   configuration therefore names root for both. 0.24.4 always stays root, and ignores these two keys.
 //! * There is no reload, there are no counters, there is no checker of the configuration: a key that it does not know is left out without a
 //!   word, and a zone file with an error ends the program with the error on standard error.
 //! * UDP answers end at the client's size.
