@@ -9,7 +9,9 @@ pub mod in_flight;
 
 use measure::Nanos;
 use measure::clock::{self, SECOND, Wall};
+use measure::limits::WAKING_LIMIT;
 use measure::schedule::{Due, Schedule, Step};
+use net::scheduling::WaitMeter;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// No run sends for longer than this, whatever it was asked.
@@ -212,6 +214,9 @@ pub struct Engine<'a> {
     pub stall: Stall,
     /// The greatest step of the wall clock between two readings, in nanoseconds.
     pub clock_step: i64,
+    /// For how long a load without a pace was waking, in nanoseconds: from the instant at which an answer made the thread ready to
+    /// run until it ran, where that took [`WAKING_LIMIT`] at most. The kernel receives packets meanwhile, on the same core.
+    pub waking: Nanos,
     /// How often a load without a pace had to wait for an id.
     pub id_waits: u64,
     /// It was stopped before its end.
@@ -237,6 +242,7 @@ impl<'a> Engine<'a> {
             second_stall: 0,
             stall: Stall::default(),
             clock_step: 0,
+            waking: 0,
             id_waits: 0,
             cut_short: false,
             gave_up: false,
@@ -340,6 +346,7 @@ impl<'a> Engine<'a> {
     /// Those of the exchange.
     pub fn unpaced<X: Exchange>(&mut self, x: &mut X, window: u64, count: u64) -> Result<Nanos, X::Error> {
         let Settings { start, base, end, burst, .. } = self.settings;
+        let meter = WaitMeter::of_this_thread();
         loop {
             let now = self.begin(x)?;
             x.receive(RECEIVE_MAX, self.clocks())?;
@@ -373,7 +380,10 @@ impl<'a> Engine<'a> {
             if blocked {
                 self.expire(x, now);
                 x.prepare()?;
+                let before = meter.waited();
                 self.sleep(x, now, now + SECOND / 1000)?;
+                let waited = meter.waited() - before;
+                self.waking += if waited <= WAKING_LIMIT { waited } else { 0 };
             }
         }
     }

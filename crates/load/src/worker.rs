@@ -126,7 +126,7 @@ impl Worker<'_> {
             Pace::Closed { window } => engine.unpaced(&mut queries, part(window.into(), share), count)?,
             Pace::Flood => engine.unpaced(&mut queries, u64::MAX, count)?,
         };
-        let used = (Scheduling::read().since(before), clock::cpu() - cpu);
+        let used = (Scheduling::read().since(before).without(engine.waking), clock::cpu() - cpu);
         let transport_bytes = queries.lanes().map(|lane| lane.transport.memory()).sum();
         engine.end_seconds_after(length);
         engine.drain(&mut queries)?;

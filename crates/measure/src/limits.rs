@@ -24,6 +24,9 @@ pub const STALL_LIMIT: Nanos = 50_000_000;
 pub const PREEMPTED_LIMIT: f64 = 0.01;
 /// The same where queries have no times to keep, or only rates and losses matter: the rate is lower by as much at most.
 pub const PREEMPTED_LIMIT_UNPACED: f64 = 0.03;
+/// A thread that sends without a pace and slept has to run again within this, in nanoseconds. What it waits longer for its core
+/// counts as such; a shorter wait is what waking costs: the kernel receives the answers on the same core before it runs the thread.
+pub const WAKING_LIMIT: Nanos = PACING_LIMIT;
 /// A machine on which some program waited for memory for more than this share of the time makes a trial invalid.
 pub const MEMORY_LIMIT: f64 = 0.01;
 /// More than this share of stolen time is a warning.

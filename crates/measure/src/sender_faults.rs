@@ -112,8 +112,8 @@ impl SenderFaults {
         let limit = Self::waiting_limit(paced);
         let text = || {
             format!(
-                "other work took the {}'s core: it waited for it {:.1} % of the time (at most {} % is valid) and lost it {} times; pin it \
-                 to a core that nothing else uses ({})",
+                "other work took the {0}'s core: the {0} waited for it for {1:.1} % of the time (at most {2} % is valid), and was \
+                 interrupted {3} times; pin the {0} to a core that nothing else uses ({4})",
                 self.name,
                 waited * 100.0,
                 limit * 100.0,

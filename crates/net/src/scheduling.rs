@@ -2,8 +2,9 @@
 
 use crate::counters::Counters;
 use crate::sys::check;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 
 /// A thread's scheduling, from its start: `/proc/thread-self/schedstat` and `status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +18,7 @@ pub struct Scheduling {
 impl Scheduling {
     /// Of the calling thread; zeroes where the kernel does not tell.
     pub fn read() -> Self {
-        let waited = fs::read_to_string("/proc/thread-self/schedstat")
-            .ok()
-            .and_then(|s| s.split_whitespace().nth(1)?.parse().ok())
-            .unwrap_or(0);
+        let waited = WaitMeter::of_this_thread().waited();
         let involuntary = fs::read_to_string("/proc/thread-self/status")
             .ok()
             .and_then(|s| {
@@ -38,10 +36,34 @@ impl Scheduling {
         }
     }
 
+    /// Without so many nanoseconds of waiting.
+    pub fn without(self, waiting: u64) -> Self {
+        Self { waited: self.waited.saturating_sub(waiting), ..self }
+    }
+
     /// Adds that of another thread.
     pub fn merge(&mut self, other: Self) {
         self.waited += other.waited;
         self.involuntary += other.involuntary;
+    }
+}
+
+/// The time that one thread was ready to run while something else had its core, for a thread that asks often.
+#[derive(Debug)]
+pub struct WaitMeter(Option<File>);
+
+impl WaitMeter {
+    /// Of the calling thread, whoever asks.
+    pub fn of_this_thread() -> Self {
+        Self(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Nanoseconds since the thread began; 0 where the kernel does not tell.
+    pub fn waited(&self) -> u64 {
+        let mut text = [0; 64];
+        let length = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let text = std::str::from_utf8(&text[..length]).unwrap_or_default();
+        text.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::child::signal;
 use crate::support::{Faulty, MS, black_hole, check_sums, is_noise, only_noise_besides, reasons, run, spec};
 use load::{LoadResult, LoadSpec};
-use measure::Nanos;
 use measure::clock::SECOND;
+use measure::{Arrivals, Nanos, Pace};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,13 +126,12 @@ fn a_stopped_generator_is_named_and_does_not_burst() {
     assert!(after <= 4 + 2 * 20 + 20, "{after} queries within 10 ms of the stall");
 }
 
-#[test]
-fn a_taken_core_is_named() {
+/// The reasons of a load from a core on which two other processes compute all the time.
+fn from_a_taken_core(pace: Pace) -> LoadResult {
     let dir = tempfile::tempdir().unwrap();
     let server = Faulty::good();
     let cpu = 0;
-    let s = LoadSpec { cpus: vec![cpu], ..spec(&dir, server.addr, 5000.0, 2 * SECOND) };
-    // Another process computes on the generator's core all the time.
+    let s = LoadSpec { pace, cpus: vec![cpu], ..spec(&dir, server.addr, 5000.0, 2 * SECOND) };
     let hogs: Vec<_> = (0..2)
         .map(|_| {
             Command::new("taskset")
@@ -146,10 +145,18 @@ fn a_taken_core_is_named() {
         let _ = hog.kill();
         let _ = hog.wait();
     }
-    assert!(reasons(&r).contains(&"generator_preempted"), "{:?}", r.validity);
-    let text = &r.validity.reasons.iter().find(|r| r.code == "generator_preempted").unwrap().text;
-    assert!(text.contains("--cpus"), "{text}");
-    assert!(reasons(&r).iter().all(|c| is_noise(c)));
+    r
+}
+
+#[test]
+fn a_taken_core_is_named_with_a_pace_and_with_a_window() {
+    for pace in [Pace::Open(Arrivals::Fixed { rate: 5000.0 }), Pace::Closed { window: 20 }] {
+        let r = from_a_taken_core(pace);
+        assert!(reasons(&r).contains(&"generator_preempted"), "{:?}", r.validity);
+        let text = &r.validity.reasons.iter().find(|r| r.code == "generator_preempted").unwrap().text;
+        assert!(text.contains("--cpus"), "{text}");
+        assert!(reasons(&r).iter().all(|c| is_noise(c)));
+    }
 }
 
 #[test]

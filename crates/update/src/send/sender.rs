@@ -139,7 +139,7 @@ impl<'a> Sender<'a> {
             },
             Pace::Flood | Pace::Recorded { .. } => engine.unpaced(self, u64::MAX, most)?,
         };
-        self.did.scheduling = Scheduling::read().since(before);
+        self.did.scheduling = Scheduling::read().since(before).without(engine.waking);
         self.drain(engine)?;
         if !engine.cut_short && self.markers.is_some() && gate.is_none() {
             // By this one it can be seen that all before it has arrived.
