@@ -104,7 +104,7 @@ const HEADERS: f64 = 28.0;
 /// ISC 3.3 prints the mean size of packets and the octets of all of them, for the zone of a TLD, and for the same zone signed, with an OPT
 /// record in each query.
 fn packets(run: &Run) -> Option<Grid> {
-    let tables = published::find("isc-3.3-packets").filter(|table| run.wants(&table.id));
+    let tables = run.published_table("isc-3.3-packets");
     let (means, sums) = (tables?, published::find("isc-3.3-bytes")?);
     let about = "Mean size of the packets that carry answers, with an IPv4 and a UDP header (28 octets); below, that of the queries, and the \
                  octets of all queries and of all answers of a load.";
@@ -181,7 +181,7 @@ impl Packets {
 fn referrals(run: &Run) -> Option<Grid> {
     let about = "Octets of the answers that refer to other servers: no error, no AA, nothing in the answer section, and records in the \
                  authority section. Truncated ones are among them. Below, their share of the answers.";
-    let table = published::find("rzaia-text-referrals").filter(|table| run.wants(&table.id));
+    let table = run.published_table("rzaia-text-referrals");
     grid(
         run,
         ("referrals", "Mean size of referrals".into(), about.into()),

@@ -5,7 +5,7 @@ use crate::format;
 use crate::grid::{Beside, Grid, Shown, beside, grid, nothing, repeats, software};
 use crate::replication::cut;
 use measure::metrics::{self, Definition};
-use results::published::{self, Table};
+use results::published::Table;
 
 /// All grids of batches, where the run has their figures.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
@@ -31,7 +31,7 @@ fn published(
 ) -> Option<Beside> {
     let share: f64 = key.carried.share.as_ref()?.parse().ok()?;
     let id = [(0.1, ten), (0.01, one)].into_iter().find(|(of, _)| *of == share)?.1;
-    let table: &'static Table = published::find(id).filter(|t| run.wants(&t.id))?;
+    let table: &'static Table = run.published_table(id)?;
     beside(Some(table), key, heading, measured, unit)
 }
 

@@ -3,6 +3,7 @@
 use crate::Error;
 use measure::metrics::{self, Definition};
 use measure::{Histogram, Nanos, Parameter, hardware, params, units};
+use results::published::Table;
 use results::{RunDir, TrialRecord};
 use stats::{Basis, Interval};
 
@@ -427,7 +428,12 @@ impl<'a> Run<'a> {
         self.published().iter().any(|p| p == id)
     }
 
-    /// The published tables that the experiment names, in its plan or in its trials.
+    /// The published table `id`, where the experiment asks for it.
+    pub fn published_table(&self, id: &str) -> Option<&'static Table> {
+        results::published::find(id).filter(|_| self.wants(id))
+    }
+
+    /// The identifiers of the published tables that the experiment names, in its plan or in its trials.
     pub fn published(&self) -> Vec<String> {
         let planned = self.plan.get("published").and_then(|p| p.as_array());
         let planned = planned.into_iter().flatten().filter_map(|p| p.as_str());

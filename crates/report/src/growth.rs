@@ -9,7 +9,7 @@ use crate::svg::{self, Axis, Plot};
 use crate::{costs, format};
 use measure::metrics::{self, Definition};
 use measure::{hardware, units};
-use results::published::{self, Relation, Table};
+use results::published::{Relation, Table};
 
 /// A published table and the heading of one of its rows, for a kind of server and the zone of a cell.
 type Published = Box<dyn Fn(&str, &Key) -> Option<(&'static Table, Vec<String>)>>;
@@ -266,7 +266,7 @@ fn machine(run: &Run) -> Vec<Group> {
 fn latency(run: &Run, rate: &str) -> Option<Group> {
     let qps = rate.parse::<f64>();
     // As in the tables: the paper's rate is the condition for its cells to stand beside.
-    let table = published::find("rzaia-3.1").filter(|t| qps == Ok(5000.0) && run.wants(&t.id));
+    let table = run.published_table("rzaia-3.1").filter(|_| qps == Ok(5000.0));
     let heading = |kind: &str, key: &Key| {
         let signed = if key.signed { "signed" } else { "unsigned" };
         Some(vec![crate::grid::software(kind)?.to_owned(), signed.to_owned()])

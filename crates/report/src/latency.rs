@@ -146,7 +146,7 @@ impl<'a> AtRate<'a> {
 
     fn published(&self, id: &str) -> Option<&'static Table> {
         let same_rate = self.rate.parse() == Ok(PUBLISHED_RATE);
-        published::find(id).filter(|_| same_rate && self.run.wants(id))
+        self.run.published_table(id).filter(|_| same_rate)
     }
 
     /// A table of what RZAIA's text says about the trials of table 3.1. Runs that were kept earlier name table 3.1 alone.

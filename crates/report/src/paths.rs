@@ -4,7 +4,6 @@ use crate::cells::{Cell, Key, Run, State};
 use crate::format;
 use crate::grid::{Grid, Shown, grid, nothing, of_cell, repeats};
 use measure::metrics::{self, Definition};
-use results::published;
 
 /// All grids of paths, where the run has their figures.
 pub(crate) fn grids(run: &Run) -> Vec<Grid> {
@@ -55,7 +54,7 @@ fn rate(run: &Run) -> Option<Grid> {
          Published are rates of 100K U-4-DS0 alone, over paths without loss.",
         repeats(run, "transfer")
     );
-    let table = published::find("rzaia-text-path").filter(|t| run.wants(&t.id));
+    let table = run.published_table("rzaia-text-path");
     grid(
         run,
         ("path-rate", "Rate of a whole transfer over a path".into(), about),
@@ -79,7 +78,7 @@ fn rate(run: &Run) -> Option<Grid> {
 fn slowdown(run: &Run) -> Option<Grid> {
     let about =
         "The time of a whole transfer over that over the same path without loss (figures 5.4 and 5.5).";
-    let table = published::find("rzaia-text-loss").filter(|t| run.wants(&t.id));
+    let table = run.published_table("rzaia-text-loss");
     grid(
         run,
         ("path-loss", "What loss costs a whole transfer".into(), about.into()),
@@ -103,7 +102,7 @@ fn slowdown(run: &Run) -> Option<Grid> {
 fn round_trip(run: &Run) -> Option<Grid> {
     let about = "From the primary's answer to a SYN to the end of that handshake, as the router saw it, at the median over all connections. \
                  Published is the median of figure 5.6's two paths.";
-    let table = published::find("rzaia-text-tail").filter(|t| run.wants(&t.id));
+    let table = run.published_table("rzaia-text-tail");
     grid(
         run,
         ("path-rtt", "Round trip of the paths".into(), about.into()),

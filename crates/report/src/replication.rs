@@ -44,8 +44,7 @@ fn updates(run: &Run) -> Option<Grid> {
         repeats(run, "update")
     );
     // The talk has the note's figures.
-    let tables =
-        published::find("isc-6.3.2").filter(|t| run.wants(&t.id)).zip(published::find("isc-6.3.2-talk"));
+    let tables = run.published_table("isc-6.3.2").zip(published::find("isc-6.3.2-talk"));
     grid(
         run,
         ("updates", "Dynamic updates taken per second".into(), about),
@@ -276,7 +275,7 @@ fn away(run: &Run) -> Option<Grid> {
 fn transfer(run: &Run) -> Option<Grid> {
     let about = "All packets of the connection, both ways, without Ethernet headers (as RZAIA counted them, which does not say whether the \
                  secondary's acknowledgements are among them); below, DNS messages alone.";
-    let table = published::find("rzaia-5.1").filter(|t| run.wants(&t.id));
+    let table = run.published_table("rzaia-5.1");
     let heading = |key: &Key| {
         let to = key.variant.as_deref()?.strip_prefix("to ")?;
         Some(vec![software(&key.kind)?.to_owned(), software(to)?.to_owned(), key.family.clone()])
@@ -331,7 +330,7 @@ fn share_of_file(
     share: Definition,
     row: fn(&str) -> &str,
 ) -> Option<Grid> {
-    let table = published::find("rzaia-text-axfr").filter(|t| run.wants(&t.id));
+    let table = run.published_table("rzaia-text-axfr");
     grid(
         run,
         (id, title.into(), about.into()),

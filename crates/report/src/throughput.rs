@@ -20,7 +20,7 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
          queryperf's. A slow answer delays the queries after it, so latencies of such a load say little; {}.",
         repeats(run, MEASURE)
     );
-    let wanted = |id: &str| published::find(id).filter(|_| run.wants(id));
+    let wanted = |id: &str| run.published_table(id);
     // The talk has variants of the note's tables.
     let with_talk = |id: &str| Some((wanted(id)?, published::find(&format!("{id}-talk"))?));
     let (platforms, halves) = (with_talk("isc-3.3"), with_talk("isc-6.3.1"));

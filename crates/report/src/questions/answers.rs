@@ -5,7 +5,6 @@ use crate::cells::{Cell, Run, State};
 use crate::format;
 use measure::metrics::{self, Definition, Scope};
 use measure::{params, units};
-use results::published;
 
 /// Where none of n was seen, the true share is less than this, over n (95 %).
 const NONE_OF: f64 = 3.0;
@@ -85,7 +84,7 @@ fn truncated(run: &Run) -> Option<Question> {
     if !all.is_empty() {
         answers.push(format!("Of the answers over UDP, over servers and sizes: {}.", all.join("; ")));
     }
-    if let Some(table) = published::find("rzaia-text-truncated").filter(|t| run.wants(&t.id)) {
+    if let Some(table) = run.published_table("rzaia-text-truncated") {
         let cell = |column: &str| {
             Some(table.cell(&["Executive summary", "root servers", "answers over UDP"], column)?.text.clone())
         };
