@@ -11,7 +11,7 @@
 
 use measure::Nanos;
 use measure::clock;
-use net::scheduling::{Scheduling, run_before_all, settle};
+use net::scheduling::{WaitMeter, run_before_all, settle};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,13 +104,14 @@ fn look(core: usize, stop: &AtomicBool) -> Seen {
     }
     let mut seen = Seen { first: run_before_all().is_ok(), ..Seen::default() };
     let (began, cpu) = (clock::now(), clock::cpu());
-    let mut waited = Scheduling::read().waited;
+    let meter = WaitMeter::of_this_thread();
+    let mut waited = meter.waited();
     let mut at = (began / PERIOD + 1) * PERIOD;
     while !stop.load(Ordering::Relaxed) {
         clock::sleep_until(at);
         let now = clock::now();
         if now > at + LEAST {
-            let all = Scheduling::read().waited;
+            let all = meter.waited();
             let ready = (all - waited) * 2 > now - at;
             waited = all;
             if seen.away.len() < MOST {
