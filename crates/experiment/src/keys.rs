@@ -248,7 +248,7 @@ mod tests {
             (key("latency.duration").kind.as_str(), key("latency.duration").default.as_deref()),
             ("duration", Some("60s"))
         );
-        assert!(key("server.LABEL.kind").required);
+        assert!(key("servers").required && !key("server.LABEL.kind").required);
         assert_eq!(key("zone.file").default, None);
         assert_eq!(key("distribution.timers").kind, "`default`, `tuned`");
         assert_eq!(key("variant.profile").about, "As `traffic.profile`.");

@@ -259,6 +259,14 @@ mod tests {
     }
 
     #[test]
+    fn a_server_without_a_kind_is_of_the_kind_that_its_label_names() {
+        let e = demo(&["servers=hickory,new", "server.hickory.workers=2", "server.new.kind=nsd"]).unwrap();
+        assert_eq!(["hickory", "new"].map(|label| e.kind(label).unwrap().name()), ["hickory", "nsd"]);
+        let error = demo(&["servers=new", "server.new.workers=2"]).unwrap_err().to_string();
+        assert!(error.contains("'new' is no kind") && error.contains("no server.new.kind"), "{error}");
+    }
+
+    #[test]
     fn typing_errors_are_found_where_they_are() {
         let text = CATALOGUE[0].1;
         let at = |text: &str| load("x.toml", text, &[]).unwrap_err().to_string();
@@ -275,6 +283,7 @@ mod tests {
         for (set, part) in [
             ("zone.fiel=x", "--set zone.fiel=x: unknown key 'fiel'; nearest: 'file'"),
             ("servers=bind,bnid", "'bnid' is no kind"),
+            ("server.nsd.kind=nds", "'nds' is not a kind of server"),
             ("size=huge", "sizes are"),
             ("latency.duration=60x", "latency.duration=60x: '60x' is not a duration"),
             ("peak.trial=0s", "--set peak.trial=0s: must be longer than nothing"),

@@ -98,7 +98,7 @@ fn params(e: &Experiment, trial: &Trial, zone: Option<&Prepared>) -> Vec<(Parame
         ZonePlan::File(_) if e.zone.sign_file => format!("{}+signed", trial.zone.label()),
         ZonePlan::File(_) | ZonePlan::Scenario(_) => trial.zone.label(),
     };
-    let kind = e.server(&trial.server).map_or_else(|_| String::new(), |s| s.kind);
+    let kind = e.kind(&trial.server).map_or_else(|_| String::new(), |kind| kind.name().into());
     let mut params = vec![
         (params::EXPERIMENT, e.name.clone()),
         (params::MEASURE, trial.measure.word().into()),

@@ -19,9 +19,7 @@ pub fn experiment(e: &Experiment) -> Result<(), Error> {
         return Err(e.refuse(format!("{key}: at least one is needed")));
     }
     for (i, label) in e.servers.iter().enumerate() {
-        let server = e.server(label)?;
-        let kind = server::Kind::from_str(&server.kind)
-            .map_err(|_| e.refuse(format!("server.{label}.kind: '{}' is no kind of server", server.kind)))?;
+        let (kind, server) = (e.kind(label)?, e.server(label)?);
         if e.servers[..i].contains(label) {
             return Err(e.refuse(format!("servers: '{label}' stands there twice")));
         }

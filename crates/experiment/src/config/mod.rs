@@ -381,31 +381,10 @@ impl Experiment {
     /// The server behind a label.
     ///
     /// # Errors
-    /// [`Error::Plan`] where the label is neither a `[server.LABEL]` nor a kind.
+    /// Those of [`Experiment::kind`].
     pub fn server(&self, label: &str) -> Result<Server, Error> {
-        if let Some(server) = self.server.get(label) {
-            return Ok(server.clone());
-        }
-        let kinds = server::Kind::ALL.map(server::Kind::name);
-        server::Kind::from_str(label).map_err(|_| {
-            self.refuse(format!(
-                "servers: '{label}' is no kind ({}) and there is no [server.{label}]{}",
-                kinds.join(", "),
-                nearest(label, kinds.into_iter().chain(self.server.keys().map(String::as_str)))
-            ))
-        })?;
-        Ok(Server {
-            kind: label.into(),
-            program: None,
-            root: None,
-            config: None,
-            workers: None,
-            signing: None,
-            address: None,
-            tsig: None,
-            reset: Vec::new(),
-            syncs: None,
-        })
+        self.kind(label)?;
+        Ok(self.server.get(label).cloned().unwrap_or_default())
     }
 
     /// The program of a server.
@@ -426,12 +405,22 @@ impl Experiment {
             .collect()
     }
 
-    /// The kind behind a label.
+    /// The kind behind a label: that of its `[server.LABEL]`, or the label itself.
     ///
     /// # Errors
-    /// [`Error::Plan`].
+    /// [`Error::Plan`] where there is no such kind.
     pub fn kind(&self, label: &str) -> Result<server::Kind, Error> {
-        server::Kind::from_str(&self.server(label)?.kind).map_err(|m| self.refuse(m))
+        if let Some(kind) = self.server.get(label).and_then(|server| server.kind) {
+            return Ok(kind);
+        }
+        let kinds = server::Kind::ALL.map(server::Kind::name);
+        server::Kind::from_str(label).map_err(|_| {
+            self.refuse(format!(
+                "servers: '{label}' is no kind ({}) and there is no server.{label}.kind{}",
+                kinds.join(", "),
+                nearest(label, kinds.into_iter().chain(self.server.keys().map(String::as_str)))
+            ))
+        })
     }
 
     /// The labels of all servers that it starts, each once.

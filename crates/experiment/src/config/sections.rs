@@ -259,11 +259,13 @@ pub struct Cpus {
 }
 
 /// A server under test that is more than a kind: another build or another configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// `bind`, `nsd`, `knot`, `powerdns`, `yadifa`, `hickory` or `external`.
-    pub kind: String,
+    /// `bind`, `nsd`, `knot`, `powerdns`, `yadifa`, `hickory` or `external`; the label where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub kind: Option<server::Kind>,
     /// The program instead of the one on PATH. Its tools are taken from beside it, or from `sbin` and `bin` next to its folder. Its version
     /// is asked for and stands in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use super::{Measurement, Part, Ready, Run, ZoneChanges, load_params};
 use crate::{Error, RunEvent};
 use load::search::IDLE_LIMIT;
 use measure::metrics;
+use measure::units::grouped;
 use measure::{Pace, Reason, params};
 use results::TrialRecord;
 
@@ -38,7 +39,9 @@ fn run(ready: &mut Ready<'_>, record: &mut TrialRecord, tell: &mut dyn FnMut(Run
         record.outcome.validity.reject(Reason::new(
             "cut_short",
             format!(
-                "{offered:.0} of {count} queries were asked within {}: set throughput.duration higher",
+                "{} of {} queries were asked within {}: set throughput.duration higher",
+                grouped(offered as u64),
+                grouped(count),
                 given.duration
             ),
         ));
