@@ -37,3 +37,17 @@ fn figures_of_both_halves_stand_beside_those_of_both_linux_systems_in_the_note_a
     // The experiment has the first half alone in its quick size.
     assert_eq!(pairs_of("isc-updates-repeated", ["isc-6.3.2", "isc-6.3.2-talk"]), [2, 2]);
 }
+
+#[test]
+fn a_stream_to_its_end_stands_beside_rates_packets_and_octets_of_the_note() {
+    let tables = ["isc-3.3", "isc-3.3-talk", "isc-3.3-packets", "isc-3.3-bytes"];
+    assert_eq!(pairs_of("isc-platform-59K", tables), [2, 2, 2, 2]);
+    // Rates were published of the unsigned zone alone.
+    assert_eq!(pairs_of("isc-platform-59K-signed", tables), [0, 0, 2, 2]);
+}
+
+#[test]
+fn transfers_of_zones_with_ds_stand_beside_the_share_of_the_file_before_signing() {
+    // Three families of two sizes, to two kinds of secondary.
+    assert_eq!(pairs_of("rzaia-axfr-unsigned-file", ["rzaia-text-axfr"]), [12]);
+}
