@@ -382,7 +382,7 @@ impl<'a> Engine<'a> {
                 x.prepare()?;
                 let before = meter.waited();
                 self.sleep(x, now, now + SECOND / 1000)?;
-                let waited = meter.waited() - before;
+                let waited = meter.waited().saturating_sub(before);
                 self.waking += if waited <= WAKING_LIMIT { waited } else { 0 };
             }
         }
