@@ -204,19 +204,25 @@ impl Table {
         }
     }
 
-    /// Handles epoll's events: the handshake's end (returns how long it took), or that more can be written.
-    pub(crate) fn progress(&mut self, c: u32, events: u32, pool: &mut Pool) -> Result<Option<u64>, End> {
+    /// Handles epoll's events: how long the handshake took where it has ended, and whether the connection goes on.
+    pub(crate) fn progress(
+        &mut self,
+        c: u32,
+        events: u32,
+        pool: &mut Pool,
+    ) -> (Option<u64>, Result<(), End>) {
         let connection = self.get_mut(c);
-        let Some(fd) = &connection.fd else { return Ok(None) };
+        let Some(fd) = &connection.fd else { return (None, Ok(())) };
         let mut handshake = None;
         if !connection.established {
-            if events & BROKEN != 0
-                && let Some(errno) = socket::pending_error(fd.as_fd())
-            {
-                return Err(end_of(errno));
-            }
-            if events & OUT == 0 {
-                return Ok(None);
+            let failed = (events & BROKEN != 0).then(|| socket::pending_error(fd.as_fd())).flatten();
+            let end = failed.map(end_of);
+            match end {
+                // A server that answers the SYN with RST refuses. One that resets had accepted, before epoll told us so.
+                Some(End::Reset) => {}
+                Some(end) => return (None, Err(end)),
+                None if events & OUT == 0 => return (None, Ok(())),
+                None => {}
             }
             connection.established = true;
             let now = monotonic();
@@ -225,11 +231,11 @@ impl Table {
             self.open += 1;
             self.counts.established += 1;
             self.counts.open_max = self.counts.open_max.max(self.open);
+            if let Some(end) = end {
+                return (handshake, Err(end));
+            }
         }
-        if events & OUT != 0 {
-            self.write(c, pool)?;
-        }
-        Ok(handshake)
+        (handshake, if events & OUT != 0 { self.write(c, pool) } else { Ok(()) })
     }
 
     /// Writes as much as the kernel takes; the rest is written when epoll says so.

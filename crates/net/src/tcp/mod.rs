@@ -262,17 +262,13 @@ impl TcpFlows {
 
     /// Handles what epoll tells of a connection: how many messages came.
     fn turn(&mut self, c: u32, events: u32, each: &mut dyn FnMut(&Incoming<'_>)) -> usize {
-        match self.table.progress(c, events, &mut self.pool) {
-            Ok(None) => {}
-            Ok(Some(handshake)) => {
-                if self.handshakes.len() < Self::HANDSHAKES {
-                    self.handshakes.push(handshake);
-                }
-            }
-            Err(end) => {
-                self.end(c, end);
-                return 0;
-            }
+        let (handshake, goes_on) = self.table.progress(c, events, &mut self.pool);
+        if let Some(handshake) = handshake.filter(|_| self.handshakes.len() < Self::HANDSHAKES) {
+            self.handshakes.push(handshake);
+        }
+        if let Err(end) = goes_on {
+            self.end(c, end);
+            return 0;
         }
         if events & (socket::IN | socket::BROKEN) == 0 {
             return 0;

@@ -1,7 +1,7 @@
 use super::*;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -294,6 +294,22 @@ fn a_reset_is_not_a_close() {
     until(&mut flows, |f, _| f.table.counts.reset == 1);
     let counts = flows.connections().unwrap();
     assert_eq!((counts.queries_cut_off, counts.closed_by_server, flows.open_connections()), (3, 0, 0));
+}
+
+#[test]
+fn a_reset_that_comes_before_the_handshake_is_seen_is_of_an_established_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut flows = open(listener.local_addr().unwrap(), 1, Options::default());
+    ask(&mut flows, 0, 0..1);
+    let stream = listener.accept().unwrap().0;
+    socket::close_by_reset(stream.as_fd());
+    drop(stream);
+    until(&mut flows, |f, _| f.table.counts.reset == 1);
+    let counts = flows.connections().unwrap();
+    assert_eq!((counts.established, counts.queries_cut_off, flows.open_connections()), (1, 1, 0));
+    let mut handshakes = 0;
+    flows.handshakes(&mut |_| handshakes += 1);
+    assert_eq!(handshakes, 1);
 }
 
 #[test]
