@@ -20,11 +20,10 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
          queryperf's. A slow answer delays the queries after it, so latencies of such a load say little; {}.",
         repeats(run, MEASURE)
     );
-    let wanted = |id: &str| run.published_table(id);
     // The talk has variants of the note's tables.
-    let with_talk = |id: &str| Some((wanted(id)?, published::find(&format!("{id}-talk"))?));
+    let with_talk = |id: &str| Some((run.published_table(id)?, published::find(&format!("{id}-talk"))?));
     let (platforms, halves) = (with_talk("isc-3.3"), with_talk("isc-6.3.1"));
-    let nominet = wanted("nominet-qps");
+    let nominet = run.published_table("nominet-qps");
     let beside = |key: &Key, measured: Option<f64>| {
         if key.kind != "bind" {
             return None;

@@ -58,7 +58,7 @@ pub fn found(program: &Program) -> Result<Found, Error> {
     Ok(Found { path, version, release: root.and_then(|root| root.release()) })
 }
 
-/// Whether the program is installed. Unlike [`found`] it does not start it to ask for its version.
+/// Whether the program is installed. The program is not started, as [`found`] does to ask for the version.
 pub fn is_there(program: &Program) -> bool {
     place(program).is_ok()
 }

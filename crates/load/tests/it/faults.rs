@@ -126,7 +126,7 @@ fn a_stopped_generator_is_named_and_does_not_burst() {
     assert!(after <= 4 + 2 * 20 + 20, "{after} queries within 10 ms of the stall");
 }
 
-/// The reasons of a load from a core on which two other processes compute all the time.
+/// The result of a load from a core on which two other processes compute all the time.
 fn from_a_taken_core(pace: Pace) -> LoadResult {
     let dir = tempfile::tempdir().unwrap();
     let server = Faulty::good();

@@ -218,7 +218,7 @@ impl Table {
             let failed = (events & BROKEN != 0).then(|| socket::pending_error(fd.as_fd())).flatten();
             let end = failed.map(end_of);
             match end {
-                // A server that answers the SYN with RST refuses. One that resets had accepted, before epoll told us so.
+                // A refusal is another error (ECONNREFUSED). With this one the handshake had ended before epoll reported it.
                 Some(End::Reset) => {}
                 Some(end) => return (None, Err(end)),
                 None if events & OUT == 0 => return (None, Ok(())),
