@@ -2,8 +2,8 @@
 //!
 //! Queries (the crate `load`) and updates (the crate `update`) go through the same [`Engine`]; what is sent, and what an answer
 //! means, is an [`Exchange`]. When nothing is due for longer than [`Settings::spin`], the thread sleeps until that long before the next
-//! deadline; in the last stretch it polls, as a sleeping thread wakes tens of microseconds late. Answers may wait meanwhile: the
-//! kernel has stamped them.
+//! deadline; in the last stretch it polls, as a sleeping thread wakes tens of microseconds late. Where the machine wakes it later than
+//! that, it polls for longer. Answers may wait meanwhile: the kernel has stamped them.
 
 pub mod in_flight;
 
@@ -20,6 +20,13 @@ pub const LONGEST: Nanos = 24 * 3600 * SECOND;
 /// How long before a deadline a thread polls by default: longer than a virtual machine's cores usually take to wake, and than the gaps
 /// at RZAIA's 5,000 queries/s, so that such a trial never sleeps while it sends.
 pub const SPIN: Nanos = 250_000;
+
+/// The longest time for which a thread polls before a deadline by default. The core of a virtual machine whose host is busy may take
+/// milliseconds to wake.
+pub const LONGEST_SPIN: Nanos = 50_000_000;
+
+/// One late awakening of so many is accepted: half of what [`measure::limits::PACING_LIMIT`] allows.
+const SLEEPS_PER_LATE: u64 = 200;
 
 /// Datagrams looked at in one turn, so that a flood of answers cannot keep us from sending.
 const RECEIVE_MAX: usize = 256;
@@ -190,8 +197,10 @@ pub struct Settings {
     pub end: Nanos,
     /// The most messages sent at once.
     pub burst: u32,
-    /// How long before a deadline the thread stops sleeping and polls.
+    /// How long before a deadline the thread stops sleeping and polls, at first.
     pub spin: Nanos,
+    /// The same where the machine wakes the thread late, at most.
+    pub longest_spin: Nanos,
 }
 
 /// The state of the loop.
@@ -199,6 +208,14 @@ pub struct Settings {
 pub struct Engine<'a> {
     settings: Settings,
     stops: Vec<&'a AtomicBool>,
+    /// How long before a deadline the thread polls now, in nanoseconds.
+    pub spin: Nanos,
+    /// Sleeps before a deadline since [`Self::spin`] was changed, and those of them that ended after the deadline.
+    sleeps: u64,
+    late_sleeps: u64,
+    meter: WaitMeter,
+    /// What the meter showed after the last late sleep.
+    waited: Nanos,
     wall: Wall,
     wall_at: Nanos,
     /// When the next turn is expected at the earliest.
@@ -226,12 +243,17 @@ pub struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// A loop that has not begun. Any of `stops` ends it early.
+    /// A loop that has not begun, of the calling thread. Any of `stops` ends it early.
     pub fn new(settings: Settings, stops: Vec<&'a AtomicBool>) -> Self {
         let start = settings.start;
         Self {
             settings,
             stops,
+            spin: settings.spin,
+            sleeps: 0,
+            late_sleeps: 0,
+            meter: WaitMeter::of_this_thread(),
+            waited: 0,
             wall: Wall::read(),
             wall_at: start,
             expected: start,
@@ -251,7 +273,7 @@ impl<'a> Engine<'a> {
 
     /// Sleeps until shortly before the start.
     pub fn wait_for_start(&mut self) {
-        let before = self.settings.start.saturating_sub(self.settings.spin);
+        let before = self.settings.start.saturating_sub(self.spin);
         while clock::now() < before && !self.stopped() {
             clock::sleep_until(before.min(clock::now() + LONGEST_SLEEP));
         }
@@ -346,7 +368,6 @@ impl<'a> Engine<'a> {
     /// Those of the exchange.
     pub fn unpaced<X: Exchange>(&mut self, x: &mut X, window: u64, count: u64) -> Result<Nanos, X::Error> {
         let Settings { start, base, end, burst, .. } = self.settings;
-        let meter = WaitMeter::of_this_thread();
         loop {
             let now = self.begin(x)?;
             x.receive(RECEIVE_MAX, self.clocks())?;
@@ -380,9 +401,9 @@ impl<'a> Engine<'a> {
             if blocked {
                 self.expire(x, now);
                 x.prepare()?;
-                let before = meter.waited();
+                let before = self.meter.waited();
                 self.sleep(x, now, now + SECOND / 1000)?;
-                let waited = meter.waited().saturating_sub(before);
+                let waited = self.meter.waited().saturating_sub(before);
                 self.waking += if waited <= WAKING_LIMIT { waited } else { 0 };
             }
         }
@@ -487,16 +508,40 @@ impl<'a> Engine<'a> {
             now = clock::now();
             self.looked = now;
         }
-        let wake = until.saturating_sub(self.settings.spin);
+        let wake = until.saturating_sub(self.spin);
         if wake <= now {
             std::hint::spin_loop();
-        } else if wake > now + BLIND || x.must_listen() {
+            return Ok(());
+        }
+        if wake > now + BLIND || x.must_listen() {
             self.sleep(x, now, wake)?;
         } else {
             self.expected = wake;
             clock::sleep_until(wake);
         }
+        self.woke(wake, clock::now());
         Ok(())
+    }
+
+    /// The sleep that was to end at `wake` ended at `now`. Where more than a few sleeps end after the deadline that followed, later
+    /// ones end earlier: the thread polls from twice as long before. Where another thread had the core, that would be no help.
+    fn woke(&mut self, wake: Nanos, now: Nanos) {
+        if now < wake {
+            return; // An answer ended it, or it was one of several.
+        }
+        self.sleeps += 1;
+        if now <= wake + self.spin {
+            return;
+        }
+        let before = std::mem::replace(&mut self.waited, self.meter.waited());
+        if now <= wake + self.spin + self.waited.saturating_sub(before) {
+            return;
+        }
+        self.late_sleeps += 1;
+        if self.late_sleeps * SLEEPS_PER_LATE > self.sleeps {
+            self.spin = (2 * self.spin).min(self.settings.longest_spin);
+            (self.sleeps, self.late_sleeps) = (0, 0);
+        }
     }
 }
 
@@ -611,7 +656,7 @@ mod tests {
 
     fn settings(length: Nanos) -> Settings {
         let start = clock::now() + MS;
-        Settings { start, base: start, end: start + length, burst: 4, spin: MS / 4 }
+        Settings { start, base: start, end: start + length, burst: 4, spin: MS / 4, longest_spin: MS }
     }
 
     #[test]
@@ -660,12 +705,35 @@ mod tests {
         let (stop, mut peer) = (AtomicBool::new(false), Peer { left: u64::MAX, ..Peer::default() });
         // As if it had begun three seconds ago.
         let start = clock::now() - 3 * SECOND - SECOND / 2;
-        let settings = Settings { start, base: start, end: start, burst: 1, spin: 0 };
+        let settings = Settings { start, base: start, end: start, burst: 1, spin: 0, longest_spin: 0 };
         let mut engine = Engine::new(settings, vec![&stop]);
         engine.end_seconds_after(2 * SECOND);
         engine.unpaced(&mut peer, 1, 1).unwrap();
         assert_eq!((&peer.seconds[..], engine.seconds_ended()), (&[0, 1][..], 2));
         engine.end_second(&mut peer, clock::now());
         assert_eq!(peer.seconds, [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_thread_that_wakes_late_polls_for_longer() {
+        let mut engine = Engine::new(settings(0), vec![]);
+        let sleeps = |engine: &mut Engine<'_>, count: u64, late: Nanos| {
+            for _ in 0..count {
+                engine.woke(SECOND, SECOND + late);
+            }
+            engine.spin
+        };
+        assert_eq!(sleeps(&mut engine, 1_000, MS / 4), MS / 4, "in time, if only just");
+        assert_eq!(sleeps(&mut engine, 5, SECOND), MS / 4, "one in 200 is accepted");
+        assert_eq!(sleeps(&mut engine, 1, SECOND), MS / 2);
+        assert_eq!(sleeps(&mut engine, 1, MS / 2), MS / 2, "that is in time now");
+        assert_eq!(sleeps(&mut engine, 2, SECOND), MS);
+        assert_eq!(sleeps(&mut engine, 10, SECOND), MS, "not longer than it may");
+        engine.woke(SECOND, SECOND / 2);
+        assert_eq!(engine.sleeps, 0, "an answer ended that sleep");
+
+        let still = Settings { spin: 0, ..settings(0) };
+        let mut engine = Engine::new(still, vec![]);
+        assert_eq!(sleeps(&mut engine, 10, SECOND), 0, "it only sleeps, as it was told to");
     }
 }

@@ -37,4 +37,4 @@ pub use result::{AnswerSizes, Histograms, LoadResult, Part, TcpResult};
 pub use run::run;
 pub use signs::{Gather, Pause, Signs};
 pub use source::Source;
-pub use spec::{Backend, Connections, LONGEST, LoadSpec, REPLAY_SPIN, SPIN, Transport};
+pub use spec::{Backend, Connections, LONGEST, LoadSpec, Transport};

@@ -154,7 +154,8 @@ pub struct LoadResult {
     pub burst: u32,
     /// Queries due together.
     pub group: u32,
-    /// How long before a deadline a worker stopped sleeping, in microseconds.
+    /// How long before a deadline a worker stopped sleeping and polled, in microseconds; in the end, and of the worker that polled
+    /// longest, where the machine woke them late.
     pub spin_us: f64,
     /// Flows.
     pub flows: u32,

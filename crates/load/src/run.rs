@@ -349,7 +349,7 @@ fn result(
     let (mut cut_short, mut backend) = (false, "");
     let (mut connections, mut handshakes) = (None, Histogram::default());
     let mut timeline = Timeline::default();
-    let mut computed = 0;
+    let (mut computed, mut spin) = (0, 0);
     for r in reports {
         for class in 0..Class::COUNT {
             tallies[class].merge(&r.tallies[class]);
@@ -377,6 +377,7 @@ fn result(
         handshakes.merge(&r.handshakes);
         timeline.merge(r.timeline);
         computed += r.computed;
+        spin = spin.max(r.spin);
     }
     let flows = plan.flows_per_worker * plan.workers;
     // Background traffic must be sent on time as well.
@@ -445,7 +446,7 @@ fn result(
         tcp_retries: beside(retries, offered_retries),
         burst: plan.burst,
         group: spec.group.max(1),
-        spin_us: spec.spin as f64 / 1e3,
+        spin_us: spin as f64 / 1e3,
         flows,
         workers: plan.workers,
         recv_buffer: recv_buffer as u64,

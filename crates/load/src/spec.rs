@@ -2,6 +2,7 @@
 
 use crate::check::CheckSpec;
 use crate::{Prefix, Source};
+use engine::{LONGEST_SPIN, SPIN};
 use measure::clock::SECOND;
 use measure::files::Named;
 use measure::{Files, Nanos, Pace, Seed};
@@ -10,11 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 
-pub use engine::{LONGEST, SPIN};
-
-/// The same for what was recorded, whose timing is the point: who has just slept sends several microseconds later, as
-/// nothing of the way is in the processor's caches any more.
-pub const REPLAY_SPIN: Nanos = 50_000_000;
+pub use engine::LONGEST;
 
 /// How queries travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -129,11 +126,10 @@ pub struct LoadSpec {
     /// The number of queries that are due together, at the same mean rate; 0 and 1: each by itself.
     #[serde(default)]
     pub group: u32,
-    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds ([`SPIN`] by default; for what
-    /// was recorded [`REPLAY_SPIN`]). With less its core has time for others, and queries leave as late as the machine
-    /// wakes a thread; 0: it only sleeps.
-    #[serde(default = "spin")]
-    pub spin: Nanos,
+    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds. With less its core has time for others, and
+    /// queries leave as late as the machine wakes a thread; 0: it only sleeps. None: see [`Self::spins`].
+    #[serde(default)]
+    pub spin: Option<Nanos>,
     /// How queries travel.
     #[serde(default)]
     pub transport: Transport,
@@ -179,10 +175,6 @@ fn four_seconds() -> Nanos {
     4 * SECOND
 }
 
-fn spin() -> Nanos {
-    SPIN
-}
-
 fn pacing_limit() -> Nanos {
     crate::PACING_LIMIT
 }
@@ -201,7 +193,6 @@ impl Files for LoadSpec {
 impl LoadSpec {
     /// A load with defaults for everything else.
     pub fn new(targets: Vec<SocketAddr>, source: impl Into<Source>, pace: Pace, duration: Nanos) -> Self {
-        let spin = if matches!(pace, Pace::Recorded { .. }) { REPLAY_SPIN } else { SPIN };
         Self {
             targets,
             source: source.into(),
@@ -218,7 +209,7 @@ impl LoadSpec {
             burst: 0,
             recv_buffer: buffer(),
             group: 0,
-            spin,
+            spin: None,
             transport: Transport::default(),
             retry: None,
             backend: Backend::default(),
@@ -233,6 +224,19 @@ impl LoadSpec {
         }
     }
 
+    /// How long before a deadline a worker polls, at first and at most, in nanoseconds. Where it is not given, this begins with
+    /// [`SPIN`] and grows up to [`LONGEST_SPIN`] where the machine wakes threads late; but not where other generators have the same
+    /// cores. What was recorded, whose timing is the point, begins with the longest: who has just slept sends several microseconds
+    /// later, as nothing of the way is in the processor's caches any more.
+    pub(crate) fn spins(&self) -> (Nanos, Nanos) {
+        match self.spin {
+            Some(given) => (given, given),
+            None if matches!(self.pace, Pace::Recorded { .. }) => (LONGEST_SPIN, LONGEST_SPIN),
+            None if self.shared_cpus => (SPIN, SPIN),
+            None => (SPIN, LONGEST_SPIN),
+        }
+    }
+
     /// Whether the same load may go over AF_XDP instead of sockets: it is left to us, and has not been tried.
     pub(crate) fn can_go_past_sockets(&self) -> bool {
         let loopback = self.targets.iter().any(|target| target.ip().is_loopback());
@@ -240,7 +244,7 @@ impl LoadSpec {
     }
 
     /// Whether queries are due at instants of their own.
-    pub(crate) fn is_paced(&self) -> bool {
+    pub fn is_paced(&self) -> bool {
         matches!(self.pace, Pace::Open(_) | Pace::Recorded { .. })
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Report {
     /// Processor time of the thread while the schedule went on, in nanoseconds.
     pub computed: Nanos,
     pub stall: Stall,
+    /// How long before a deadline it polled in the end, in nanoseconds.
+    pub spin: Nanos,
     /// The greatest step of the wall clock between two readings, in nanoseconds.
     pub clock_step: i64,
     pub troubles: Troubles,
@@ -94,7 +96,8 @@ impl Worker<'_> {
     pub(crate) fn run(self, start: Nanos) -> Result<Report, Error> {
         let (spec, span, burst) = (self.spec, self.span, self.burst);
         let (share, base) = ((self.number, self.workers), start + spec.warmup);
-        let settings = Settings { start, base, end: start + span.until, burst, spin: spec.spin };
+        let (spin, longest_spin) = spec.spins();
+        let settings = Settings { start, base, end: start + span.until, burst, spin, longest_spin };
         let mut engine = Engine::new(settings, vec![self.stop, self.abort]);
         let mut queries = Queries {
             query: Query::default(),
@@ -194,6 +197,7 @@ impl Queries<'_> {
             scheduling,
             computed,
             stall: engine.stall,
+            spin: engine.spin,
             clock_step: engine.clock_step,
             troubles: Troubles::default(),
             connections: None,

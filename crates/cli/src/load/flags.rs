@@ -82,7 +82,7 @@ pub struct Sending {
     /// Send queries in groups of N; the mean rate is unchanged
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Pace", hide_short_help = true)]
     group: u32,
-    /// Busy-wait this long before each query is due; shorter frees the core but sends later [default: 250us, replay: 50ms]
+    /// Busy-wait this long before each query is due; shorter frees the core but sends later [default: 250us, and up to 50ms where the machine wakes threads late; replay: 50ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Pace", hide_short_help = true)]
     spin: Option<Nanos>,
     /// Number of sending threads [default: one for each core of --cpus, or one]
@@ -278,7 +278,7 @@ impl Sending {
             cpus: self.cpus.clone().map(|c| c.0).unwrap_or_default(),
             burst: self.burst,
             group: self.group,
-            spin: self.spin.unwrap_or(usual.spin),
+            spin: self.spin,
             check: self.check_against.as_ref().map(|zone| CheckSpec {
                 sample: self.check_sample.min(1_000_000) as u32,
                 seed: Seed(self.seed),

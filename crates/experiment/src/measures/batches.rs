@@ -178,7 +178,7 @@ impl SystemUnderTest<'_> {
         let mut load = self.load(Pace::Open(Arrivals::Fixed { rate: given.rate }), load::LONGEST)?;
         load.deadline = e.latency.deadline.0;
         // It shares its core with what sends and watches, and its answers are counted rather than timed.
-        load.spin = 0;
+        load.spin = Some(0);
         load.pacing_limit = e.latency.pacing.0;
         let log = self.dir.join("generator.log");
         let mut role = context.generators[0].role("load", &load, &load.cpus, &log)?;

@@ -164,7 +164,7 @@ fn a_worker_that_does_not_poll_leaves_its_core_to_others() {
     let dir = tempfile::tempdir().unwrap();
     let server = Faulty::good();
     let cost = |spin| {
-        let s = LoadSpec { spin, group: 4, ..spec(&dir, server.addr, 2000.0, SECOND) };
+        let s = LoadSpec { spin: Some(spin), group: 4, ..spec(&dir, server.addr, 2000.0, SECOND) };
         let (r, cpu) = in_child_with_cpu(&s, |_| ());
         assert_eq!((r.counts.offered, r.spin_us), (2000, spin as f64 / 1e3));
         only_noise_besides(&r, &[]);

@@ -56,6 +56,6 @@ pub use markers::Marker;
 pub use result::{Bytes, Histograms, SendResult};
 pub use run::run;
 pub(crate) use run::run_gated;
-pub use spec::{LONGEST, MarkerSpec, SPIN, SendSpec, SendTransport};
+pub use spec::{LONGEST, MarkerSpec, SendSpec, SendTransport};
 pub use stream::{Contents, fuzz_updates};
 pub use tally::Passed;

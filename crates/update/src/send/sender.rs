@@ -9,7 +9,7 @@ use super::stream::{Prepared, Stream};
 use super::tally::Second;
 use crate::Error;
 use crate::tsig::{Fault, Signer};
-use engine::{Clocks, Engine, Exchange, NotSent, Settings, Stall};
+use engine::{Clocks, Engine, Exchange, NotSent, SPIN, Settings, Stall};
 use measure::clock::{self, SECOND, Wall};
 use measure::schedule::{Due, Schedule, Span};
 use measure::{Nanos, Pace};
@@ -116,7 +116,8 @@ impl<'a> Sender<'a> {
             base: start,
             end: start + duration,
             burst: self.plan.burst,
-            spin: self.spec.spin,
+            spin: SPIN,
+            longest_spin: SPIN,
         };
         let engine = &mut Engine::new(settings, vec![self.stop]);
         self.heard = start;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-pub use engine::{LONGEST, SPIN};
+pub use engine::LONGEST;
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,9 +95,6 @@ pub struct SendSpec {
     /// The most messages sent at once; 0: what is due in a millisecond, 1 to 32 (flood: 512).
     #[serde(default)]
     pub burst: u32,
-    /// How long before a deadline it stops sleeping and polls.
-    #[serde(default = "spin")]
-    pub spin: Nanos,
     /// Window or flood: without any valid answer for so long, while messages wait for one, the run ends.
     #[serde(default = "a_minute")]
     pub patience: Nanos,
@@ -130,10 +127,6 @@ fn four_seconds() -> Nanos {
 
 fn a_minute() -> Nanos {
     60 * SECOND
-}
-
-fn spin() -> Nanos {
-    SPIN
 }
 
 fn buffer() -> usize {
@@ -179,7 +172,6 @@ impl SendSpec {
             duration: None,
             count: None,
             burst: 0,
-            spin: spin(),
             patience: a_minute(),
             cpu: None,
             recv_buffer: buffer(),
