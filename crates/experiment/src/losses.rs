@@ -155,12 +155,19 @@ impl Observed {
         self.lengths().sum::<Nanos>() as f64 / self.length.max(1) as f64
     }
 
+    /// The share of the watch's instants, [`PERIOD`] apart, at which a core of the server's was away.
+    pub fn away_instants(&self) -> f64 {
+        let missed: u64 = self.lengths().map(|length| 1 + length / PERIOD).sum();
+        (missed * PERIOD) as f64 / self.length.max(1) as f64
+    }
+
     /// The longest absence of a core of the server's, in nanoseconds.
     pub fn away_longest(&self) -> Nanos {
         self.lengths().max().unwrap_or(0)
     }
 
-    fn away_text(&self) -> String {
+    /// How long cores were away, and why.
+    pub fn away_text(&self) -> String {
         let Some((longest, _)) = self.away.iter().max_by_key(|(away, _)| away.to - away.from) else {
             return "no core was away".into();
         };
@@ -358,5 +365,12 @@ mod tests {
         assert_eq!(o.explain(vec![], 100, 0.001).disturbed, None, "the server did not wait for it");
         let away = Observed { away: vec![away(100, 150)], ..seen() };
         assert!(away.explain(vec![], 100, 0.001).disturbed.is_some());
+    }
+
+    #[test]
+    fn an_absence_covers_the_instants_within_it() {
+        let away = Observed { away: vec![away(100, 2), away(200, 7), away(300, 8)], ..seen() };
+        // One, two and three of 250.
+        assert_eq!((away.away_instants(), seen().away_instants()), (6.0 / 250.0, 0.0));
     }
 }

@@ -4,6 +4,7 @@ use crate::losses::{GAP, Losses, Observed};
 use agent::{Counted, Metered};
 use load::LoadResult;
 use measure::calm::{CALM, quantile};
+use measure::limits::AWAY_INSTANTS_LIMIT;
 use measure::metrics;
 use measure::{Metric, Nanos, Reason, Timeline, Validity};
 use rack::core_watch::Absence;
@@ -78,11 +79,22 @@ fn per_query(counted: &[Counted], timeline: &Timeline) -> Vec<f64> {
 }
 
 impl Machine {
-    /// Rejects a trial that another program disturbed, and says where queries were lost and when cores were away.
-    pub fn note(&self, validity: &mut Validity) {
+    /// Rejects a trial that another program disturbed, or one with a pace during which cores were away too often; says where queries were
+    /// lost and when cores were away.
+    pub fn note(&self, paced: bool, validity: &mut Validity) {
         if self.observed.taken {
             let text = format!("{}; run it again while nothing else does", self.observed.taken_text());
             validity.reject(Reason::new("server_core_shared", text));
+        }
+        let away = self.observed.away_instants();
+        if paced && away > AWAY_INSTANTS_LIMIT {
+            let text = format!(
+                "at {:.1} % of the instants looked at, a core of the server's was away for a millisecond or more, so high percentiles of \
+                 the latency are the machine's: {}; run it again on a quieter machine",
+                100.0 * away,
+                self.observed.away_text()
+            );
+            validity.reject(Reason::new("server_core_away", text));
         }
         validity.warn_for(self.losses.sentence());
     }
@@ -92,6 +104,7 @@ impl Machine {
         let mut metrics = self.losses.metrics();
         let o = &self.observed;
         metrics.push(metrics::CORE_AWAY_SHARE.of(100.0 * o.away_share()));
+        metrics.push(metrics::CORE_AWAY_INSTANTS.of(100.0 * o.away_instants()));
         metrics.push(metrics::CORE_AWAY_LONGEST.of(o.away_longest() as f64 / 1e3));
         metrics.push(metrics::CORE_WATCH_COST.of(100.0 * self.watch_cost));
         metrics.push(metrics::CORE_WATCH_FIRST.of(f64::from(u8::from(self.watch_first))));

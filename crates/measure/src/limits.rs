@@ -27,6 +27,9 @@ pub const PREEMPTED_LIMIT_UNPACED: f64 = 0.03;
 /// A thread that sends without a pace and slept has to run again within this, in nanoseconds. What it waits longer for its core
 /// counts as such; a shorter wait is what waking costs: the kernel receives the answers on the same core before it runs the thread.
 pub const WAKING_LIMIT: Nanos = PACING_LIMIT;
+/// Cores of the server's that were away, for a millisecond or more, at more than this share of instants make a trial with a pace invalid:
+/// the latency within which 99 % of the answers came would be the machine's.
+pub const AWAY_INSTANTS_LIMIT: f64 = 0.01;
 /// A machine on which some program waited for memory for more than this share of the time makes a trial invalid.
 pub const MEMORY_LIMIT: f64 = 0.01;
 /// More than this share of stolen time is a warning.

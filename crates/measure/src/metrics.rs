@@ -375,6 +375,7 @@ registry! {
 
     // The machine during a load.
     CORE_AWAY_SHARE "core_away_share" "%" Less "share of the time in which a core of the trial was away";
+    CORE_AWAY_INSTANTS "core_away_instants" "%" Less "share of instants, 4 ms apart, at which a core of the trial was away";
     CORE_AWAY_LONGEST "core_away_longest" "us" Less "longest time that a core of the trial was away";
     CORE_WATCH_COST "core_watch_cost" "%" Less "share of a core that the watch on the cores takes";
     CORE_WATCH_FIRST "core_watch_first" "1" Neither "1: the watch on the cores had real-time priority";

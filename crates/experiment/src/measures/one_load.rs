@@ -34,7 +34,7 @@ impl SystemUnderTest<'_> {
         }
         take(&mut record.outcome, result.outcome());
         self.note_wrong(result.checked.as_ref(), record)?;
-        machine.note(&mut record.outcome.validity);
+        machine.note(load.is_paced(), &mut record.outcome.validity);
         second.iter().for_each(|count| count.note(&mut record.outcome));
         if let Some(witness) = witness {
             let generator = &self.context.generators[0];
