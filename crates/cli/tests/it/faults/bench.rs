@@ -287,6 +287,25 @@ impl Bench {
         result
     }
 
+    /// Whether the generator's core is taken from a thread that polls there for a second, so that one message of a hundred would
+    /// leave too late, whoever sends it.
+    pub fn generator_core_is_taken(&self) -> bool {
+        const SECOND: Duration = Duration::from_secs(1);
+        let cpu = self.cpus.1;
+        let polling = std::thread::spawn(move || {
+            net::scheduling::settle(Some(cpu)).expect("a core that is allowed");
+            let began = Instant::now();
+            let (mut last, mut taken) = (began, Duration::ZERO);
+            while last < began + SECOND {
+                let now = Instant::now();
+                taken += (now - last).saturating_sub(Duration::from_nanos(measure::limits::PACING_LIMIT));
+                last = now;
+            }
+            taken
+        });
+        polling.join().expect("it polls") > SECOND / 100
+    }
+
     fn pause(&self, length: Duration) {
         let server = self.server.as_ref().expect("it runs").pid();
         let all = rack::resource_counters::Processes::now().expect("/proc").tree(&[server]);

@@ -266,7 +266,7 @@ fn a_clean_trial_names_nothing() {
     }
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(mut bench) = Bench::up(CLEAN) else { return };
-    let mut said = Vec::new();
+    let (mut said, mut taken) = (Vec::new(), 0);
     // A machine that others share is sometimes not quiet for many seconds: one quiet second is enough.
     for _ in 0..25 {
         let result = bench.trial();
@@ -276,8 +276,17 @@ fn a_clean_trial_names_nothing() {
             return;
         }
         said.push(codes);
+        taken += usize::from(bench.generator_core_is_taken());
     }
-    panic!("all clean trials are flagged: {said:?}");
+    let late = ["pacing_error", "unsent", "generator_preempted", "generator_stalled"];
+    if said.iter().flatten().all(|code| late.contains(&code.as_str())) && 2 * taken > said.len() {
+        eprintln!(
+            "SKIPPED: the generator's core was taken from it in {taken} of {} other seconds",
+            said.len()
+        );
+        return;
+    }
+    panic!("all clean trials are flagged: {said:?}; the core was taken in {taken} other seconds");
 }
 
 /// A number from the environment, or the usual one.
