@@ -5,8 +5,8 @@ use crate::message::{Order, Word};
 use crate::program::{BUILD, Program};
 use crate::request::{At, Request};
 use crate::{
-    Error, Here, arrivals, capture, clock, describe, durability, lock, meter, peak, readings, request, role,
-    running_server, settle, tool,
+    Error, Here, arrivals, capture, clock, describe, durability, idle, lock, meter, peak, readings, request,
+    role, running_server, settle, tool,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -149,6 +149,7 @@ act! {
     files::RemoveFile,
     files::RemoveFolder,
     files::StartReceiving,
+    idle::PollWhenIdle,
     meter::EndMeter,
     meter::StartMeter,
     peak::EndPeak,

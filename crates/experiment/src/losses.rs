@@ -177,7 +177,7 @@ impl Observed {
             "the hypervisor, or interrupts were off"
         };
         format!(
-            "core {} was away for {:.0} ms ({why}), cores of the server's {} times for {:.0} ms in all",
+            "core {} was away for {:.0} ms ({why}), cores of the server's were away {} times, for {:.0} ms in all",
             longest.core,
             (longest.to - longest.from) as f64 / 1e6,
             self.away.len(),

@@ -90,7 +90,7 @@ impl Machine {
         if paced && away > AWAY_INSTANTS_LIMIT {
             let text = format!(
                 "at {:.1} % of the instants looked at, a core of the server's was away for a millisecond or more, so high percentiles of \
-                 the latency are the machine's: {}; run it again on a quieter machine",
+                 the latency are the machine's: {}; run it again on a quieter machine, or with --set idle=poll",
                 100.0 * away,
                 self.observed.away_text()
             );

@@ -448,6 +448,7 @@ fn environment(e: &Experiment, options: &Options, sets: &[Hosts]) -> Result<serd
         "emulation": rack.and_then(Rack::emulation),
         "router_cpus": rack.and_then(Rack::router).map(|router| &router.cpus),
         "cores_shared": cores_shared,
+        "idle_cores": e.idle,
         "wake_ups": wake_ups(e, cpus, rack.is_some()),
         "servers": servers,
     });

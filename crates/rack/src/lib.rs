@@ -12,7 +12,8 @@
 //! - [`Capture`]: what a host's device, or the router's port of a host, receives and sends, in a file.
 //! - [`disk`]: a file system that drops what was not synced when its power is cut. [`syncs`]: whether a server's answers to
 //!   updates follow a sync that covers them, by a trace of its system calls.
-//! - [`standing`]: racks that stay, for work by hand. [`wake_up`]: how soon a thread that slept runs.
+//! - [`standing`]: racks that stay, for work by hand. [`wake_up`]: how soon a thread that slept runs;
+//!   [`IdlePolling`] keeps cores from sleeping.
 //!
 //! Linux only. All system calls that need `unsafe` are in `net::ns`.
 
@@ -25,6 +26,7 @@ pub mod environment;
 pub mod error;
 pub mod hardware_counters;
 pub mod host;
+pub mod idle;
 mod link;
 pub mod memory;
 pub mod path;
@@ -52,6 +54,7 @@ pub use environment::{Environment, environment};
 pub use error::Error;
 pub use hardware_counters::HardwareCounters;
 pub use host::Host;
+pub use idle::IdlePolling;
 pub use path::{PathSpec, Paths};
 pub use process::{Launcher, Local, Process, allowed_cpus, stay_off};
 pub use role::{Link, Role, RoleProcess};

@@ -57,6 +57,9 @@ pub struct Experiment {
     /// How long to wait before each trial for cores that are quiet; with none a trial begins at once.
     #[serde(default = "ten_seconds")]
     pub settle: Time,
+    /// What the idle cores of its machines do; `poll` needs root.
+    #[serde(default, skip_serializing_if = "Idle::is_system")]
+    pub idle: Idle,
     /// Look each second at what both sides use (CPU, memory, switches, disk, drops); without, nothing is known of it, and
     /// what looking costs can be measured.
     #[serde(default = "yes")]
@@ -226,6 +229,23 @@ impl Measure {
             Self::Kill => "kill",
             Self::Batches => "batches",
         }
+    }
+}
+
+/// What idle cores do while a run goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Idle {
+    /// They sleep, as the kernel and the hypervisor have it.
+    #[default]
+    System,
+    /// They poll, so that no time is lost with waking (as with the kernel's `idle=poll`).
+    Poll,
+}
+
+impl Idle {
+    fn is_system(&self) -> bool {
+        *self == Self::System
     }
 }
 
