@@ -15,8 +15,9 @@ for machine in environment.get("machines", []):
     machine["described"]["environment"].pop("hostname", None)
 # Whoever repeats it has the program and the run somewhere else.
 words = shlex.split(environment["command"])
-if "-o" in words:
-    del words[words.index("-o"):words.index("-o") + 2]
+for flag in ("-o", "--output"):
+    if flag in words:
+        del words[words.index(flag):words.index(flag) + 2]
 environment["command"] = shlex.join(["dnsrack"] + words[1:])
 # Nor where the root folders of servers are: their names say which releases they hold.
 plan = open(sys.argv[3]).read()

@@ -123,13 +123,15 @@ pub fn histories(runs: &[(&str, &RunDir)], metric: &str, of: impl Fn(&TrialRecor
     histories
 }
 
-/// The processor of a run's machine, and how many CPUs it has.
+/// The processor of a run's machine, how many CPUs it has, and whether these were kept awake, which changes latencies as another
+/// machine does.
 fn machine(run: &RunDir) -> String {
-    let machine = &run.environment()["machine"];
+    let environment = run.environment();
+    let machine = &environment["machine"];
     let model = machine["cpu_model"].as_str().unwrap_or("unknown processor");
-    machine["cpus"]
-        .as_u64()
-        .map_or_else(|| model.into(), |n| format!("{model}, {}", measure::units::counted(n, "CPU")))
+    let cpus = machine["cpus"].as_u64().map(|n| measure::units::counted(n, "CPU"));
+    let awake = (environment["idle_cores"] == "poll").then(|| "idle cores polled".to_owned());
+    [Some(model.to_owned()), cpus, awake].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The parameters that do not have one value everywhere.
@@ -248,6 +250,21 @@ mod tests {
             run.append(trial).unwrap();
         }
         run
+    }
+
+    #[test]
+    fn a_machine_whose_cores_are_kept_awake_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = |name: &str, environment| {
+            machine(&RunDir::create(&folder.path().join(name), "name = \"x\"", &environment).unwrap())
+        };
+        let z80 = json!({ "cpu_model": "Z80", "cpus": 1 });
+        assert_eq!(named("asleep", json!({ "machine": z80, "idle_cores": "system" })), "Z80, 1 CPU");
+        assert_eq!(
+            named("awake", json!({ "machine": z80, "idle_cores": "poll" })),
+            "Z80, 1 CPU, idle cores polled"
+        );
+        assert_eq!(named("unknown", json!({})), "unknown processor");
     }
 
     #[test]
