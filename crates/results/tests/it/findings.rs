@@ -102,6 +102,18 @@ impl TableComment {
             .max(self.rows.len())
     }
 
+    /// Rows that the comment names and the table does not have.
+    fn missing(&self, rows: &[&str]) -> impl Iterator<Item = String> {
+        let label = |row: &&str| {
+            let cells = cells(row);
+            cells[..self.labels().min(cells.len())].join(" | ")
+        };
+        let there: Vec<String> = rows.iter().map(label).collect();
+        let empty = rows.is_empty().then(|| "a table without rows".to_owned());
+        let named = self.row.keys().filter(move |label| !there.contains(label));
+        empty.into_iter().chain(named.map(|label| format!("the table has no row '{label}'")))
+    }
+
     fn check_row(&self, cells: &[&str]) -> Vec<String> {
         let (labels, figures) = cells.split_at(self.labels().min(cells.len()));
         let label = labels.join(" | ");
@@ -207,7 +219,9 @@ fn tables(lines: &[&str], first: usize) -> Vec<String> {
         match TableComment::parse(&comment) {
             Err(e) => wrong.push(format!("line {place}: {e}")),
             Ok(table) => {
-                for (i, line) in lines[begin + 2..at].iter().enumerate() {
+                let rows = &lines[at.min(begin + 2)..at];
+                wrong.extend(table.missing(rows).map(|e| format!("line {place}: {e}")));
+                for (i, line) in rows.iter().enumerate() {
                     let row = table.check_row(&cells(line));
                     wrong.extend(row.into_iter().map(|e| format!("line {}: {e}", place + 2 + i)));
                 }
@@ -337,6 +351,8 @@ fn a_wrong_figure_is_found() {
     assert!(of_lines("| BIND | – |").contains("0 numbers"));
     assert!(of_lines("| NSD | 20.1 |").contains("1 numbers are printed, the run has []"));
     assert_eq!(of_lines("| NSD | – |"), "");
+    let named = comment.replace("rows: server", "row BIND: server=bind\nrow NSD: server=nsd");
+    assert_eq!(table("| BIND | 20.1 |", &named).join(""), "line 4: the table has no row 'NSD'");
     assert!(!unchecked("| BIND | 20.3 |").is_empty(), "a comment in one string is read as well");
     assert!(
         table("| BIND | 1 |", "text")
