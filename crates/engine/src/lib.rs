@@ -197,9 +197,10 @@ pub struct Settings {
     pub end: Nanos,
     /// The most messages sent at once.
     pub burst: u32,
-    /// How long before a deadline the thread stops sleeping and polls, at first.
+    /// For how long the thread polls before a deadline instead of sleeping. It begins with this, and needs more where the machine wakes it
+    /// late.
     pub spin: Nanos,
-    /// The same where the machine wakes the thread late, at most.
+    /// It never polls for longer than this.
     pub longest_spin: Nanos,
 }
 
@@ -208,13 +209,11 @@ pub struct Settings {
 pub struct Engine<'a> {
     settings: Settings,
     stops: Vec<&'a AtomicBool>,
-    /// How long before a deadline the thread polls now, in nanoseconds.
-    pub spin: Nanos,
-    /// Sleeps before a deadline since [`Self::spin`] was changed, and those of them that ended after the deadline.
+    /// Sleeps before a deadline since [`Settings::spin`] changed, and those of them that ended after the deadline.
     sleeps: u64,
     late_sleeps: u64,
     meter: WaitMeter,
-    /// What the meter showed after the last late sleep.
+    /// The reading of `meter` after the last late sleep.
     waited: Nanos,
     wall: Wall,
     wall_at: Nanos,
@@ -249,7 +248,6 @@ impl<'a> Engine<'a> {
         Self {
             settings,
             stops,
-            spin: settings.spin,
             sleeps: 0,
             late_sleeps: 0,
             meter: WaitMeter::of_this_thread(),
@@ -273,11 +271,16 @@ impl<'a> Engine<'a> {
 
     /// Sleeps until shortly before the start.
     pub fn wait_for_start(&mut self) {
-        let before = self.settings.start.saturating_sub(self.spin);
+        let before = self.settings.start.saturating_sub(self.settings.spin);
         while clock::now() < before && !self.stopped() {
             clock::sleep_until(before.min(clock::now() + LONGEST_SLEEP));
         }
         self.wall = Wall::read();
+    }
+
+    /// For how long the thread polls before a deadline now, in nanoseconds.
+    pub fn spin(&self) -> Nanos {
+        self.settings.spin
     }
 
     /// Whether it is to end early.
@@ -508,7 +511,7 @@ impl<'a> Engine<'a> {
             now = clock::now();
             self.looked = now;
         }
-        let wake = until.saturating_sub(self.spin);
+        let wake = until.saturating_sub(self.settings.spin);
         if wake <= now {
             std::hint::spin_loop();
             return Ok(());
@@ -530,16 +533,16 @@ impl<'a> Engine<'a> {
             return; // An answer ended it, or it was one of several.
         }
         self.sleeps += 1;
-        if now <= wake + self.spin {
+        if now <= wake + self.settings.spin {
             return;
         }
         let before = std::mem::replace(&mut self.waited, self.meter.waited());
-        if now <= wake + self.spin + self.waited.saturating_sub(before) {
+        if now <= wake + self.settings.spin + self.waited.saturating_sub(before) {
             return;
         }
         self.late_sleeps += 1;
         if self.late_sleeps * SLEEPS_PER_LATE > self.sleeps {
-            self.spin = (2 * self.spin).min(self.settings.longest_spin);
+            self.settings.spin = (2 * self.settings.spin).min(self.settings.longest_spin);
             (self.sleeps, self.late_sleeps) = (0, 0);
         }
     }
@@ -721,7 +724,7 @@ mod tests {
             for _ in 0..count {
                 engine.woke(SECOND, SECOND + late);
             }
-            engine.spin
+            engine.spin()
         };
         assert_eq!(sleeps(&mut engine, 1_000, MS / 4), MS / 4, "in time, if only just");
         assert_eq!(sleeps(&mut engine, 5, SECOND), MS / 4, "one in 200 is accepted");
@@ -734,6 +737,6 @@ mod tests {
 
         let still = Settings { spin: 0, ..settings(0) };
         let mut engine = Engine::new(still, vec![]);
-        assert_eq!(sleeps(&mut engine, 10, SECOND), 0, "it only sleeps, as it was told to");
+        assert_eq!(sleeps(&mut engine, 10, SECOND), 0, "it never polls");
     }
 }

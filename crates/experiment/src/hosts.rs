@@ -1,11 +1,11 @@
 //! The hosts of a run: namespaces of this machine, machines of a rack file, or this machine beside a server that answers elsewhere.
 
-use crate::config::{Cpus, Idle, MANY};
+use crate::config::{Cpus, MANY};
 use crate::placement::{Parts, Placement};
 use crate::replication::{fleet, paths};
 use crate::resources::Memory;
 use crate::{Error, Experiment, Measure};
-use agent::{Agent, Here, Machines, NeededHost, PollWhenIdle, RackSource};
+use agent::{Agent, Here, Machines, NeededHost, RackSource};
 use rack::{Host, HostSpec, Rack, RackSpec, RouterSpec};
 use std::path::Path;
 use std::sync::Arc;
@@ -47,28 +47,15 @@ impl Hosts {
         dir: &Path,
         stop: &Arc<AtomicBool>,
     ) -> Result<Vec<Self>, Error> {
-        let all: Vec<Self> = match file {
-            None => {
-                if sets > 1 {
-                    refuse_what_needs_a_core(e)?;
-                }
-                (0..sets).map(|_| Self::here(e, stop)).collect::<Result<_, _>>()?
+        let Some(file) = file else {
+            if sets > 1 {
+                refuse_what_needs_a_core(e)?;
             }
-            Some(file) => {
-                refuse_what_needs_this_machine(e)?;
-                let all = Machines::open(file, &needed(e)?, sets, dir, stop)?;
-                all.into_iter().map(|machines| Self::on(e, machines)).collect::<Result<_, _>>()?
-            }
+            return (0..sets).map(|_| Self::here(e, stop)).collect();
         };
-        if e.idle == Idle::Poll {
-            all.iter().flat_map(Self::agents).try_for_each(|agent| agent.ask(PollWhenIdle {}))?;
-        }
-        Ok(all)
-    }
-
-    /// The agents of all hosts.
-    fn agents(&self) -> impl Iterator<Item = &Agent> {
-        std::iter::once(&self.server).chain(&self.generators).chain(&self.peers)
+        refuse_what_needs_this_machine(e)?;
+        let all = Machines::open(file, &needed(e)?, sets, dir, stop)?;
+        all.into_iter().map(|machines| Self::on(e, machines)).collect()
     }
 
     fn here(e: &Experiment, stop: &Arc<AtomicBool>) -> Result<Self, Error> {

@@ -1,6 +1,6 @@
 //! One execution of an experiment: zones, rack, trials, run directory.
 
-use crate::config::SourceKind;
+use crate::config::{Idle, SourceKind};
 use crate::hosts::{Hosts, SERVER};
 use crate::placement::Placement;
 use crate::plan;
@@ -12,7 +12,7 @@ use crate::sets::{Place, Sets, Word};
 use crate::shared_cores::{Share, SharedCores};
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, repeats, trial};
-use agent::{Agent, Installed, RackSource, Settle};
+use agent::{Agent, Installed, PollWhenIdle, RackSource, Settle};
 use measure::{Aside, Reason, params};
 use rack::Rack;
 use results::{RunDir, TrialRecord};
@@ -77,6 +77,15 @@ pub fn run(
         hosts.iter().flat_map(|hosts| hosts.memory(options.parallel)).collect()
     };
     disk(e, &sums, options, &plan, &memory, &hosts)?;
+    let shared = (options.parallel > 1 && options.rack.is_none()).then(|| SharedCores::new(hosts.len()));
+    let context_of = |(set, hosts)| {
+        let shared = shared.as_ref().map(|shared| shared.share(set));
+        context(e, hosts, &captures, shared, stop)
+    };
+    let contexts: Vec<RunContext> = hosts.iter().enumerate().map(context_of).collect();
+    if e.idle == Idle::Poll {
+        contexts.iter().flat_map(RunContext::agents).try_for_each(|agent| agent.ask(PollWhenIdle {}))?;
+    }
     let (run_toml, zones_dir) = (e.to_toml()?, options.dir.join("zones"));
     let mut run_dir = if options.resume && options.dir.join("run.toml").exists() {
         let run_dir = RunDir::resume(&options.dir)?;
@@ -91,12 +100,6 @@ pub fn run(
         watched.note(&event);
         tell(event);
     };
-    let shared = (options.parallel > 1 && options.rack.is_none()).then(|| SharedCores::new(hosts.len()));
-    let context_of = |(set, hosts)| {
-        let shared = shared.as_ref().map(|shared| shared.share(set));
-        context(e, hosts, &captures, shared, stop)
-    };
-    let contexts: Vec<RunContext> = hosts.iter().enumerate().map(context_of).collect();
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
     let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };

@@ -154,8 +154,8 @@ pub struct LoadResult {
     pub burst: u32,
     /// Queries due together.
     pub group: u32,
-    /// How long before a deadline a worker stopped sleeping and polled, in microseconds; in the end, and of the worker that polled
-    /// longest, where the machine woke them late.
+    /// For how long a worker polled before each deadline, in microseconds. This is the value at the end, of the worker that polled
+    /// longest.
     pub spin_us: f64,
     /// Flows.
     pub flows: u32,

@@ -126,8 +126,8 @@ pub struct LoadSpec {
     /// The number of queries that are due together, at the same mean rate; 0 and 1: each by itself.
     #[serde(default)]
     pub group: u32,
-    /// How long before a deadline a worker stops sleeping and polls, in nanoseconds. With less its core has time for others, and
-    /// queries leave as late as the machine wakes a thread; 0: it only sleeps. None: see [`Self::spins`].
+    /// For how long a worker polls before a deadline instead of sleeping, in nanoseconds. A shorter time leaves more of its core to
+    /// others, and queries leave as late as the machine wakes a thread; with 0 it only sleeps. None: see [`Self::spins`].
     #[serde(default)]
     pub spin: Option<Nanos>,
     /// How queries travel.
@@ -224,10 +224,10 @@ impl LoadSpec {
         }
     }
 
-    /// How long before a deadline a worker polls, at first and at most, in nanoseconds. Where it is not given, this begins with
-    /// [`SPIN`] and grows up to [`LONGEST_SPIN`] where the machine wakes threads late; but not where other generators have the same
-    /// cores. What was recorded, whose timing is the point, begins with the longest: who has just slept sends several microseconds
-    /// later, as nothing of the way is in the processor's caches any more.
+    /// For how long a worker polls before a deadline: at the beginning, and at most. Both are in nanoseconds. Without [`Self::spin`] it
+    /// begins with [`SPIN`], and polls for up to [`LONGEST_SPIN`] where the machine wakes it late. It does not where other generators
+    /// have the same cores. A recording begins with the longest, as its timing is the point: after a sleep a query leaves several
+    /// microseconds later, because nothing of the way is in the processor's caches any more.
     pub(crate) fn spins(&self) -> (Nanos, Nanos) {
         match self.spin {
             Some(given) => (given, given),

@@ -32,7 +32,7 @@ pub(crate) struct Report {
     /// Processor time of the thread while the schedule went on, in nanoseconds.
     pub computed: Nanos,
     pub stall: Stall,
-    /// How long before a deadline it polled in the end, in nanoseconds.
+    /// For how long it polled before each deadline at the end, in nanoseconds.
     pub spin: Nanos,
     /// The greatest step of the wall clock between two readings, in nanoseconds.
     pub clock_step: i64,
@@ -197,7 +197,7 @@ impl Queries<'_> {
             scheduling,
             computed,
             stall: engine.stall,
-            spin: engine.spin,
+            spin: engine.spin(),
             clock_step: engine.clock_step,
             troubles: Troubles::default(),
             connections: None,

@@ -130,8 +130,13 @@ fn machine(run: &RunDir) -> String {
     let machine = &environment["machine"];
     let model = machine["cpu_model"].as_str().unwrap_or("unknown processor");
     let cpus = machine["cpus"].as_u64().map(|n| measure::units::counted(n, "CPU"));
-    let awake = (environment["idle_cores"] == "poll").then(|| "idle cores polled".to_owned());
+    let awake = idle_cores(environment).map(str::to_owned);
     [Some(model.to_owned()), cpus, awake].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// That idle cores were kept awake, where they were.
+pub(crate) fn idle_cores(environment: &serde_json::Value) -> Option<&'static str> {
+    (environment["idle_cores"] == "poll").then_some("idle cores polled")
 }
 
 /// The parameters that do not have one value everywhere.

@@ -62,7 +62,7 @@ pub fn page(dir: &RunDir) -> Result<Page, Error> {
         cores.map(|n| crate::format::plural(n as usize, "core")),
         text(&["machine", "kernel"])
             .map(|kernel| format!("Linux {}", kernel.split(' ').next().unwrap_or_default())),
-        (text(&["idle_cores"]).as_deref() == Some("poll")).then(|| "idle cores polled".to_owned()),
+        crate::history::idle_cores(environment).map(str::to_owned),
     ];
     let machine: Vec<String> = machine.into_iter().flatten().collect();
     let versions = environment.get("servers").and_then(|s| s.as_array()).into_iter().flatten();

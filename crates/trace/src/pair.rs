@@ -125,25 +125,11 @@ impl<T> Pairs<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::ChecksumState;
 
     fn message(at: Nanos, bytes: &[u8], response: bool) -> Message<'_> {
         let (client, server) = ("192.0.2.1:4000".parse().unwrap(), "192.0.2.53:53".parse().unwrap());
         let (from, to) = if response { (server, client) } else { (client, server) };
-        Message {
-            at,
-            from,
-            to,
-            tcp: None,
-            handshake: None,
-            df: false,
-            ttl: 64,
-            fragments: 1,
-            checksum: ChecksumState::Right,
-            bytes,
-            len: bytes.len(),
-            frame: None,
-        }
+        Message::over_udp(at, from, to, bytes)
     }
 
     fn query(id: u16, name: &[u8]) -> Vec<u8> {

@@ -83,27 +83,12 @@ impl Retries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::ChecksumState;
 
     const CLIENT: &str = "192.0.2.1:4000";
     const SERVER: &str = "192.0.2.53:53";
 
-    /// A message with one question, which is all that counts here.
     fn message<'a>(at: Nanos, from: &str, to: &str, bytes: &'a [u8]) -> Message<'a> {
-        Message {
-            at,
-            from: from.parse().unwrap(),
-            to: to.parse().unwrap(),
-            tcp: None,
-            handshake: None,
-            df: false,
-            ttl: 64,
-            fragments: 1,
-            checksum: ChecksumState::Right,
-            bytes,
-            len: bytes.len(),
-            frame: None,
-        }
+        Message::over_udp(at, from.parse().unwrap(), to.parse().unwrap(), bytes)
     }
 
     #[test]

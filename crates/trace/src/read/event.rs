@@ -48,6 +48,27 @@ pub struct Message<'a> {
     pub frame: Option<Frame<'a>>,
 }
 
+#[cfg(test)]
+impl<'a> Message<'a> {
+    /// A whole message in one UDP packet, for tests.
+    pub(crate) fn over_udp(at: Nanos, from: SocketAddr, to: SocketAddr, bytes: &'a [u8]) -> Self {
+        Self {
+            at,
+            from,
+            to,
+            tcp: None,
+            handshake: None,
+            df: false,
+            ttl: 64,
+            fragments: 1,
+            checksum: ChecksumState::Right,
+            bytes,
+            len: bytes.len(),
+            frame: None,
+        }
+    }
+}
+
 /// A packet as captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {

@@ -287,8 +287,7 @@ impl Bench {
         result
     }
 
-    /// Whether the generator's core is taken from a thread that polls there for a second, so that one message of a hundred would
-    /// leave too late, whoever sends it.
+    /// Polls on the generator's core for a second. True where the core was away for so long that 1 % of all messages would leave too late.
     pub fn generator_core_is_taken(&self) -> bool {
         const SECOND: Duration = Duration::from_secs(1);
         let cpu = self.cpus.1;
