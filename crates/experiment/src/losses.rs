@@ -1,6 +1,7 @@
 //! Why queries of a load were lost: the machine's pauses are separated from the server's limits, burst by burst.
 
 use agent::Counted;
+use measure::limits::{AWAY_INSTANTS_LIMIT, AWAY_INSTANTS_LIMIT_UNPACED};
 use measure::metrics::{self, Definition};
 use measure::{Burst, Metric, Nanos, Reason, units::grouped};
 use rack::core_watch::{Absence, PERIOD};
@@ -22,6 +23,9 @@ const SOCKETS_SHOWN: usize = 4;
 
 /// A load of which a core was away for more than this share says nothing about rates.
 const AWAY_LIMIT: f64 = 0.1;
+
+/// Cores that were away at fewer instants were not away too often, however short the time was.
+const MISSED_LEAST: u64 = 3;
 
 /// Everything that was observed of the machine during a load. Times are nanoseconds after its first query was due.
 #[derive(Clone, Debug, Default)]
@@ -155,10 +159,32 @@ impl Observed {
         self.lengths().sum::<Nanos>() as f64 / self.length.max(1) as f64
     }
 
+    /// The number of the watch's instants at which a core of the server's was away.
+    fn missed(&self) -> u64 {
+        self.lengths().map(|length| 1 + length / PERIOD).sum()
+    }
+
     /// The share of the watch's instants, [`PERIOD`] apart, at which a core of the server's was away.
     pub fn away_instants(&self) -> f64 {
-        let missed: u64 = self.lengths().map(|length| 1 + length / PERIOD).sum();
-        (missed * PERIOD) as f64 / self.length.max(1) as f64
+        (self.missed() * PERIOD) as f64 / self.length.max(1) as f64
+    }
+
+    /// Why cores were away too often for the figures of a load, with a pace or without, where they were.
+    pub fn away_too_often(&self, paced: bool) -> Option<Reason> {
+        let (limit, wrong) = match paced {
+            true => (AWAY_INSTANTS_LIMIT, "high percentiles of the latency are the machine's"),
+            false => (AWAY_INSTANTS_LIMIT_UNPACED, "rates and times are wrong by about as much"),
+        };
+        let away = self.away_instants();
+        let text = || {
+            format!(
+                "at {:.1} % of the instants looked at, a core of the server's was away for a millisecond or more, so {wrong}: {}; run it \
+                 again on a quieter machine, or with --set idle=poll",
+                100.0 * away,
+                self.away_text()
+            )
+        };
+        (away > limit && self.missed() >= MISSED_LEAST).then(|| Reason::new("server_core_away", text()))
     }
 
     /// The longest absence of a core of the server's, in nanoseconds.
@@ -369,8 +395,23 @@ mod tests {
 
     #[test]
     fn an_absence_covers_the_instants_within_it() {
-        let away = Observed { away: vec![away(100, 2), away(200, 7), away(300, 8)], ..seen() };
+        let three = Observed { away: vec![away(100, 2), away(200, 7), away(300, 8)], ..seen() };
         // One, two and three of 250.
-        assert_eq!((away.away_instants(), seen().away_instants()), (6.0 / 250.0, 0.0));
+        assert_eq!((three.away_instants(), seen().away_instants()), (6.0 / 250.0, 0.0));
+        // More than one in a hundred is too often for latencies, and more than three for a rate.
+        let paced = three.away_too_often(true).unwrap().text;
+        assert!(
+            paced.starts_with("at 2.4 % of the instants") && paced.contains("high percentiles"),
+            "{paced}"
+        );
+        assert_eq!(three.away_too_often(false), None);
+        let four = Observed { away: [three.away, vec![away(400, 8)]].concat(), ..seen() };
+        let unpaced = four.away_too_often(false).unwrap().text;
+        let start = Observed { away: vec![away(10, 5)], length: 40 * MS, ..seen() };
+        assert_eq!(start.away_too_often(false), None, "two of ten, but only two");
+        assert!(
+            unpaced.starts_with("at 3.6 % of the instants") && unpaced.contains("rates and times"),
+            "{unpaced}"
+        );
     }
 }

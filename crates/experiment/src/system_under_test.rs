@@ -1,7 +1,8 @@
 //! One server on one zone, ready to be measured, and what a generator does to it.
 
 use crate::config::Traffic;
-use crate::meter::{Machine, explain};
+use crate::losses::Losses;
+use crate::meter::Machine;
 use crate::run_context::RunContext;
 use crate::sampling::Sampling;
 use crate::second_count::SecondCount;
@@ -50,6 +51,8 @@ pub struct Driven {
     pub drops: Vec<Metric>,
     /// The machine during the load.
     pub machine: Machine,
+    /// Why queries were lost.
+    pub losses: Losses,
     /// The queries as the server's host counted them; none where it could not.
     pub second: Option<SecondCount>,
 }
@@ -245,9 +248,10 @@ impl SystemUnderTest<'_> {
         // A capture has its own mix of transports, and servers of a distribution ask each other.
         let alone = self.spec.distribution.is_none();
         let arrived = metered.arrived.filter(|_| self.traffic.trace.is_none());
-        let machine = explain(metered, &result, allowed);
+        let machine = Machine::new(metered, (result.duration_s * 1e9) as Nanos);
+        let losses = machine.explain(&result, allowed);
         let second = SecondCount::of_load(&result, arrived, self.traffic.transport, alone);
-        Ok(Driven { result, each, began, series, drops: sampling.drops()?, machine, second })
+        Ok(Driven { result, each, began, series, drops: sampling.drops()?, machine, losses, second })
     }
 }
 

@@ -30,6 +30,9 @@ pub const WAKING_LIMIT: Nanos = PACING_LIMIT;
 /// Cores of the server's that were away, for a millisecond or more, at more than this share of instants make a trial with a pace invalid:
 /// the latency within which 99 % of the answers came would be the machine's.
 pub const AWAY_INSTANTS_LIMIT: f64 = 0.01;
+/// The same for what a server does as fast as it can, as for its generator ([`PREEMPTED_LIMIT_UNPACED`]): rates and times are wrong by as
+/// much.
+pub const AWAY_INSTANTS_LIMIT_UNPACED: f64 = 0.03;
 /// A machine on which some program waited for memory for more than this share of the time makes a trial invalid.
 pub const MEMORY_LIMIT: f64 = 0.01;
 /// More than this share of stolen time is a warning.

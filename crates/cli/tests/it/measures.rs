@@ -324,6 +324,43 @@ fn a_server_that_answers_elsewhere_is_asked_by_several_generators_over_both_tran
 }
 
 #[test]
+fn what_a_server_does_beside_other_programs_on_its_core_is_not_valid() {
+    let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
+    if !(has("named") && has("taskset") && cores) {
+        eprintln!("SKIPPED: it needs named, taskset and two cores");
+        return;
+    }
+    let computing = || {
+        let shell = ["-c", "0", "sh", "-c", "while :; do :; done"];
+        Live(std::process::Command::new("taskset").args(shell).spawn().expect("taskset of util-linux"))
+    };
+    let _beside = [computing(), computing()];
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = crate::TINY
+        .replace("\"latency\"", "\"load\", \"latency\", \"update\"")
+        .replace("\"nsd\"", "\"bind\"")
+        .replace("[300]", "[5000]")
+        .replace("settle", "attempts = 1\nsettle")
+        + "[updates]\ncount = 200\nwindow = 1\n[cpus]\nserver = [0]\ngenerator = [1]\n";
+    let file = write(&folder, "beside.toml", &text);
+    let dir = folder.path().join("run");
+    done(&file, dir.to_str().expect("a path"));
+    let run = results::RunDir::open(&dir).expect("the run directory is whole");
+    assert_eq!(run.trials().len(), 3);
+    for trial in run.trials() {
+        let validity = &trial.outcome.validity;
+        let told = |code: &str, all: &[measure::Reason]| all.iter().any(|reason| reason.code == code);
+        let measure = trial.param(measure::params::MEASURE).expect("what was measured");
+        assert_eq!(trial.error, None, "{measure}");
+        assert!(told("server_core_shared", &validity.reasons), "{measure}: {validity:?}");
+        // A trial of 'load' has the time, and is invalid.
+        let ready = trial.outcome.metric_named("server_ready").is_some();
+        assert_eq!(ready, measure == "load", "{measure}");
+        assert_eq!(told("start_disturbed", &validity.warnings), measure != "load", "{measure}: {validity:?}");
+    }
+}
+
+#[test]
 fn a_server_has_as_many_cpus_as_it_is_to_have_workers() {
     let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
     if !has("nsd") || !cores {

@@ -4,13 +4,14 @@
 //! seconds that it touches.
 
 use super::{Measurement, Part, Run, ZoneChanges, changed_zone};
+use crate::meter::AtWork;
 use crate::replication::running_updates;
 use crate::run_context::{self, RunContext};
 use crate::second_count::Counting;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use ::load::LoadResult;
-use agent::Server;
+use agent::{Agent, Server};
 use measure::clock::{self, SECOND};
 use measure::metrics::{self, Phase};
 use measure::{Arrivals, Definition, Event, Metric, Nanos, Pace, Reason, params, series};
@@ -69,6 +70,7 @@ impl SystemUnderTest<'_> {
         let log = self.dir.join("generator.log");
         let mut role = context.generators[0].role("load", &load, &load.cpus, &log)?;
         role.ready(Duration::from_secs(60))?;
+        let generator = (&context.generators[0], role.pid());
         let counted = Counting::queries(e, context.server)?;
         let delay = context.start_delay();
         let began = clock::now() + delay;
@@ -82,7 +84,7 @@ impl SystemUnderTest<'_> {
             let asking = scope.spawn(|| seconds_of(role, &finish, self.context.stop, &over));
             let watched = context
                 .pause(PAUSE)
-                .and_then(|()| sut.watched(&spec, patience, record, tell))
+                .and_then(|()| sut.watched(&spec, generator, patience, record, tell))
                 .and_then(|phases| context.pause(PAUSE).map(|()| phases));
             finish.store(true, Ordering::Relaxed);
             (watched, asking.join().expect("it returns its errors"))
@@ -106,6 +108,7 @@ impl SystemUnderTest<'_> {
     fn watched(
         &self,
         spec: &ServerSpec,
+        generator: (&Agent, u32),
         patience: Duration,
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
@@ -115,10 +118,12 @@ impl SystemUnderTest<'_> {
         let started = clock::now();
         let mut server = Server::start(context.server, spec, &dir)?;
         record.add_param(params::VERSION, server.version());
+        let at_work = AtWork::watch(&server, Some(generator))?;
         let (took, peak) = server.while_watching(|server| server.ready(&self.zone.probe, patience))?;
         let took = took?;
-        tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         let mut phases = vec![(metrics::LOADING, (started, clock::now()))];
+        reject_disturbed(at_work, "start", record)?;
+        tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         let metrics = &mut record.outcome.metrics;
         metrics.push(metrics::SERVER_READY.of(took.as_secs_f64()));
         metrics.push(metrics::LOADING_PEAK_PSS.of(peak as f64));
@@ -130,12 +135,14 @@ impl SystemUnderTest<'_> {
             changed_zone::write(&self.zone.file, &changed)?;
             std::fs::rename(&changed, &spec.zone.file).map_err(Error::io(&changed))?;
             let probe = zone::probe(&spec.zone.file)?;
+            let at_work = AtWork::watch(&server, Some(generator))?;
             let asked = clock::now();
             let (reloaded, peak) = server.while_watching(|server| {
                 server.reload()?;
                 server.ready(&probe, patience)
             })?;
             phases.push((metrics::RELOADING, (asked, clock::now())));
+            reject_disturbed(at_work, "reload", record)?;
             record.outcome.metrics.push(metrics::RELOADING_PEAK_PSS.of(peak as f64));
             match reloaded {
                 Ok(took) => {
@@ -151,6 +158,14 @@ impl SystemUnderTest<'_> {
         record.outcome.metrics.extend(run_context::end(context, server, spec, Ok(()))?);
         Ok(phases)
     }
+}
+
+/// Ends the watch on the server's machine, and rejects the trial where that disturbed what the server did.
+fn reject_disturbed(at_work: Option<AtWork>, what: &str, record: &mut TrialRecord) -> Result<(), Error> {
+    if let Some(why) = at_work.map(AtWork::end).transpose()?.and_then(|machine| machine.disturbed(false)) {
+        record.outcome.validity.reject(Reason::new(&why.code, format!("during the {what}, {}", why.text)));
+    }
+    Ok(())
 }
 
 /// Takes the generator's seconds until it is to finish, and its result. Sets `over` as soon as it is gone, or the run is to stop.

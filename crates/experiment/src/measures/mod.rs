@@ -17,13 +17,14 @@ mod update;
 
 use crate::config::{Precision, Queried};
 use crate::hosts::SERVER;
+use crate::meter::AtWork;
 use crate::replication::fleet::{self, Fleet, Others, note_urged};
 use crate::replication::outage::Outage;
 use crate::resources::TimeBasis;
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, Measure, RunEvent, Trial};
-use ::measure::{Definition, Parameter, metrics, params};
+use ::measure::{Definition, Parameter, Reason, metrics, params};
 use agent::Server;
 use results::TrialRecord;
 
@@ -228,11 +229,21 @@ fn on_a_fresh_server(
     let folder = if fleet.is_some() { sut.dir.join("server") } else { sut.dir.to_owned() };
     let mut server = Server::start(context.server, spec, &folder)?;
     record.add_param(params::VERSION, server.version());
+    // A primary beside it that sends it the zone is no stranger on its cores.
+    let is_alone = fleet.is_none_or(|fleet| fleet.plan().secondaries == 0);
+    let starting = if is_alone { AtWork::watch(&server, None)? } else { None };
     let took = server.ready(&zone.probe, run_context::patience(context.experiment, zone))?;
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
     // An external server was not started here.
     if spec.external.is_none() {
-        record.outcome.metrics.push(metrics::SERVER_READY.of(took.as_secs_f64()));
+        match starting.map(AtWork::end).transpose()?.and_then(|machine| machine.disturbed(false)) {
+            None => record.outcome.metrics.push(metrics::SERVER_READY.of(took.as_secs_f64())),
+            // What is measured later does not depend on it.
+            Some(why) => record.outcome.validity.warn(Reason::new(
+                "start_disturbed",
+                format!("the time of the server's start is left out: {}", why.text),
+            )),
+        }
     }
     let mut others = Others { primary, ..Others::default() };
     if let Some(fleet) = fleet {

@@ -19,22 +19,27 @@ impl SystemUnderTest<'_> {
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {
-        let Driven { result, each, began, series, drops, machine, second } =
+        let Driven { result, each, began, series, drops, machine, losses, second } =
             self.drive(&self.checked(load), 0.0, server, &mut |values| {
                 tell(RunEvent::Second { text: crate::sampling::sentence(values) });
             })?;
         record.series = series;
         record.outcome.metrics.extend(drops);
         record.outcome.metrics.extend(each);
+        record.outcome.metrics.extend(losses.metrics());
         record.outcome.metrics.extend(machine.metrics());
         let sent = result.counts.sent.max(1) as f64;
         if let Pace::Closed { .. } = load.pace {
             let sustained = load::search::sustained_qps(&result);
             record.outcome.metrics.push(metrics::SUSTAINED_QPS.of(sustained));
         }
+        let calm = machine.calm_per_query(&result.timeline);
         take(&mut record.outcome, result.outcome());
         self.note_wrong(result.checked.as_ref(), record)?;
-        machine.note(load.is_paced(), &mut record.outcome.validity);
+        if let Some(reason) = machine.disturbed(load.is_paced()) {
+            record.outcome.validity.reject(reason);
+        }
+        record.outcome.validity.warn_for(losses.sentence());
         second.iter().for_each(|count| count.note(&mut record.outcome));
         if let Some(witness) = witness {
             let generator = &self.context.generators[0];
@@ -44,7 +49,7 @@ impl SystemUnderTest<'_> {
         let spent = server.memory()?;
         let per_query = [
             (metrics::SERVER_CPU_PER_QUERY, machine.server_ran.map(|seconds| seconds / sent)),
-            (metrics::CALM_SERVER_CPU_PER_QUERY, machine.calm_per_query),
+            (metrics::CALM_SERVER_CPU_PER_QUERY, calm),
             (metrics::SERVER_CORE_TIME_PER_QUERY, machine.server_busy.map(|seconds| seconds / sent)),
         ];
         for (metric, seconds) in per_query {

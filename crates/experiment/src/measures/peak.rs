@@ -67,20 +67,19 @@ impl SystemUnderTest<'_> {
         let (arrived, contradicted) = (std::cell::RefCell::new(None), std::cell::RefCell::default());
         let mut measure = |load: &LoadSpec| -> Result<Offered, Error> {
             let first = checked.borrow().is_none().then(|| self.checked(load));
-            let Driven { mut result, drops, machine, second, .. } =
+            let Driven { mut result, drops, machine, losses, second, .. } =
                 self.drive(first.as_ref().unwrap_or(load), e.peak.loss, server, &mut |_| {})?;
             if first.is_some() {
                 *checked.borrow_mut() = Some(result.checked.take());
             }
             let dropped =
                 drops.iter().find(|m| m.name == metrics::HOST_DROPS.name("server")).map_or(0.0, |m| m.value);
-            *seen.borrow_mut() = (dropped, machine.losses.metrics());
-            let disturbed = machine.losses.disturbed;
+            *seen.borrow_mut() = (dropped, losses.metrics());
             if let Some(count) = second {
                 *arrived.borrow_mut().get_or_insert(0) += count.arrived;
                 count.reject("queries", &mut contradicted.borrow_mut());
             }
-            Ok(Offered { result, server_idle: machine.server_idle, disturbed })
+            Ok(Offered { result, server_idle: machine.server_idle, disturbed: losses.disturbed })
         };
         let mut number = 0;
         let mut capacity = load::search::capacity(&load, &capacity_goal, &mut measure, &mut |seen, _| {

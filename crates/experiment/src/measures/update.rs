@@ -1,6 +1,7 @@
 //! How fast a primary takes updates: so many of them, each as soon as there is room in the window (ISC 6.3.2).
 
 use super::{Measurement, Part, Run, ZoneChanges};
+use crate::meter::Machine;
 use crate::replication::fleet::Fleet;
 use crate::replication::running_updates::{progress, read, sent};
 use crate::resources::TimeBasis;
@@ -9,10 +10,10 @@ use crate::system_under_test::SystemUnderTest;
 use crate::{Error, Experiment, RunEvent, Trial};
 use agent::Server;
 use measure::metrics::{self, Scope};
-use measure::{Event, Pace, params};
+use measure::{Event, Nanos, Pace, params};
 use results::TrialRecord;
 use std::time::Duration;
-use update::send::SendResult;
+use update::send::{LONGEST, SendResult};
 
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::Primary,
@@ -62,7 +63,9 @@ impl SystemUnderTest<'_> {
             true => Counting::updates(self.context.experiment, fleet.primary())?,
             false => Counting::default(),
         };
-        role.start_at(measure::clock::wall() + self.context.start_delay())?;
+        let began = measure::clock::wall() + self.context.start_delay();
+        let meter = sampling.meter(began, LONGEST)?;
+        role.start_at(began)?;
         let result: SendResult = loop {
             match role.next(Duration::from_millis(100))? {
                 Some(Event::Progress { second, values }) => {
@@ -81,9 +84,14 @@ impl SystemUnderTest<'_> {
                 }
             }
         };
+        let machine = Machine::new(meter.end()?, (result.duration_s * 1e9) as Nanos);
+        record.outcome.metrics.extend(machine.metrics());
         record.outcome.metrics.extend(sampling.drops()?);
         record.outcome.metrics.extend(server.memory()?);
         sent(&result, &mut record.outcome);
+        if let Some(reason) = machine.disturbed(false) {
+            record.outcome.validity.reject(reason);
+        }
         counted.end_of_updates(&result, &mut record.outcome)
     }
 }
