@@ -74,7 +74,9 @@ fn collect(prefix: &str, mut section: Section, schema: &Value, sections: &mut Ve
         } else if is_table(&value["items"]) {
             inner.push((format!("[[{full}]]"), full, about, value["items"].clone()));
         } else {
-            let default = properties[name].get("default").filter(|d| !d.is_null()).map(shown);
+            let given = properties[name].get("default").filter(|d| !d.is_null()).map(shown);
+            // The schema leaves out a default that run.toml leaves out.
+            let default = given.or_else(|| (value["type"] == "boolean").then(|| "false".into()));
             let kind = kind(value);
             section.keys.push(Key { name: full, kind, default, required: required(name), about });
         }

@@ -29,6 +29,7 @@ pub struct Distribution {
     /// same load for each, from generators that take them in turn (as many `traffic.generators` as secondaries: each has its own).
     /// The figures are those of the measured one; the answers of each and of all together stand beside them.
     #[serde(skip_serializing_if = "Queried::is_measured")]
+    #[schemars(extend("default" = "measured"))]
     pub queried: Queried,
     /// Labels of the other secondaries' servers, in turn; the measured one's where empty.
     pub others: Vec<String>,

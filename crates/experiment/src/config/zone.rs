@@ -28,6 +28,7 @@ pub struct Zone {
     pub sign_file: bool,
     /// With `sign_file`: how the zone denies that a name exists: `nsec`, `nsec3` or `opt-out`.
     #[serde(skip_serializing_if = "is_nsec")]
+    #[schemars(extend("default" = "nsec"))]
     pub denial: Denial,
     /// Ask `delv` to validate this many answers of each signed zone from its trust anchor.
     pub validate: u32,
