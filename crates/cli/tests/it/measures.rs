@@ -352,7 +352,13 @@ fn what_a_server_does_beside_other_programs_on_its_core_is_not_valid() {
         let told = |code: &str, all: &[measure::Reason]| all.iter().any(|reason| reason.code == code);
         let measure = trial.param(measure::params::MEASURE).expect("what was measured");
         assert_eq!(trial.error, None, "{measure}");
-        assert!(told("server_core_shared", &validity.reasons), "{measure}: {validity:?}");
+        // A server that sleeps between queries or updates may get its core at once all the same.
+        let percent = |name: &str| trial.outcome.metric_named(name);
+        let held_up = match measure {
+            "load" => true,
+            _ => percent("server_waited") > Some(1.0) && percent("server_cores_others") > Some(5.0),
+        };
+        assert_eq!(told("server_core_shared", &validity.reasons), held_up, "{measure}: {validity:?}");
         // A trial of 'load' has the time, and is invalid.
         let ready = trial.outcome.metric_named("server_ready").is_some();
         assert_eq!(ready, measure == "load", "{measure}");
