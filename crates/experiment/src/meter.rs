@@ -11,15 +11,15 @@ use rack::core_watch::Absence;
 use rack::hardware_counters;
 use std::net::SocketAddr;
 
-/// A server that works without being asked, as it starts or reloads, is watched.
+/// A watch on the machine of a server that starts or reloads.
 pub struct AtWork {
     meter: Meter,
     began: Nanos,
 }
 
 impl AtWork {
-    /// From now on. `asking` is a generator's process, with its agent: it is no stranger on the server's cores. None of a server that is not
-    /// ours.
+    /// Begins the watch. `asking` is the process of a generator, with its agent; it does not count as another program. A server that
+    /// we did not start is not watched.
     ///
     /// # Errors
     /// The agent's.
@@ -37,13 +37,13 @@ impl AtWork {
         Ok(Some(Self { meter, began: clock::now() }))
     }
 
-    /// Until now.
+    /// Ends the watch. The reason, if there is one, says why the time that the server took is wrong: see [`Machine::disturbed`].
     ///
     /// # Errors
     /// The agent's.
-    pub fn end(self) -> Result<Machine, Error> {
+    pub fn end(self) -> Result<Option<Reason>, Error> {
         let length = clock::now() - self.began;
-        Ok(Machine::new(self.meter.end()?, length))
+        Ok(Machine::new(self.meter.end()?, length).disturbed(false))
     }
 }
 
@@ -67,7 +67,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What was metered of a load of this length, in nanoseconds.
+    /// Takes the readings of a meter. `length` is how long the measured part was, in nanoseconds.
     pub fn new(metered: Metered, length: Nanos) -> Self {
         let Metered { base, server, counted, sockets, hardware, watch, arrived: _ } = metered;
         let during = |away: &Absence| away.to > base && away.from < base + length;

@@ -1,5 +1,6 @@
 //! What experiments measure beside latency and peaks, with a real server in a rack.
 
+use crate::faults::bench::{Running, hog};
 use crate::{dnsrack, has, output, stderr, stdout, write};
 use serde_json::Value;
 
@@ -236,16 +237,6 @@ fn what_a_capture_cannot_do_is_refused() {
     }
 }
 
-/// NSD at a port of loopback, which is killed in the end.
-struct Live(std::process::Child);
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_server_that_answers_elsewhere_is_asked_by_several_generators_over_both_transports() {
     if !has("nsd") {
@@ -271,7 +262,7 @@ fn a_server_that_answers_elsewhere_is_asked_by_several_generators_over_both_tran
     );
     let said = std::fs::File::create(path("said")).expect("a file");
     let nsd = std::process::Command::new("nsd").args(["-d", "-c", &conf]).stderr(said).spawn();
-    let _live = Live(nsd.expect("nsd starts"));
+    let _live = Running(nsd.expect("nsd starts"));
     let text = format!(
         "name = \"live\"\ntitle = \"Of seconds\"\nmeasure = [\"latency\", \"throughput\"]\nservers = [\"live\"]\nsettle = \
          \"0s\"\nattempts = 1\n[server.live]\nkind = \"external\"\naddress = \"127.0.0.1:{port}\"\n[zone]\nfile = \
@@ -330,11 +321,7 @@ fn what_a_server_does_beside_other_programs_on_its_core_is_not_valid() {
         eprintln!("SKIPPED: it needs named, taskset and two cores");
         return;
     }
-    let computing = || {
-        let shell = ["-c", "0", "sh", "-c", "while :; do :; done"];
-        Live(std::process::Command::new("taskset").args(shell).spawn().expect("taskset of util-linux"))
-    };
-    let _beside = [computing(), computing()];
+    let _beside = [hog(0), hog(0)];
     let folder = tempfile::tempdir().expect("a folder");
     let text = crate::TINY
         .replace("\"latency\"", "\"load\", \"latency\", \"update\"")
@@ -349,7 +336,7 @@ fn what_a_server_does_beside_other_programs_on_its_core_is_not_valid() {
     assert_eq!(run.trials().len(), 3);
     for trial in run.trials() {
         let validity = &trial.outcome.validity;
-        let told = |code: &str, all: &[measure::Reason]| all.iter().any(|reason| reason.code == code);
+        let has = |all: &[measure::Reason], code: &str| all.iter().any(|reason| reason.code == code);
         let measure = trial.param(measure::params::MEASURE).expect("what was measured");
         assert_eq!(trial.error, None, "{measure}");
         // A server that sleeps between queries or updates may get its core at once all the same.
@@ -358,11 +345,11 @@ fn what_a_server_does_beside_other_programs_on_its_core_is_not_valid() {
             "load" => true,
             _ => percent("server_waited") > Some(1.0) && percent("server_cores_others") > Some(5.0),
         };
-        assert_eq!(told("server_core_shared", &validity.reasons), held_up, "{measure}: {validity:?}");
+        assert_eq!(has(&validity.reasons, "server_core_shared"), held_up, "{measure}: {validity:?}");
         // A trial of 'load' has the time, and is invalid.
         let ready = trial.outcome.metric_named("server_ready").is_some();
         assert_eq!(ready, measure == "load", "{measure}");
-        assert_eq!(told("start_disturbed", &validity.warnings), measure != "load", "{measure}: {validity:?}");
+        assert_eq!(has(&validity.warnings, "start_disturbed"), measure != "load", "{measure}: {validity:?}");
     }
 }
 

@@ -57,8 +57,8 @@ pub struct Experiment {
     /// How long to wait before each trial for cores that are quiet; with none a trial begins at once.
     #[serde(default = "ten_seconds")]
     pub settle: Time,
-    /// What the idle cores of its machines do: `system`, they sleep as the kernel and the hypervisor have it, or `poll`, they are kept awake
-    /// (needs root).
+    /// What the idle cores of its machines do. With `system` the kernel and the hypervisor decide when they sleep. With `poll` they are
+    /// kept awake; this needs root.
     #[serde(default, skip_serializing_if = "Idle::is_system")]
     #[schemars(extend("default" = "system"))]
     pub idle: Idle,

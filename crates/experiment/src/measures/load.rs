@@ -162,9 +162,9 @@ impl SystemUnderTest<'_> {
 
 /// Ends the watch on the server's machine, and rejects the trial where that disturbed what the server did.
 fn reject_disturbed(at_work: Option<AtWork>, what: &str, record: &mut TrialRecord) -> Result<(), Error> {
-    if let Some(why) = at_work.map(AtWork::end).transpose()?.and_then(|machine| machine.disturbed(false)) {
-        record.outcome.validity.reject(Reason::new(&why.code, format!("during the {what}, {}", why.text)));
-    }
+    let why = at_work.map(AtWork::end).transpose()?.flatten();
+    let named = |why: Reason| Reason::new(&why.code, format!("during the {what}, {}", why.text));
+    record.outcome.validity.reject_for(why.map(named));
     Ok(())
 }
 

@@ -236,7 +236,7 @@ fn on_a_fresh_server(
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
     // An external server was not started here.
     if spec.external.is_none() {
-        match starting.map(AtWork::end).transpose()?.and_then(|machine| machine.disturbed(false)) {
+        match starting.map(AtWork::end).transpose()?.flatten() {
             None => record.outcome.metrics.push(metrics::SERVER_READY.of(took.as_secs_f64())),
             // What is measured later does not depend on it.
             Some(why) => record.outcome.validity.warn(Reason::new(

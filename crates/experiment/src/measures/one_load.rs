@@ -36,9 +36,7 @@ impl SystemUnderTest<'_> {
         let calm = machine.calm_per_query(&result.timeline);
         take(&mut record.outcome, result.outcome());
         self.note_wrong(result.checked.as_ref(), record)?;
-        if let Some(reason) = machine.disturbed(load.is_paced()) {
-            record.outcome.validity.reject(reason);
-        }
+        record.outcome.validity.reject_for(machine.disturbed(load.is_paced()));
         record.outcome.validity.warn_for(losses.sentence());
         second.iter().for_each(|count| count.note(&mut record.outcome));
         if let Some(witness) = witness {

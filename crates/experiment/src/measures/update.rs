@@ -89,9 +89,7 @@ impl SystemUnderTest<'_> {
         record.outcome.metrics.extend(sampling.drops()?);
         record.outcome.metrics.extend(server.memory()?);
         sent(&result, &mut record.outcome);
-        if let Some(reason) = machine.disturbed(false) {
-            record.outcome.validity.reject(reason);
-        }
+        record.outcome.validity.reject_for(machine.disturbed(false));
         counted.end_of_updates(&result, &mut record.outcome)
     }
 }

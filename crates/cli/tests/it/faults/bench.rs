@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const SERVER: &str = "10.53.0.1";
 
 /// A process that is killed when dropped.
-pub struct Running(Child);
+pub struct Running(pub Child);
 
 impl Running {
     pub fn pid(&self) -> u32 {
@@ -337,7 +337,7 @@ impl Bench {
 }
 
 /// A program that computes on a core.
-fn hog(cpu: usize) -> Running {
+pub fn hog(cpu: usize) -> Running {
     let mut command = Command::new("taskset");
     command.args(["-c", &cpu.to_string(), "sh", "-c", "while :; do :; done"]);
     Running(command.stdout(Stdio::null()).spawn().expect("taskset of util-linux"))

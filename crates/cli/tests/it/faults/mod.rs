@@ -3,7 +3,7 @@
 //! The tests make each fault once. `table` (run by `scripts/faults.sh`) makes each many times, and prints how often it was
 //! named, and how often trials without a fault were.
 
-mod bench;
+pub mod bench;
 mod proxy;
 
 use crate::has;
