@@ -4,6 +4,7 @@
 //! - `udp`: `count` datagrams of `octets` from a to b, each `gap_us` after the one before, over IPv6 where `v6` is true.
 //! - `tcp`: `octets` over one connection from a to b.
 //! - `capture`: as `udp`, with captures at the router's ports of both hosts.
+//! - `busy`: as many captures as `count`, one after the other, on a's device while b sends a others datagrams.
 //! - `elsewhere`: whether hosts without a path reach each other while all paths are cut.
 
 use measure::Event;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
             json!({"seen": seen, "report": finish(paths)})
         }
         "capture" => captures(&rack, &spec, open(), folder.path()),
+        "busy" => captures_of_a_busy_device(&rack, &spec, folder.path()),
         "elsewhere" => {
             let (a, b, c) = (&rack.hosts()[0], &rack.hosts()[1], &rack.hosts()[2]);
             let cut = reaches(a, b);
@@ -272,4 +274,34 @@ fn captures(rack: &Rack, spec: &Spec, paths: Paths, folder: &Path) -> serde_json
         json!({"packets": captured.packets, "dropped": captured.dropped})
     });
     json!({"seen": seen, "captured": captured, "report": finish(paths)})
+}
+
+/// Each capture is of three datagrams, and begins and ends among others that its filter does not let through.
+fn captures_of_a_busy_device(rack: &Rack, spec: &Spec, folder: &Path) -> serde_json::Value {
+    let (a, b) = (&rack.hosts()[0], &rack.hosts()[1]);
+    let [sender, other] = [(); 2].map(|()| b.udp_socket((b.v4, 0).into()).unwrap());
+    let [to, elsewhere] =
+        [a.udp_socket((a.v4, 53).into()), a.udp_socket((a.v4, 0).into())].map(Result::unwrap);
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let until = Instant::now() + Duration::from_secs(60);
+            while !ends.load(Ordering::Relaxed) && Instant::now() < until {
+                let _ = other.send_to(&[0; 20], elsewhere.local_addr().unwrap());
+            }
+        });
+        let captured = (0..spec.count).map(|_| {
+            let (file, said) = (folder.join("pcap"), folder.join("said"));
+            let capture =
+                Capture::start(&Local, a, "udp port 53", &[], &file, &said).unwrap_or_else(|e| panic!("{e}"));
+            for _ in 0..3 {
+                sender.send_to(&[0; 20], to.local_addr().unwrap()).unwrap();
+            }
+            let captured = capture.finish().unwrap_or_else(|e| panic!("{e}"));
+            json!({"packets": captured.packets, "dropped": captured.dropped})
+        });
+        let captured: Vec<_> = captured.collect();
+        ends.store(true, Ordering::Relaxed);
+        json!(captured)
+    })
 }

@@ -11,8 +11,11 @@ use std::time::{Duration, Instant};
 /// The ring that packets wait in until they are written, in KiB: half a second of 100,000 packets.
 const RING: &str = "65536";
 
-/// How long it may take to begin, and to end.
+/// How long it may take to begin, to say what it counted, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The kernel hands packets to `tcpdump` after a second at the latest; this is a little more.
+const HANDED_OVER: Duration = Duration::from_millis(1_200);
 
 /// A capture at work; killed when dropped.
 #[derive(Debug)]
@@ -20,6 +23,9 @@ pub struct Capture {
     process: Process,
     host: String,
     said: PathBuf,
+    /// Packets of any kind that came after the device was opened and before the filter was set. `tcpdump` counts them as
+    /// received and throws them away.
+    before_the_filter: u64,
 }
 
 /// The counters of `tcpdump`.
@@ -31,9 +37,33 @@ pub struct Captured {
     pub dropped: u64,
 }
 
+/// What `tcpdump` says that it counted.
+struct Counts {
+    captured: u64,
+    /// Those that the kernel dropped are among them.
+    received: u64,
+    dropped: u64,
+}
+
+impl Counts {
+    fn said(said: &str) -> Option<Self> {
+        let [captured, received, dropped] =
+            ["captured", "received by filter", DROPPED].map(|what| count(said, what));
+        Some(Self { captured: captured?, received: received?, dropped: dropped? })
+    }
+
+    /// Packets that were received and not dropped, and are not in the file (yet).
+    fn unwritten(&self) -> u64 {
+        self.received.saturating_sub(self.captured + self.dropped)
+    }
+}
+
+/// The last words of what `tcpdump` says that it counted.
+const DROPPED: &str = "dropped by kernel";
+
 impl Capture {
     /// Writes packets that `filter` (in libpcap's words) lets through to `file`, with nanoseconds and in full length,
-    /// from the return of this on. It runs when nobody else wants its CPUs. What it says goes to `said`.
+    /// from the return of this on. It runs when nobody else wants its CPUs. What it says goes to `said`, which is emptied.
     ///
     /// # Errors
     /// [`Error::Capture`] where `tcpdump` (or `chrt`) is missing or does not begin; those of the launcher.
@@ -69,11 +99,20 @@ impl Capture {
             .args(filter.split_whitespace())
             .cpus(cpus)
             .stderr(Output::File(said.to_owned()));
+        // What another capture said there would be taken for the words of this one.
+        std::fs::write(said, "").map_err(|source| Error::File {
+            program: "tcpdump".into(),
+            host: host.name.clone(),
+            path: said.to_owned(),
+            source,
+        })?;
         let process = launcher.spawn(host, &cmd)?;
-        let mut capture = Self { process, host: host.name.clone(), said: said.to_owned() };
+        let mut capture =
+            Self { process, host: host.name.clone(), said: said.to_owned(), before_the_filter: 0 };
         let until = Instant::now() + PATIENCE;
         loop {
             if capture.said().contains("listening on") {
+                capture.before_the_filter = capture.unwritten_at_the_start()?;
                 return Ok(capture);
             }
             if let Some(status) = capture.process.try_wait()? {
@@ -93,27 +132,44 @@ impl Capture {
     pub fn finish(mut self) -> Result<Captured, Error> {
         // When tcpdump is told to end, it drops the packets that it has not read yet, without counting them.
         let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            self.process.signal(Signal::USR1)?;
+        while self.ask()?.unwritten() > self.before_the_filter && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
-            let said = self.said();
-            if count(&said, "received by filter").is_some_and(|all| count(&said, "captured") == Some(all)) {
-                break;
-            }
         }
         self.process.signal(Signal::INT)?;
         if self.process.wait_timeout(PATIENCE)?.is_none() {
             return Err(self.failed("does not end"));
         }
-        let said = self.said();
-        let [packets, received, dropped] =
-            ["captured", "received by filter", "dropped by kernel"].map(|what| count(&said, what));
-        match (packets, received, dropped) {
-            (Some(packets), Some(received), Some(dropped)) => {
-                Ok(Captured { packets, dropped: dropped + received.saturating_sub(packets) })
-            }
-            _ => Err(self.failed("did not say what it counted")),
+        let counts = Counts::said(&self.said()).ok_or_else(|| self.failed("did not say what it counted"))?;
+        let unread = counts.unwritten().saturating_sub(self.before_the_filter);
+        Ok(Captured { packets: counts.captured, dropped: counts.dropped + unread })
+    }
+
+    /// The packets that `tcpdump` received and will never write. Those that it has not read yet are handed over while this
+    /// waits, so the least that it finds is taken.
+    fn unwritten_at_the_start(&mut self) -> Result<u64, Error> {
+        let until = Instant::now() + HANDED_OVER;
+        let mut least = self.ask()?.unwritten();
+        while least > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+            least = least.min(self.ask()?.unwritten());
         }
+        Ok(least)
+    }
+
+    /// What `tcpdump` counted up to now.
+    fn ask(&mut self) -> Result<Counts, Error> {
+        let answers = |said: &str| said.matches(DROPPED).count();
+        let before = answers(&self.said());
+        self.process.signal(Signal::USR1)?;
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            let said = self.said();
+            if answers(&said) > before {
+                return Counts::said(&said).ok_or_else(|| self.failed("did not say what it counted"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(self.failed("does not say what it counted"))
     }
 
     fn said(&self) -> String {
@@ -144,7 +200,14 @@ mod tests {
                     998 packets captured\n999 packets received by filter\n1 packet dropped by kernel\n";
         assert_eq!(count(said, "captured"), Some(998));
         assert_eq!(count(said, "received by filter"), Some(999));
-        assert_eq!(count(said, "dropped by kernel"), Some(1));
+        assert_eq!(count(said, DROPPED), Some(1));
         assert_eq!(count("tcpdump: listening", "captured"), None);
+    }
+
+    #[test]
+    fn what_the_kernel_dropped_is_counted_once() {
+        let said = "90 packets captured\n100 packets received by filter\n7 packets dropped by kernel\n";
+        assert_eq!(Counts::said(said).unwrap().unwritten(), 3);
+        assert!(Counts::said("tcpdump: 90 packets captured, 100 packets rec").is_none());
     }
 }

@@ -174,6 +174,20 @@ fn captures_at_the_router_see_both_sides_of_a_path() {
 }
 
 #[test]
+fn what_a_capture_saw_before_its_filter_was_set_is_not_missing() {
+    if std::process::Command::new("tcpdump").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: no tcpdump");
+        return;
+    }
+    let seen = run(As::Us, "busy", json!({"paths": [], "count": 8}));
+    let captures = seen.as_array().unwrap();
+    assert_eq!(captures.len(), 8);
+    for captured in captures {
+        assert_eq!((&captured["packets"], &captured["dropped"]), (&3.into(), &0.into()), "{seen}");
+    }
+}
+
+#[test]
 fn where_tcp_would_remember_a_path_there_is_none() {
     let spec = json!({"paths": [PathSpec::between("a", "b")]}).to_string();
     let got = paths(As::Contained, &["elsewhere", &spec]).output().unwrap();
