@@ -31,7 +31,7 @@ pub enum RunEvent {
         trial: Trial,
         /// Of how many.
         of: usize,
-        /// Seconds until the end of the plan, as those done before took; none at the first.
+        /// Seconds until the end of the plan, as those done before took; none until one is done.
         left: Option<f64>,
     },
     /// A trial is not tried.

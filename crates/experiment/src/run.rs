@@ -162,8 +162,8 @@ fn trials(
 ) -> Result<(), Error> {
     let (began, several) = (Instant::now(), sets.idle().count() > 1);
     let in_time = Duration::from_nanos(repeats::budget(e).0);
-    // Trials that were begun here: by the time that they took the rest is estimated.
-    let mut here = 0u32;
+    // Trials that were done here: by the time that they took the rest is estimated.
+    let mut done = 0u32;
     run_dir.note_undone(undone(plan, run_dir))?;
     loop {
         if !stop.load(Ordering::Relaxed) {
@@ -175,9 +175,8 @@ fn trials(
                     continue;
                 }
                 let todo = undone(plan, run_dir) as f64;
-                let left = (here > 0).then(|| began.elapsed().as_secs_f64() / f64::from(here) * todo);
+                let left = (done > 0).then(|| began.elapsed().as_secs_f64() / f64::from(done) * todo);
                 tell(of_set(several, set, RunEvent::Trial { trial: trial.clone(), of: plan.len(), left }));
-                here += 1;
                 let servers = run_dir.servers_dir(trial.id);
                 sets.give(set, trial, servers);
                 continue;
@@ -197,6 +196,7 @@ fn trials(
                 }
                 let kept = run_dir.append(*record.clone());
                 kept.map_err(|e| ends(format!("trial {} is lost: {e}", record.id), run_dir))?;
+                done += 1;
                 tell(of_set(several, set, RunEvent::Done { record }));
             }
             (_, Word::Dropped) => {}
