@@ -1,4 +1,5 @@
-//! The server's machine while a load, updates, a start or a reload is measured: its figures, and what they say of losses, rates and times.
+//! The server's machine while a load, updates, a start, a reload or a transfer is measured: its figures, and what they say of losses, rates and
+//! times.
 
 use crate::Error;
 use crate::losses::{GAP, Losses, Observed};
@@ -6,24 +7,38 @@ use agent::{Agent, Counted, Meter, Metered, Readings, Server, Watched};
 use load::{LONGEST, LoadResult};
 use measure::calm::{CALM, quantile};
 use measure::metrics;
-use measure::{Metric, Nanos, Reason, Timeline, clock};
+use measure::{Metric, Nanos, Reason, Timeline, Validity, clock};
 use rack::core_watch::Absence;
 use rack::hardware_counters;
 use std::net::SocketAddr;
 
-/// A watch on the machine of a server that starts or reloads.
+/// A watch on the machine of a server that starts, reloads, or has a part in a transfer.
 pub struct AtWork {
     meter: Meter,
     began: Nanos,
+    is_alone: bool,
 }
 
 impl AtWork {
-    /// Begins the watch. `asking` is the process of a generator, with its agent; it does not count as another program. A server that
-    /// we did not start is not watched.
+    /// Begins the watch on a server that has no other servers of the rack beside it. `asking` is the process of a generator, with its
+    /// agent; it does not count as another program. A server that we did not start is not watched.
     ///
     /// # Errors
     /// The agent's.
     pub fn watch(server: &Server, asking: Option<(&Agent, u32)>) -> Result<Option<Self>, Error> {
+        Self::begin(server, asking, true)
+    }
+
+    /// Begins the watch on a server of several, which do not count as other programs. In a container, where they cannot be told from
+    /// these, the watch says nothing of other programs.
+    ///
+    /// # Errors
+    /// The agent's.
+    pub fn watch_one_of_several(server: &Server) -> Result<Option<Self>, Error> {
+        Self::begin(server, None, false)
+    }
+
+    fn begin(server: &Server, asking: Option<(&Agent, u32)>, is_alone: bool) -> Result<Option<Self>, Error> {
         if !server.is_ours() {
             return Ok(None);
         }
@@ -34,7 +49,7 @@ impl AtWork {
         }
         let readings = Readings::open(server.agent(), watched)?;
         let meter = Meter::start(&readings, clock::wall(), LONGEST)?;
-        Ok(Some(Self { meter, began: clock::now() }))
+        Ok(Some(Self { meter, began: clock::now(), is_alone }))
     }
 
     /// Ends the watch. The reason, if there is one, says why the time that the server took is wrong: see [`Machine::disturbed`].
@@ -43,8 +58,21 @@ impl AtWork {
     /// The agent's.
     pub fn end(self) -> Result<Option<Reason>, Error> {
         let length = clock::now() - self.began;
-        Ok(Machine::new(self.meter.end()?, length).disturbed(false))
+        let mut metered = self.meter.end()?;
+        metered.server = metered.server.filter(|time| self.is_alone || time.others.exact);
+        Ok(Machine::new(metered, length).disturbed(false))
     }
+}
+
+/// Ends a watch, if there is one, and rejects the trial where its machine disturbed what the server did. `what` says what that was:
+/// `start`.
+///
+/// # Errors
+/// The agent's.
+pub fn reject_disturbed(watch: Option<AtWork>, what: &str, validity: &mut Validity) -> Result<(), Error> {
+    let why = watch.map(AtWork::end).transpose()?.flatten();
+    validity.reject_for(why.map(|why| Reason::new(&why.code, format!("during the {what}, {}", why.text))));
+    Ok(())
 }
 
 /// The server's machine in the measured part of a load.

@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn what_other_programs_did_is_no_finding() {
-        let others = Others { waited: 0.5, used: 0.5 };
+        let others = Others { waited: 0.5, used: 0.5, exact: true };
         let known = Known { server: Some(Seen { others, ..Seen::default() }), ..Known::default() };
         assert_eq!(codes(&result(0), &known), [""; 0]);
     }

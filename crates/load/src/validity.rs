@@ -294,7 +294,7 @@ mod tests {
             (Evidence { steal: 0.02, ..evidence(&fine) }, &[], &["steal"]),
             (Evidence { memory_stall: SECOND, ..evidence(&fine) }, &["memory_pressure"], &[]),
             (
-                Evidence { others: Some(Others { waited: 0.1, used: 0.1 }), ..evidence(&fine) },
+                Evidence { others: Some(Others { waited: 0.1, used: 0.1, exact: true }), ..evidence(&fine) },
                 &["server_core_shared"],
                 &[],
             ),
@@ -330,7 +330,7 @@ mod tests {
             steal: 0.01,
             clock_step: 5_000_000,
             memory_stall: SECOND / 10,
-            others: Some(Others { waited: 0.01, used: 0.9 }),
+            others: Some(Others { waited: 0.01, used: 0.9, exact: true }),
             ..evidence(&tally)
         };
         assert_eq!(decide(&e), Validity::default());

@@ -23,6 +23,9 @@ pub struct Others {
     /// works in step with them: a query every 200 µs, with a tick every 4 ms. The time of all other programs of the machine
     /// is exact, and not of these cores alone.
     pub used: f64,
+    /// All programs of the machine can be seen, so that no program of the rack counts as another one. Where they cannot, as in a
+    /// container, [`Self::used`] is by ticks alone, and another server of the rack on the same cores counts.
+    pub exact: bool,
 }
 
 impl Others {
@@ -41,6 +44,7 @@ impl Others {
         Self {
             waited: share(spent.waited, spent.passed.as_secs_f64()),
             used: share(used, spent.cores.total().as_secs_f64()),
+            exact: spent.others.is_some(),
         }
     }
 }
@@ -303,10 +307,10 @@ mod tests {
             )
         };
         let exact = between(Some(second + second / 100));
-        assert!(!exact.disturbed() && (exact.used - 0.01).abs() < 1e-9, "{exact:?}");
+        assert!(exact.exact && !exact.disturbed() && (exact.used - 0.01).abs() < 1e-9, "{exact:?}");
         assert!(between(Some(3 * second)).disturbed());
         let unseen = between(None);
-        assert!(unseen.disturbed() && (unseen.used - 0.75).abs() < 1e-9, "{unseen:?}");
+        assert!(!unseen.exact && unseen.disturbed() && (unseen.used - 0.75).abs() < 1e-9, "{unseen:?}");
     }
 
     #[test]

@@ -354,6 +354,41 @@ fn what_a_server_does_beside_other_programs_on_its_core_is_not_valid() {
 }
 
 #[test]
+fn a_transfer_to_a_server_beside_other_programs_on_its_core_is_not_valid() {
+    let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
+    if !(has("named") && has("taskset") && cores) {
+        eprintln!("SKIPPED: it needs named, taskset and two cores");
+        return;
+    }
+    let _beside = [hog(0), hog(0)];
+    let folder = tempfile::tempdir().expect("a folder");
+    // The server that is measured is the primary, and then the secondary; the secondary is on core 0.
+    for (name, primary, server, others) in [("from", "", 1, 0), ("to", "primary = \"bind\"\n", 0, 1)] {
+        let text = crate::TINY
+            .replace("\"latency\"", "\"transfer\"")
+            .replace("\"nsd\"", "\"bind\"")
+            .replace("settle", "attempts = 1\nsettle")
+            + &format!(
+                "[distribution]\nsecondaries = 1\n{primary}[cpus]\nserver = [{server}]\nothers = [{others}]\ngenerator = [1]\n"
+            );
+        let file = write(&folder, &format!("{name}.toml"), &text);
+        let dir = folder.path().join(name);
+        done(&file, dir.to_str().expect("a path"));
+        let run = results::RunDir::open(&dir).expect("the run directory is whole");
+        let [trial] = run.trials() else { panic!("one trial: {name}") };
+        assert_eq!(trial.error, None, "{name}");
+        let reasons = &trial.outcome.validity.reasons;
+        let at_secondary = |reason: &measure::Reason| {
+            reason.code == "server_core_shared"
+                && reason.text.contains("during the transfer at the secondary")
+        };
+        assert!(reasons.iter().any(at_secondary), "{name}: {reasons:?}");
+        // What was sent is no question of time.
+        assert!(trial.outcome.metric_named("transfer_bytes") > Some(0.0), "{name}");
+    }
+}
+
+#[test]
 fn a_server_has_as_many_cpus_as_it_is_to_have_workers() {
     let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
     if !has("nsd") || !cores {

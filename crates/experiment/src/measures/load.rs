@@ -4,7 +4,7 @@
 //! seconds that it touches.
 
 use super::{Measurement, Part, Run, ZoneChanges, changed_zone};
-use crate::meter::AtWork;
+use crate::meter::{AtWork, reject_disturbed};
 use crate::replication::running_updates;
 use crate::run_context::{self, RunContext};
 use crate::second_count::Counting;
@@ -122,7 +122,7 @@ impl SystemUnderTest<'_> {
         let (took, peak) = server.while_watching(|server| server.ready(&self.zone.probe, patience))?;
         let took = took?;
         let mut phases = vec![(metrics::LOADING, (started, clock::now()))];
-        reject_disturbed(at_work, "start", record)?;
+        reject_disturbed(at_work, "start", &mut record.outcome.validity)?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         let metrics = &mut record.outcome.metrics;
         metrics.push(metrics::SERVER_READY.of(took.as_secs_f64()));
@@ -142,7 +142,7 @@ impl SystemUnderTest<'_> {
                 server.ready(&probe, patience)
             })?;
             phases.push((metrics::RELOADING, (asked, clock::now())));
-            reject_disturbed(at_work, "reload", record)?;
+            reject_disturbed(at_work, "reload", &mut record.outcome.validity)?;
             record.outcome.metrics.push(metrics::RELOADING_PEAK_PSS.of(peak as f64));
             match reloaded {
                 Ok(took) => {
@@ -158,14 +158,6 @@ impl SystemUnderTest<'_> {
         record.outcome.metrics.extend(run_context::end(context, server, spec, Ok(()))?);
         Ok(phases)
     }
-}
-
-/// Ends the watch on the server's machine, and rejects the trial where that disturbed what the server did.
-fn reject_disturbed(at_work: Option<AtWork>, what: &str, record: &mut TrialRecord) -> Result<(), Error> {
-    let why = at_work.map(AtWork::end).transpose()?.flatten();
-    let named = |why: Reason| Reason::new(&why.code, format!("during the {what}, {}", why.text));
-    record.outcome.validity.reject_for(why.map(named));
-    Ok(())
 }
 
 /// Takes the generator's seconds until it is to finish, and its result. Sets `over` as soon as it is gone, or the run is to stop.

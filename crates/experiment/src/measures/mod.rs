@@ -229,9 +229,9 @@ fn on_a_fresh_server(
     let folder = if fleet.is_some() { sut.dir.join("server") } else { sut.dir.to_owned() };
     let mut server = Server::start(context.server, spec, &folder)?;
     record.add_param(params::VERSION, server.version());
-    // A primary beside it that sends it the zone is no stranger on its cores.
     let is_alone = fleet.is_none_or(|fleet| fleet.plan().secondaries == 0);
-    let starting = if is_alone { AtWork::watch(&server, None)? } else { None };
+    let starting =
+        if is_alone { AtWork::watch(&server, None)? } else { AtWork::watch_one_of_several(&server)? };
     let took = server.ready(&zone.probe, run_context::patience(context.experiment, zone))?;
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
     // An external server was not started here.

@@ -1,6 +1,7 @@
 //! A secondary's first transfer of the whole zone (RZAIA 5.1).
 
 use super::{Measurement, Part, Run, ZoneChanges};
+use crate::meter::{AtWork, reject_disturbed};
 use crate::replication::fleet::{Fleet, Others, note_urged};
 use crate::replication::{paths, running_updates};
 use crate::run_context;
@@ -46,28 +47,45 @@ impl SystemUnderTest<'_> {
         let context = self.context;
         let patience = run_context::patience(context.experiment, self.zone);
         let primary_is_measured = fleet.primary().host.name == context.server.host.name;
-        let start = || -> Result<_, Error> {
+        let start = |watch: fn(&Server) -> Result<Option<AtWork>, Error>| -> Result<_, Error> {
             let mut server = Server::start(context.server, self.spec, &self.dir.join("server"))?;
+            let at_work = watch(&server)?;
             let took = server.ready(&self.zone.probe, patience)?;
-            Ok((server, took))
+            Ok((server, took, at_work))
         };
         let mut others = Others { primary: fleet.start_primary()?, ..Others::default() };
-        let early = if primary_is_measured { Some(start()?) } else { None };
+        let early = if primary_is_measured { Some(start(|_| Ok(None))?) } else { None };
+        let primary = early.as_ref().map(|(server, ..)| server).or(others.primary.as_ref());
+        let at_primary = primary.map_or(Ok(None), AtWork::watch_one_of_several)?;
         let file = self.dir.join("transfer.pcap");
         let capture = self.between_servers(fleet, &file)?;
         let began = Instant::now();
         // A primary that died explains more than a secondary that waits for it.
         let started = match early {
-            None => start().map_err(|why| others.alive().err().unwrap_or(why)),
-            Some((mut server, took)) => match fleet.start_secondaries(self.spec.label.as_str()) {
-                Ok(secondaries) => {
-                    others.secondaries = secondaries;
-                    Ok((server, took))
+            None => start(AtWork::watch_one_of_several).map_err(|why| others.alive().err().unwrap_or(why)),
+            Some((mut server, took, _)) => {
+                let transferred = || -> Result<_, Error> {
+                    let mut secondaries = fleet.begin_secondaries(&self.spec.label)?;
+                    let at_work = secondaries.first().map_or(Ok(None), AtWork::watch_one_of_several)?;
+                    fleet.wait_for(&mut secondaries)?;
+                    Ok((secondaries, at_work))
+                };
+                match transferred() {
+                    Ok((secondaries, at_work)) => {
+                        others.secondaries = secondaries;
+                        Ok((server, took, at_work))
+                    }
+                    Err(why) => Err(server.alive().err().map_or(why, Error::from)),
                 }
-                Err(why) => Err(server.alive().err().map_or(why, Error::from)),
-            },
+            }
         };
         let served = began.elapsed();
+        let started = started.and_then(|(server, ready, at_secondary)| {
+            let validity = &mut record.outcome.validity;
+            reject_disturbed(at_primary, "transfer at the primary", validity)?;
+            reject_disturbed(at_secondary, "transfer at the secondary", validity)?;
+            Ok((server, ready))
+        });
         paths::come_to_rest(context, fleet.plan())?;
         let captured = capture.finish(&context.generators[0])?;
         let found = transfers::collect(std::slice::from_ref(&file), &[run_context::PORT], 1, &mut |_| {})?;

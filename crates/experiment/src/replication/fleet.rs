@@ -200,6 +200,16 @@ impl<'a> Fleet<'a> {
     /// # Errors
     /// The errors of a start.
     pub fn start_secondaries(&self, measured: &str) -> Result<Vec<Server>, Error> {
+        let mut servers = self.begin_secondaries(measured)?;
+        self.wait_for(&mut servers)?;
+        Ok(servers)
+    }
+
+    /// Starts the secondaries that are not measured.
+    ///
+    /// # Errors
+    /// The errors of a start.
+    pub fn begin_secondaries(&self, measured: &str) -> Result<Vec<Server>, Error> {
         let first = usize::from(self.plan.primary.is_some());
         let labels = self.labels(measured);
         let mut servers = Vec::new();
@@ -208,10 +218,18 @@ impl<'a> Fleet<'a> {
             servers.push(self.start(label, agent, Some(n))?);
             self.context.goes_on()?;
         }
-        for server in &mut servers {
+        Ok(servers)
+    }
+
+    /// Waits until all of these servers serve the zone.
+    ///
+    /// # Errors
+    /// The errors of a start.
+    pub fn wait_for(&self, servers: &mut [Server]) -> Result<(), Error> {
+        for server in servers {
             server.ready(&self.zone.probe, self.patience)?;
         }
-        Ok(servers)
+        Ok(())
     }
 
     fn start(&self, label: &str, agent: &Agent, secondary: Option<usize>) -> Result<Server, Error> {
