@@ -314,14 +314,22 @@ fn a_server_that_answers_elsewhere_is_asked_by_several_generators_over_both_tran
     assert!(page.contains("Were the answers right?") && page.contains("WRONG"));
 }
 
+/// Two programs that compute on core 0 until they are dropped; none where a test with a BIND beside them cannot be made.
+fn computing_on_core_0() -> Option<[Running; 2]> {
+    if !(has("named") && has("taskset") && two_cores()) {
+        eprintln!("SKIPPED: it needs named, taskset and two cores");
+        return None;
+    }
+    Some([hog(0), hog(0)])
+}
+
+fn two_cores() -> bool {
+    std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2)
+}
+
 #[test]
 fn what_a_server_does_beside_other_programs_on_its_core_is_not_valid() {
-    let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
-    if !(has("named") && has("taskset") && cores) {
-        eprintln!("SKIPPED: it needs named, taskset and two cores");
-        return;
-    }
-    let _beside = [hog(0), hog(0)];
+    let Some(_beside) = computing_on_core_0() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let text = crate::TINY
         .replace("\"latency\"", "\"load\", \"latency\", \"update\"")
@@ -355,12 +363,7 @@ fn what_a_server_does_beside_other_programs_on_its_core_is_not_valid() {
 
 #[test]
 fn a_transfer_to_a_server_beside_other_programs_on_its_core_is_not_valid() {
-    let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
-    if !(has("named") && has("taskset") && cores) {
-        eprintln!("SKIPPED: it needs named, taskset and two cores");
-        return;
-    }
-    let _beside = [hog(0), hog(0)];
+    let Some(_beside) = computing_on_core_0() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     // The server that is measured is the primary, and then the secondary; the secondary is on core 0.
     for (name, primary, server, others) in [("from", "", 1, 0), ("to", "primary = \"bind\"\n", 0, 1)] {
@@ -390,8 +393,7 @@ fn a_transfer_to_a_server_beside_other_programs_on_its_core_is_not_valid() {
 
 #[test]
 fn a_server_has_as_many_cpus_as_it_is_to_have_workers() {
-    let cores = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
-    if !has("nsd") || !cores {
+    if !has("nsd") || !two_cores() {
         eprintln!("SKIPPED: it needs nsd and two cores");
         return;
     }
