@@ -29,8 +29,8 @@ impl AtWork {
         Self::begin(server, asking, true)
     }
 
-    /// Begins the watch on a server of several, which do not count as other programs. In a container, where they cannot be told from
-    /// these, the watch says nothing of other programs.
+    /// Begins the watch on a server that has other servers of the rack beside it. These do not count as other programs. In a container
+    /// the two cannot be told apart, so there the watch does not look for other programs.
     ///
     /// # Errors
     /// The agent's.

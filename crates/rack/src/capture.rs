@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The ring that packets wait in until they are written, in KiB: half a second of 100,000 packets.
 const RING: &str = "65536";
 
-/// How long it may take to begin, to say what it counted, and to end.
+/// How long `tcpdump` may take to begin, to print its counts, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The kernel hands packets to `tcpdump` after a second at the latest; this is a little more.
@@ -37,7 +37,7 @@ pub struct Captured {
     pub dropped: u64,
 }
 
-/// What `tcpdump` says that it counted.
+/// The counts that `tcpdump` prints.
 struct Counts {
     captured: u64,
     /// Those that the kernel dropped are among them.
@@ -58,7 +58,7 @@ impl Counts {
     }
 }
 
-/// The last words of what `tcpdump` says that it counted.
+/// The last words of the counts that `tcpdump` prints.
 const DROPPED: &str = "dropped by kernel";
 
 impl Capture {
@@ -156,7 +156,7 @@ impl Capture {
         Ok(least)
     }
 
-    /// What `tcpdump` counted up to now.
+    /// Asks `tcpdump` for its counts up to now.
     fn ask(&mut self) -> Result<Counts, Error> {
         let answers = |said: &str| said.matches(DROPPED).count();
         let before = answers(&self.said());
