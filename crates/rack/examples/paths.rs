@@ -5,6 +5,7 @@
 //! - `tcp`: `octets` over one connection from a to b.
 //! - `capture`: as `udp`, with captures at the router's ports of both hosts.
 //! - `busy`: as many captures as `count`, one after the other, on a's device while b sends a others datagrams.
+//! - `overflow`: a capture that stands still while `count` datagrams of `octets` go from a to b, and one that is killed.
 //! - `elsewhere`: whether hosts without a path reach each other while all paths are cut.
 
 use measure::Event;
@@ -12,6 +13,7 @@ use measure::clock::{now, sleep_until};
 use net::packet::PacketSocket;
 use rack::path::{Report, run};
 use rack::{Capture, Cmd, Host, HostSpec, Launcher, Local, Output, PathSpec, Paths, Rack, RackSpec, confine};
+use rustix::process::{Pid, Signal};
 use serde::Deserialize;
 use serde_json::json;
 use std::io::{BufRead, Read, Write};
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         }
         "capture" => captures(&rack, &spec, open(), folder.path()),
         "busy" => captures_of_a_busy_device(&rack, &spec, folder.path()),
+        "overflow" => captures_that_fail(&rack, &spec, folder.path()),
         "elsewhere" => {
             let (a, b, c) = (&rack.hosts()[0], &rack.hosts()[1], &rack.hosts()[2]);
             let cut = reaches(a, b);
@@ -304,4 +307,31 @@ fn captures_of_a_busy_device(rack: &Rack, spec: &Spec, folder: &Path) -> serde_j
         ends.store(true, Ordering::Relaxed);
         json!(captured)
     })
+}
+
+/// The first capture's ring overflows, as it stands still; the second one is killed.
+fn captures_that_fail(rack: &Rack, spec: &Spec, folder: &Path) -> serde_json::Value {
+    let (a, b) = (&rack.hosts()[0], &rack.hosts()[1]);
+    let [from, to] = [a.udp_socket((a.v4, 0).into()), b.udp_socket((b.v4, 53).into())].map(Result::unwrap);
+    let (file, said) = (folder.join("pcap"), folder.join("said"));
+    let start =
+        || Capture::start(&Local, a, "udp port 53", &[], &file, &said).unwrap_or_else(|e| panic!("{e}"));
+    // The confined run sees its own processes alone.
+    let signal = |signal| {
+        let mut all = procfs::process::all_processes().unwrap().flatten();
+        let tcpdump = all.find(|process| process.stat().unwrap().comm == "tcpdump").unwrap();
+        rustix::process::kill_process(Pid::from_raw(tcpdump.pid).unwrap(), signal).unwrap();
+    };
+    let capture = start();
+    signal(Signal::STOP);
+    let datagram = vec![0; spec.octets];
+    for _ in 0..spec.count {
+        from.send_to(&datagram, to.local_addr().unwrap()).unwrap();
+    }
+    signal(Signal::CONT);
+    let captured = capture.finish().unwrap_or_else(|e| panic!("{e}"));
+    let capture = start();
+    signal(Signal::KILL);
+    let killed = capture.finish().unwrap_err().to_string();
+    json!({"packets": captured.packets, "dropped": captured.dropped, "killed": killed})
 }

@@ -115,9 +115,7 @@ impl Capture {
                 capture.before_the_filter = capture.unwritten_at_the_start()?;
                 return Ok(capture);
             }
-            if let Some(status) = capture.process.try_wait()? {
-                return Err(capture.failed(&format!("ended with {status}")));
-            }
+            capture.goes_on()?;
             if Instant::now() > until {
                 return Err(capture.failed("did not begin"));
             }
@@ -167,9 +165,16 @@ impl Capture {
             if answers(&said) > before {
                 return Counts::said(&said).ok_or_else(|| self.failed("did not say what it counted"));
             }
+            self.goes_on()?;
             std::thread::sleep(Duration::from_millis(1));
         }
         Err(self.failed("does not say what it counted"))
+    }
+
+    /// Fails where `tcpdump` has ended.
+    fn goes_on(&mut self) -> Result<(), Error> {
+        let ended = self.process.try_wait()?;
+        ended.map_or(Ok(()), |status| Err(self.failed(&format!("ended with {status}"))))
     }
 
     fn said(&self) -> String {

@@ -188,6 +188,22 @@ fn what_a_capture_saw_before_its_filter_was_set_is_not_missing() {
 }
 
 #[test]
+fn what_a_capture_has_no_room_for_is_counted_and_one_that_died_says_so() {
+    if std::process::Command::new("tcpdump").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: no tcpdump");
+        return;
+    }
+    // Of the ring of 64 MiB each datagram takes its octets and more.
+    let (count, octets) = (80_000, 1_400);
+    let seen = run(As::Us, "overflow", json!({"paths": [], "count": count, "octets": octets}));
+    let [packets, dropped] = ["packets", "dropped"].map(|name| seen[name].as_u64().unwrap());
+    assert!(packets > 0 && dropped > 0, "{seen}");
+    assert_eq!(packets + dropped, count, "{seen}");
+    let killed = seen["killed"].as_str().unwrap();
+    assert!(killed.contains("tcpdump ended with signal: 9"), "{killed}");
+}
+
+#[test]
 fn where_tcp_would_remember_a_path_there_is_none() {
     let spec = json!({"paths": [PathSpec::between("a", "b")]}).to_string();
     let got = paths(As::Contained, &["elsewhere", &spec]).output().unwrap();
