@@ -137,7 +137,7 @@ impl Request for StartMeter {
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {
-        let sources = at.here.with(self.sources, |sources: &mut Arc<Sources>| Arc::clone(sources))?;
+        let sources = Sources::at(at, self.sources)?;
         let base = clock::Wall::read().to_monotonic(self.base);
         let over = Arc::new(AtomicBool::new(false));
         let heeded = Arc::clone(&over);

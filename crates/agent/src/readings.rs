@@ -90,6 +90,14 @@ impl Readings {
         self.0.agent.ask(Read { sources: self.0.number })
     }
 
+    /// Takes a snapshot of the server's processes and cores; none where they cannot be seen.
+    ///
+    /// # Errors
+    /// Where the agent is gone.
+    pub fn server(&self) -> Result<Option<Snapshot>, Error> {
+        self.0.agent.ask(TakeSnapshot { sources: self.0.number })
+    }
+
     /// Where they are.
     pub(crate) fn number(&self) -> &Number {
         &self.0
@@ -116,8 +124,22 @@ impl Request for Read {
     type Answer = Reading;
 
     fn act(self, at: &At<'_>) -> Result<Reading, Error> {
-        let sources = at.here.with(self.sources, |sources: &mut Arc<Sources>| Arc::clone(sources))?;
-        Ok(sources.read())
+        Ok(Sources::at(at, self.sources)?.read())
+    }
+}
+
+/// Takes a snapshot of the server's processes and cores.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TakeSnapshot {
+    sources: u64,
+}
+
+impl Request for TakeSnapshot {
+    const NAME: &'static str = "TakeSnapshot";
+    type Answer = Option<Snapshot>;
+
+    fn act(self, at: &At<'_>) -> Result<Option<Snapshot>, Error> {
+        Ok(Sources::at(at, self.sources)?.server())
     }
 }
 
@@ -166,6 +188,11 @@ impl Sources {
             generators: watched.generators,
             generator_hosts,
         })
+    }
+
+    /// Those with this number.
+    pub fn at(at: &At<'_>, number: u64) -> Result<Arc<Self>, Error> {
+        at.here.with(number, |sources: &mut Arc<Self>| Arc::clone(sources))
     }
 
     /// Whether the server runs on this machine.

@@ -155,6 +155,7 @@ act! {
     peak::EndPeak,
     peak::StartPeak,
     readings::Read,
+    readings::TakeSnapshot,
     readings::Watched,
     request::Forget,
     role::Close,

@@ -5,6 +5,7 @@ use measure::limits::{AWAY_INSTANTS_LIMIT, AWAY_INSTANTS_LIMIT_UNPACED};
 use measure::metrics::{self, Definition};
 use measure::{Burst, Metric, Nanos, Reason, units::grouped};
 use rack::core_watch::{Absence, PERIOD};
+use rack::server_watch::Others;
 use std::net::SocketAddr;
 
 /// Losses less than this apart belong to one burst, in nanoseconds. The meter waits as long for the last losses.
@@ -34,12 +35,8 @@ pub struct Observed {
     pub away: Vec<(Absence, Nanos)>,
     /// Drops at several instants, in order.
     pub counted: Vec<Counted>,
-    /// The share of the server's cores that other programs had.
-    pub others: f64,
-    /// The share of the time that the server's threads were ready to run and did not.
-    pub waited: f64,
-    /// Another program held the server up, so that no rate can be believed.
-    pub taken: bool,
+    /// What other programs took of the server's cores. If they held it up, no rate can be believed.
+    pub others: Others,
     /// The length of the load.
     pub length: Nanos,
 }
@@ -124,8 +121,8 @@ impl Observed {
         };
         let (all, machine) = (lost(false), lost(true));
         let allowed = sent as f64 * allowed;
-        let disturbed = if self.taken {
-            Some(self.taken_text())
+        let disturbed = if self.others.disturbed() {
+            Some(self.others.text())
         } else if all as f64 > allowed && (all - machine) as f64 <= allowed {
             Some(format!(
                 "{}; {} of {} lost queries were lost for that",
@@ -139,15 +136,6 @@ impl Observed {
             None
         };
         Losses { bursts, sockets: Vec::new(), disturbed }
-    }
-
-    /// See [`Self::taken`].
-    pub fn taken_text(&self) -> String {
-        format!(
-            "another program had {:.0} % of the server's cores, and the server's threads waited for them {:.0} % of the time",
-            self.others * 100.0,
-            self.waited * 100.0
-        )
     }
 
     fn lengths(&self) -> impl Iterator<Item = Nanos> {
@@ -235,7 +223,7 @@ impl Observed {
         if self.away_during(burst) >= EXPLAINED {
             return Cause::CoreAway;
         }
-        if self.taken {
+        if self.others.disturbed() {
             return Cause::OtherProgram;
         }
         let before = self.counted.iter().rev().find(|c| c.at <= burst.from).or(self.counted.first());
@@ -351,7 +339,7 @@ mod tests {
         assert_eq!(cause(310, 310, 1), Cause::CoreAway);
         o.away.push(away(340, 40));
         assert_eq!(o.cause(&burst(310, 500, 90)), Cause::CoreAway, "it was away twice");
-        (o.others, o.waited, o.taken) = (0.5, 0.4, true);
+        o.others = Others { used: 0.5, waited: 0.4, exact: true };
         assert_eq!(o.cause(&burst(500, 520, 9)), Cause::OtherProgram);
     }
 
@@ -385,9 +373,9 @@ mod tests {
 
     #[test]
     fn another_program_disturbs_whatever_is_lost() {
-        let mut o = Observed { others: 0.4, waited: 0.3, taken: true, ..seen() };
+        let mut o = Observed { others: Others { used: 0.4, waited: 0.3, exact: true }, ..seen() };
         assert!(o.explain(vec![], 100, 0.001).disturbed.unwrap().contains("40 % of the server's cores"));
-        o.taken = false;
+        o.others.waited = 0.0;
         assert_eq!(o.explain(vec![], 100, 0.001).disturbed, None, "the server did not wait for it");
         let away = Observed { away: vec![away(100, 150)], ..seen() };
         assert!(away.explain(vec![], 100, 0.001).disturbed.is_some());

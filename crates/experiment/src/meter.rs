@@ -10,6 +10,7 @@ use measure::metrics;
 use measure::{Metric, Nanos, Reason, Timeline, Validity, clock};
 use rack::core_watch::Absence;
 use rack::hardware_counters;
+use rack::server_watch::Others;
 use std::net::SocketAddr;
 
 /// A watch on the machine of a server that starts, reloads, or has a part in a transfer.
@@ -105,8 +106,7 @@ impl Machine {
         let mut observed = Observed { away, counted, length, ..Observed::default() };
         let mut seen = (None, None, None);
         if let Some(time) = server {
-            (observed.waited, observed.others) = (time.others.waited, time.others.used);
-            observed.taken = time.others.disturbed();
+            observed.others = time.others;
             // Idle time is exact where ticks are not: for the rest of the time a core was busy.
             let whole = time.whole.as_secs_f64();
             let idle = (time.idle.as_secs_f64() / whole).clamp(0.0, 1.0);
@@ -140,8 +140,7 @@ impl Machine {
     /// too often.
     pub fn disturbed(&self, paced: bool) -> Option<Reason> {
         let o = &self.observed;
-        let text = || format!("{}; run it again while nothing else does", o.taken_text());
-        o.taken.then(|| Reason::new("server_core_shared", text())).or_else(|| o.away_too_often(paced))
+        held_up(&o.others).or_else(|| o.away_too_often(paced))
     }
 
     /// For the trial's record: what the server's cores did.
@@ -156,11 +155,17 @@ impl Machine {
         ];
         if let Some(idle) = self.server_idle {
             metrics.push(metrics::SERVER_IDLE.of(100.0 * idle));
-            metrics.push(metrics::SERVER_WAITED.of(100.0 * o.waited));
-            metrics.push(metrics::SERVER_CORES_OTHERS.of(100.0 * o.others));
+            metrics.push(metrics::SERVER_WAITED.of(100.0 * o.others.waited));
+            metrics.push(metrics::SERVER_CORES_OTHERS.of(100.0 * o.others.used));
         }
         metrics
     }
+}
+
+/// Why other programs make the time that a server took wrong, if they held it up.
+pub fn held_up(others: &Others) -> Option<Reason> {
+    let text = || format!("{}; run it again while nothing else does", others.text());
+    others.disturbed().then(|| Reason::new("server_core_shared", text()))
 }
 
 /// CPU time in seconds that a server took for each query sent, in each stretch between two instants.

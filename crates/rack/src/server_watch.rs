@@ -3,9 +3,10 @@
 
 use crate::Error;
 use crate::resource_counters::{Core, Counters, HostCounters, Processes, Usage, cores};
+use measure::{Nanos, clock};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A server whose threads waited for their cores for less than this share of the time was not held up by others.
 pub const WAITED_LIMIT: f64 = 0.01;
@@ -34,6 +35,15 @@ impl Others {
         self.waited > WAITED_LIMIT && self.used > OTHERS_LIMIT
     }
 
+    /// What they did, for a reason of invalidity.
+    pub fn text(&self) -> String {
+        format!(
+            "another program had {:.0} % of the server's cores, and the server's threads waited for them {:.0} % of the time",
+            self.used * 100.0,
+            self.waited * 100.0
+        )
+    }
+
     /// From two snapshots of a server's threads and user time and of the cores that it may use; `own` is the user time of
     /// further programs that may be there.
     pub fn between(before: &Snapshot, after: &Snapshot, own: Duration) -> Self {
@@ -50,9 +60,10 @@ impl Others {
 }
 
 /// A server's processes and cores at an instant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Snapshot {
-    at: Instant,
+    /// On the machine's monotonic clock.
+    at: Nanos,
     pids: Vec<u32>,
     server: Usage,
     cores: Vec<Core>,
@@ -87,7 +98,7 @@ impl Snapshot {
         let (server, others) = (processes.usage(roots), processes.time_of_others(roots, ours));
         let mut cores = cores()?;
         cores.retain(|core| cpus.contains(&core.core));
-        Ok(Self { at: Instant::now(), pids, server, cores, others })
+        Ok(Self { at: clock::now(), pids, server, cores, others })
     }
 
     /// The server's processes that were there.
@@ -103,7 +114,7 @@ impl Snapshot {
             sum.add(&core.since(earlier));
         }
         Spent {
-            passed: self.at.saturating_duration_since(before.at),
+            passed: Duration::from_nanos(self.at.saturating_sub(before.at)),
             ran: self.server.ran.saturating_sub(before.server.ran),
             waited: self.server.waited.saturating_sub(before.server.waited),
             user: self.server.user.saturating_sub(before.server.user),
@@ -291,9 +302,8 @@ mod tests {
     #[test]
     fn a_tick_that_always_meets_the_server_is_not_another_program() {
         let second = Duration::from_secs(1);
-        let at = Instant::now();
-        let snapshot = |user, others| Snapshot {
-            at: at + user,
+        let snapshot = |user: Duration, others| Snapshot {
+            at: user.as_nanos() as Nanos,
             pids: Vec::new(),
             server: Usage { user: user / 4, waited: user / 50, ..Usage::default() },
             cores: vec![Core { user, ..Core::default() }],
@@ -323,8 +333,8 @@ mod tests {
     fn time_of_threads_adds_up() {
         let me = [std::process::id()];
         let before = Snapshot::of(&me, &allowed_cpus(), &[]).unwrap();
-        let until = Instant::now() + Duration::from_millis(30);
-        while Instant::now() < until {
+        let until = clock::now() + 30_000_000;
+        while clock::now() < until {
             std::hint::spin_loop();
         }
         let spent = Snapshot::of(&me, &allowed_cpus(), &[]).unwrap().since(&before);

@@ -151,8 +151,7 @@ fn missing(t: &OfTable) -> Result<Vec<String>, Failure> {
     for (name, sets) in commands {
         let e = experiment(&name, &sets)?;
         let took = time(resources::fit(&e, u64::MAX)?.seconds as f64);
-        let less = if e.waits_for_timers() { ", and less with `--parallel`" } else { "" };
-        lines.push(format!("Not run: `{}`, about {took}{less}", command(&name, &sets)));
+        lines.push(format!("Not run: `{}`, about {took}", command(&name, &sets)));
     }
     lines.extend(reasons.into_iter().map(|(why, values)| match values.len() == t.values.len() {
         true => format!("{why}."),

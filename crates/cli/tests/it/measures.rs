@@ -392,6 +392,35 @@ fn a_transfer_to_a_server_beside_other_programs_on_its_core_is_not_valid() {
 }
 
 #[test]
+fn batches_and_updates_to_servers_beside_other_programs_on_their_core_are_not_valid() {
+    let Some(_beside) = computing_on_core_0() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = crate::TINY
+        .replace("\"latency\"", "\"batches\", \"lag\"")
+        .replace("\"nsd\"", "\"bind\"")
+        .replace("[300]", "[5000]")
+        .replace("settle", "attempts = 1\nsettle")
+        + "[distribution]\nprimary = \"bind\"\nsecondaries = 1\ntimers = \"tuned\"\n\
+           [batches]\nshare = 0.5\ncount = 4\nmessage = 100\nrate = 0\n\
+           [updates]\nrates = [300]\nduration = \"3s\"\n\
+           [cpus]\nserver = [0]\nothers = [0]\ngenerator = [1]\n";
+    let file = write(&folder, "beside.toml", &text);
+    let dir = folder.path().join("run");
+    done(&file, dir.to_str().expect("a path"));
+    let run = results::RunDir::open(&dir).expect("the run directory is whole");
+    assert_eq!(run.trials().len(), 2);
+    for trial in run.trials() {
+        let measure = trial.param(measure::params::MEASURE).expect("what was measured");
+        assert_eq!(trial.error, None, "{measure}");
+        assert!(trial.outcome.metric_named("servers_waited") > Some(1.0), "{measure}");
+        let reasons = &trial.outcome.validity.reasons;
+        let what = if measure == "batches" { "during the batches at " } else { "during the updates at " };
+        let held_up = |r: &measure::Reason| r.code == "server_core_shared" && r.text.starts_with(what);
+        assert!(reasons.iter().any(held_up), "{measure}: {reasons:?}");
+    }
+}
+
+#[test]
 fn a_server_has_as_many_cpus_as_it_is_to_have_workers() {
     if !has("nsd") || !two_cores() {
         eprintln!("SKIPPED: it needs nsd and two cores");

@@ -7,20 +7,20 @@
 
 use super::{Measurement, Part, Run, ZoneChanges};
 use crate::config::{Batches, Timers};
+use crate::replication::core_waits::CoreWaits;
 use crate::replication::fleet::{Fleet, Others};
 use crate::replication::{paths, running_updates};
 use crate::run_context::PORT;
 use crate::second_count::Counting;
 use crate::system_under_test::{SystemUnderTest, take};
 use crate::{Error, RunEvent, sampling};
-use agent::{Reading, Readings, Server};
+use agent::Server;
 use load::LoadResult;
 use measure::clock::SECOND;
 use measure::metrics::{self, Definition};
 use measure::units::grouped;
 use measure::{Arrivals, Event, Histogram, Latency, Named, Nanos, Outcome, Pace, Reason, params, series};
 use rack::Role;
-use rack::server_watch::WAITED_LIMIT;
 use results::{SeriesRow, TrialRecord};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -108,7 +108,7 @@ impl SystemUnderTest<'_> {
         let mut sampling = sampling::Sampling::start(context, server, &asking)?;
         let counted = (Counting::queries(e, context.server)?, Counting::updates(e, fleet.primary())?);
         context.may_time()?;
-        let waits = CoreWaits::begin(others.primary.iter().chain(&others.secondaries).chain([&*server]))?;
+        let waits = CoreWaits::begin(server, others)?;
         let at = measure::clock::wall() + context.start_delay();
         for role in queries.iter_mut().chain([&mut role]) {
             role.start_at(at)?;
@@ -140,7 +140,7 @@ impl SystemUnderTest<'_> {
             others.alive()?;
             context.goes_on()?;
         };
-        waits.end(context.shared_cores.is_some(), &mut record.outcome)?;
+        waits.end("batches", context.shared_cores.is_some(), &mut record.outcome)?;
         if let Some(queries) = queries {
             let result: LoadResult = running_updates::finish(queries)?;
             counted.0.end_of_queries(&result.counts, false, &mut record.outcome)?;
@@ -303,50 +303,6 @@ fn octets_of(file: &Path, primary: IpAddr, batches: &[Batch]) -> Result<Vec<(u64
         }
     })?;
     Ok(all)
-}
-
-/// Measures how long the servers' threads were ready to run and had no core.
-struct CoreWaits(Vec<(Readings, Reading)>);
-
-impl CoreWaits {
-    /// Begins to measure. Servers that we did not start are left out.
-    fn begin<'a>(servers: impl Iterator<Item = &'a Server>) -> Result<Self, Error> {
-        let of = |server: &Server| {
-            let mut watched = agent::Watched::default();
-            watched.server(server, false);
-            let readings = Readings::open(server.agent(), watched)?;
-            let first = readings.read()?;
-            Ok((readings, first))
-        };
-        Ok(Self(servers.filter(|server| server.is_ours()).map(of).collect::<Result<_, Error>>()?))
-    }
-
-    /// Records the share of the time that the servers waited, added up over all of them. The batches took at most so much longer because of
-    /// it. If other trials of the run used the same cores (`shared`) and the share is above the limit, the trial is invalid.
-    fn end(&self, shared: bool, outcome: &mut Outcome) -> Result<(), Error> {
-        let usage = |reading: &Reading| reading.server.unwrap_or_default().usage;
-        let mut sum = 0.0;
-        for (readings, first) in &self.0 {
-            let now = readings.read()?;
-            let passed = Duration::from_nanos(now.at.saturating_sub(first.at).max(1));
-            sum +=
-                usage(&now).waited.saturating_sub(usage(first).waited).as_secs_f64() / passed.as_secs_f64();
-            if shared && usage(&now).ran.is_zero() {
-                // It has run, so the kernel's figure of its waiting would be 0, too, whatever it was.
-                let text = "the kernel does not say how long a server waited for a core (/proc/PID/task/TID/schedstat): leave out --parallel";
-                outcome.validity.reject(Reason::new("server_core_shared", text));
-            }
-        }
-        outcome.metrics.push(metrics::SERVERS_WAITED.of(100.0 * sum));
-        if shared && sum > WAITED_LIMIT {
-            let text = format!(
-                "the servers waited for a core for {:.1} % of the time, as trials at the same time share it: give a smaller --parallel",
-                100.0 * sum
-            );
-            outcome.validity.reject(Reason::new("server_core_shared", text));
-        }
-        Ok(())
-    }
 }
 
 /// Records how the queries meanwhile were answered. We ended this load ourselves, so that it was cut short is no news.

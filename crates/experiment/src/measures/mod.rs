@@ -18,6 +18,7 @@ mod update;
 use crate::config::{Precision, Queried};
 use crate::hosts::SERVER;
 use crate::meter::AtWork;
+use crate::replication::core_waits::CoreWaits;
 use crate::replication::fleet::{self, Fleet, Others, note_urged};
 use crate::replication::outage::Outage;
 use crate::resources::TimeBasis;
@@ -264,6 +265,7 @@ fn on_a_fresh_server(
     if spec.external.is_none() {
         sut.receive_buffers(&server, context.experiment.receive_buffer_of(trial.variant.as_deref()), record);
     }
+    let waits = changes.as_ref().map(|_| CoreWaits::begin(&server, &others)).transpose()?;
     let mut ready = Ready { sut, trial, server, fleet, others, absence: None };
     let measured = measure(&mut ready, record, tell);
     let Ready { sut, mut server, mut others, absence, .. } = ready;
@@ -271,6 +273,9 @@ fn on_a_fresh_server(
     server.alive()?;
     others.alive()?;
     measured?;
+    if let Some(waits) = waits {
+        waits.end("updates", context.shared_cores.is_some(), &mut record.outcome)?;
+    }
     if let Some(changes) = changes {
         changes.end(context, absence.as_ref(), record, tell)?;
     }
