@@ -30,11 +30,14 @@ use std::time::Duration;
 use trace::{octets, transfers};
 use update::generate;
 use update::send::{MarkerSpec, SendSpec};
-use update::watch::{WatchSpec, Watched};
+use update::watch::{Sighting, WatchSpec, Watched};
 use update::{Batch, BatchesResult, BatchesSpec};
 
 /// Changes that are looked at to know how many records each has.
 const SAMPLE: u64 = 200;
+
+/// The time of a batch is known well enough if at most this share of it is uncertain.
+const UNCERTAIN: f64 = 0.01;
 
 /// How long a message may wait for its acknowledgement: signing a batch takes long.
 const DEADLINE: Nanos = 60 * SECOND;
@@ -166,6 +169,10 @@ impl SystemUnderTest<'_> {
         );
         take(&mut record.outcome, sent);
         running_updates::seen(&result.watch, &mut record.outcome);
+        if times_are_known(&result.batches, &result.watch.sightings) {
+            let validity = &mut record.outcome.validity;
+            validity.only_warn("watcher_stalled", "the time of each batch is known to 1 % of it");
+        }
         running_updates::forget(&file, fleet.plan().keep_capture, record)
     }
 
@@ -315,6 +322,17 @@ fn asked(result: LoadResult, record: &mut TrialRecord) {
     take(&mut record.outcome, outcome);
 }
 
+/// Whether the watcher saw each batch that was served soon enough for the time that it took. A batch may take seconds where the lag of
+/// one update takes milliseconds.
+fn times_are_known(batches: &[Batch], sightings: &[Sighting]) -> bool {
+    let of = |batch: &Batch, seen: &Sighting| (seen.first..=seen.last).contains(&batch.marker);
+    batches.iter().all(|batch| {
+        sightings.iter().filter(|seen| of(batch, seen)).all(|seen| {
+            seen.uncertainty() as f64 <= UNCERTAIN * seen.seen_at.saturating_sub(batch.began) as f64
+        })
+    })
+}
+
 /// Figures over all batches.
 fn figures(result: &BatchesResult, bytes: &[(u64, u64)], stream: &Stream, record: &mut TrialRecord) {
     let batches = &result.batches;
@@ -378,6 +396,26 @@ mod tests {
         let many = divided(18_400, 288);
         assert_eq!((many.len(), many.iter().sum::<u64>()), (288, 18_400));
         assert!(many.iter().all(|n| (63..=64).contains(n)));
+    }
+
+    #[test]
+    fn a_pause_of_the_watcher_matters_by_the_time_of_the_batch() {
+        let batch =
+            |marker, began| Batch { marker, messages: 1, accepted: 1, began, taken: began, seen: Vec::new() };
+        let batches = [batch(1, 0), batch(2, 10 * SECOND)];
+        let seen = |server, first, last, seen_at, late| Sighting {
+            server,
+            first,
+            last,
+            hidden_at: seen_at - late,
+            seen_at,
+        };
+        let second = seen(0, 2, 2, 15 * SECOND, SECOND / 20);
+        assert!(times_are_known(&batches, &[seen(0, 1, 1, 5 * SECOND, SECOND / 20), second]));
+        assert!(!times_are_known(&batches, &[seen(0, 1, 1, 5 * SECOND, SECOND / 19), second]));
+        // Of two batches that one transfer carried, the second took half the time.
+        assert!(!times_are_known(&batches, &[seen(1, 1, 2, 12 * SECOND, SECOND / 20)]));
+        assert!(times_are_known(&batches, &[]), "none was served");
     }
 
     #[test]
