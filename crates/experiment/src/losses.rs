@@ -35,7 +35,7 @@ pub struct Observed {
     pub away: Vec<(Absence, Nanos)>,
     /// Drops at several instants, in order.
     pub counted: Vec<Counted>,
-    /// What other programs took of the server's cores. If they held it up, no rate can be believed.
+    /// What other programs took of the server's cores. No rate can be believed if they held the server up.
     pub others: Others,
     /// The length of the load.
     pub length: Nanos,

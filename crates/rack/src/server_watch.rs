@@ -35,7 +35,7 @@ impl Others {
         self.waited > WAITED_LIMIT && self.used > OTHERS_LIMIT
     }
 
-    /// What they did, for a reason of invalidity.
+    /// Says what they took, as the text of a reason why a trial is invalid.
     pub fn text(&self) -> String {
         format!(
             "another program had {:.0} % of the server's cores, and the server's threads waited for them {:.0} % of the time",

@@ -322,8 +322,8 @@ fn asked(result: LoadResult, record: &mut TrialRecord) {
     take(&mut record.outcome, outcome);
 }
 
-/// Whether the watcher saw each batch that was served soon enough for the time that it took. A batch may take seconds where the lag of
-/// one update takes milliseconds.
+/// Whether the time of each batch that was served is known to [`UNCERTAIN`]. The watcher judges its pauses by the lag of one update, which
+/// takes milliseconds; a batch may take seconds.
 fn times_are_known(batches: &[Batch], sightings: &[Sighting]) -> bool {
     let of = |batch: &Batch, seen: &Sighting| (seen.first..=seen.last).contains(&batch.marker);
     batches.iter().all(|batch| {
