@@ -7,7 +7,7 @@ use crate::request::{At, Request};
 use measure::{Nanos, clock};
 use rack::core_watch::Seen;
 use rack::resource_counters::{self, Counters};
-use rack::server_watch::{Others, Snapshot};
+use rack::server_watch::{OtherPrograms, Snapshot};
 use rack::{CoreWatch, HardwareCounters, hardware_counters};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ pub struct ServerTime {
     /// Time that the server's threads were on a core.
     pub ran: Duration,
     /// The share of the server's cores that other programs took.
-    pub others: Others,
+    pub others: OtherPrograms,
 }
 
 /// Drops counted at one instant.
@@ -188,7 +188,7 @@ fn meter(sources: &Sources, base: Nanos, length: Nanos, stop: &AtomicBool) -> Me
                 whole: spent.passed * sources.server_cpus.len() as u32,
                 idle: spent.cores.idle,
                 ran: spent.ran,
-                others: Others::between(&first, &last, sources.own()),
+                others: OtherPrograms::between(&first, &last, sources.own()),
             }
         });
     }

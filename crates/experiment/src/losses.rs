@@ -5,7 +5,7 @@ use measure::limits::{AWAY_INSTANTS_LIMIT, AWAY_INSTANTS_LIMIT_UNPACED};
 use measure::metrics::{self, Definition};
 use measure::{Burst, Metric, Nanos, Reason, units::grouped};
 use rack::core_watch::{Absence, PERIOD};
-use rack::server_watch::Others;
+use rack::server_watch::OtherPrograms;
 use std::net::SocketAddr;
 
 /// Losses less than this apart belong to one burst, in nanoseconds. The meter waits as long for the last losses.
@@ -36,7 +36,7 @@ pub struct Observed {
     /// Drops at several instants, in order.
     pub counted: Vec<Counted>,
     /// What other programs took of the server's cores. No rate can be believed if they held the server up.
-    pub others: Others,
+    pub others: OtherPrograms,
     /// The length of the load.
     pub length: Nanos,
 }
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(cause(310, 310, 1), Cause::CoreAway);
         o.away.push(away(340, 40));
         assert_eq!(o.cause(&burst(310, 500, 90)), Cause::CoreAway, "it was away twice");
-        o.others = Others { used: 0.5, waited: 0.4, exact: true };
+        o.others = OtherPrograms { used: 0.5, waited: 0.4, exact: true };
         assert_eq!(o.cause(&burst(500, 520, 9)), Cause::OtherProgram);
     }
 
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn another_program_disturbs_whatever_is_lost() {
-        let mut o = Observed { others: Others { used: 0.4, waited: 0.3, exact: true }, ..seen() };
+        let mut o = Observed { others: OtherPrograms { used: 0.4, waited: 0.3, exact: true }, ..seen() };
         assert!(o.explain(vec![], 100, 0.001).disturbed.unwrap().contains("40 % of the server's cores"));
         o.others.waited = 0.0;
         assert_eq!(o.explain(vec![], 100, 0.001).disturbed, None, "the server did not wait for it");

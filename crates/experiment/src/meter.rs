@@ -10,7 +10,7 @@ use measure::metrics;
 use measure::{Metric, Nanos, Reason, Timeline, Validity, clock};
 use rack::core_watch::Absence;
 use rack::hardware_counters;
-use rack::server_watch::Others;
+use rack::server_watch::OtherPrograms;
 use std::net::SocketAddr;
 
 /// A watch on the machine of a server that starts, reloads, or has a part in a transfer.
@@ -163,7 +163,7 @@ impl Machine {
 }
 
 /// Why other programs make the time that a server took wrong, if they held it up.
-pub fn held_up(others: &Others) -> Option<Reason> {
+pub fn held_up(others: &OtherPrograms) -> Option<Reason> {
     let text = || format!("{}; run it again while nothing else does", others.text());
     others.disturbed().then(|| Reason::new("server_core_shared", text()))
 }

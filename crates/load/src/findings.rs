@@ -295,7 +295,7 @@ mod tests {
     use crate::check::CheckResult;
     use crate::{Counts, Pause, Tally};
     use measure::clock::SECOND;
-    use rack::server_watch::Others;
+    use rack::server_watch::OtherPrograms;
 
     fn result(lost: u64) -> LoadResult {
         let mut tally = Tally { sent: 10_000, answered: 10_000 - lost, lost, ..Tally::default() };
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn what_other_programs_did_is_no_finding() {
-        let others = Others { waited: 0.5, used: 0.5, exact: true };
+        let others = OtherPrograms { waited: 0.5, used: 0.5, exact: true };
         let known = Known { server: Some(Seen { others, ..Seen::default() }), ..Known::default() };
         assert_eq!(codes(&result(0), &known), [""; 0]);
     }

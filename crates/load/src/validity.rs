@@ -11,7 +11,7 @@ use measure::units::grouped;
 use measure::{Nanos, Reason, Validity};
 use net::scheduling::Scheduling;
 use net::transport::Troubles;
-use rack::server_watch::Others;
+use rack::server_watch::OtherPrograms;
 
 /// Evidence about our own side.
 pub(crate) struct Evidence<'a> {
@@ -34,7 +34,7 @@ pub(crate) struct Evidence<'a> {
     /// For which some program of the machine waited for memory.
     pub memory_stall: Nanos,
     /// The share of the server's cores that other programs took, where its processes are known.
-    pub others: Option<Others>,
+    pub others: Option<OtherPrograms>,
     pub clock_step: i64,
     pub id_waits: u64,
     /// Queries sent with another checksum than asked for.
@@ -159,16 +159,9 @@ fn machine(e: &Evidence<'_>, v: &mut Validity) {
             ),
         ));
     }
-    if let Some(others) = e.others.filter(Others::disturbed) {
-        v.reject(Reason::new(
-            "server_core_shared",
-            format!(
-                "other programs used {:.1} % of the server's cores, and its threads waited for them for {:.1} % of the time: what \
-                 was measured is not the server alone; give it cores that nothing else uses",
-                others.used * 100.0,
-                others.waited * 100.0
-            ),
-        ));
+    if let Some(others) = e.others.filter(OtherPrograms::disturbed) {
+        let text = format!("{}; give it cores that nothing else uses", others.text());
+        v.reject(Reason::new("server_core_shared", text));
     }
 }
 
@@ -294,7 +287,10 @@ mod tests {
             (Evidence { steal: 0.02, ..evidence(&fine) }, &[], &["steal"]),
             (Evidence { memory_stall: SECOND, ..evidence(&fine) }, &["memory_pressure"], &[]),
             (
-                Evidence { others: Some(Others { waited: 0.1, used: 0.1, exact: true }), ..evidence(&fine) },
+                Evidence {
+                    others: Some(OtherPrograms { waited: 0.1, used: 0.1, exact: true }),
+                    ..evidence(&fine)
+                },
                 &["server_core_shared"],
                 &[],
             ),
@@ -330,7 +326,7 @@ mod tests {
             steal: 0.01,
             clock_step: 5_000_000,
             memory_stall: SECOND / 10,
-            others: Some(Others { waited: 0.01, used: 0.9, exact: true }),
+            others: Some(OtherPrograms { waited: 0.01, used: 0.9, exact: true }),
             ..evidence(&tally)
         };
         assert_eq!(decide(&e), Validity::default());

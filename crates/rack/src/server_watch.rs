@@ -16,7 +16,7 @@ const OTHERS_LIMIT: f64 = 0.05;
 
 /// The share of a server's cores that other programs took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Others {
+pub struct OtherPrograms {
     /// Time that the server's threads waited for a core, as a share of the time that passed.
     pub waited: f64,
     /// Time that other programs ran on its cores, as a share of these cores' time; the kernel's own threads are not in it. It is
@@ -29,8 +29,8 @@ pub struct Others {
     pub exact: bool,
 }
 
-impl Others {
-    /// Another program was at work on the server's cores, and the server waited for it.
+impl OtherPrograms {
+    /// Other programs were at work on the server's cores, and the server waited for them.
     pub fn disturbed(&self) -> bool {
         self.waited > WAITED_LIMIT && self.used > OTHERS_LIMIT
     }
@@ -38,7 +38,7 @@ impl Others {
     /// Says what they took, as the text of a reason why a trial is invalid.
     pub fn text(&self) -> String {
         format!(
-            "another program had {:.0} % of the server's cores, and the server's threads waited for them {:.0} % of the time",
+            "other programs had {:.1} % of the server's cores, and the server's threads waited for them for {:.1} % of the time",
             self.used * 100.0,
             self.waited * 100.0
         )
@@ -130,7 +130,7 @@ pub struct Seen {
     /// One of the processes ended.
     pub ended: bool,
     /// The share of its cores that other programs took.
-    pub others: Others,
+    pub others: OtherPrograms,
     /// Packets that our network stack sent and the server's did not receive; 0 where both have the same.
     pub missing_there: u64,
     /// Packets that its stack sent and ours did not receive.
@@ -222,7 +222,7 @@ impl ServerWatch {
         let own = if self.near { own()?.saturating_sub(self.own) } else { Duration::ZERO };
         let mut seen = Seen {
             ended: self.roots.iter().any(|pid| !lives(*pid)),
-            others: Others::between(&self.before, &after, own),
+            others: OtherPrograms::between(&self.before, &after, own),
             ..Seen::default()
         };
         if let Some(stacks) = &self.stacks {
@@ -310,7 +310,7 @@ mod tests {
             others,
         };
         let between = |others: Option<Duration>| {
-            Others::between(
+            OtherPrograms::between(
                 &snapshot(Duration::ZERO, others.map(|_| second)),
                 &snapshot(second, others),
                 Duration::ZERO,

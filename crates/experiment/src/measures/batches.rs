@@ -8,7 +8,7 @@
 use super::{Measurement, Part, Run, ZoneChanges};
 use crate::config::{Batches, Timers};
 use crate::replication::core_waits::CoreWaits;
-use crate::replication::fleet::{Fleet, Others};
+use crate::replication::fleet::{Fleet, OtherServers};
 use crate::replication::{paths, running_updates};
 use crate::run_context::PORT;
 use crate::second_count::Counting;
@@ -89,7 +89,7 @@ impl SystemUnderTest<'_> {
         &self,
         fleet: &Fleet<'_>,
         variant: Option<&str>,
-        (server, others): (&mut Server, &mut Others),
+        (server, others): (&mut Server, &mut OtherServers),
         record: &mut TrialRecord,
         tell: &mut dyn FnMut(RunEvent),
     ) -> Result<(), Error> {

@@ -19,7 +19,7 @@ use crate::config::{Precision, Queried};
 use crate::hosts::SERVER;
 use crate::meter::AtWork;
 use crate::replication::core_waits::CoreWaits;
-use crate::replication::fleet::{self, Fleet, Others, note_urged};
+use crate::replication::fleet::{self, Fleet, OtherServers, note_urged};
 use crate::replication::outage::Outage;
 use crate::resources::TimeBasis;
 use crate::run_context;
@@ -111,7 +111,7 @@ pub struct Ready<'a> {
     /// The distribution; none where the server is alone.
     pub fleet: Option<&'a Fleet<'a>>,
     /// The other servers.
-    pub others: Others,
+    pub others: OtherServers,
     /// When a secondary was stopped for a while.
     pub absence: Option<Outage>,
 }
@@ -246,7 +246,7 @@ fn on_a_fresh_server(
             )),
         }
     }
-    let mut others = Others { primary, ..Others::default() };
+    let mut others = OtherServers { primary, ..OtherServers::default() };
     if let Some(fleet) = fleet {
         others.secondaries = fleet.start_secondaries(&trial.server)?;
         let all = others.secondaries.iter().chain([&server]);

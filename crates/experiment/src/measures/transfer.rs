@@ -2,7 +2,7 @@
 
 use super::{Measurement, Part, Run, ZoneChanges};
 use crate::meter::{AtWork, reject_disturbed};
-use crate::replication::fleet::{Fleet, Others, note_urged};
+use crate::replication::fleet::{Fleet, OtherServers, note_urged};
 use crate::replication::{paths, running_updates};
 use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
@@ -53,7 +53,7 @@ impl SystemUnderTest<'_> {
             let took = server.ready(&self.zone.probe, patience)?;
             Ok((server, took, at_work))
         };
-        let mut others = Others { primary: fleet.start_primary()?, ..Others::default() };
+        let mut others = OtherServers { primary: fleet.start_primary()?, ..OtherServers::default() };
         let early = if primary_is_measured { Some(start(|_| Ok(None))?) } else { None };
         let primary = early.as_ref().map(|(server, ..)| server).or(others.primary.as_ref());
         let at_primary = primary.map_or(Ok(None), AtWork::watch_one_of_several)?;

@@ -1,11 +1,11 @@
 //! How long the servers of a distribution waited for their cores while their zone changed, and whether other programs were the cause.
 
-use super::fleet::Others;
+use super::fleet::OtherServers;
 use crate::Error;
 use crate::meter::held_up;
 use agent::{Readings, Server, Watched};
 use measure::{Outcome, Reason, metrics};
-use rack::server_watch::{self, Snapshot, WAITED_LIMIT};
+use rack::server_watch::{OtherPrograms, Snapshot, WAITED_LIMIT};
 use std::time::Duration;
 
 /// A watch on the processes of all servers of a distribution. It looks twice, at its beginning and at its end. So it takes nothing from the
@@ -17,7 +17,7 @@ impl CoreWaits {
     ///
     /// # Errors
     /// The agents'.
-    pub fn begin(server: &Server, others: &Others) -> Result<Self, Error> {
+    pub fn begin(server: &Server, others: &OtherServers) -> Result<Self, Error> {
         let mut all = Vec::new();
         let servers = others.primary.iter().chain(&others.secondaries).chain([server]);
         for server in servers.filter(|server| server.is_ours()) {
@@ -42,7 +42,7 @@ impl CoreWaits {
         let mut sum = 0.0;
         for (host, readings, first) in &self.0 {
             let Some(last) = readings.server()? else { continue };
-            let others = server_watch::Others::between(first, &last, Duration::ZERO);
+            let others = OtherPrograms::between(first, &last, Duration::ZERO);
             sum += others.waited;
             // In a container the rack's other servers would count as other programs.
             if let Some(why) = held_up(&others).filter(|_| others.exact) {

@@ -53,7 +53,7 @@ pub struct Fleet<'a> {
 
 /// The servers beside the one that is measured.
 #[derive(Default)]
-pub struct Others {
+pub struct OtherServers {
     /// Where the server measured is a secondary.
     pub primary: Option<Server>,
     /// In order.
@@ -239,7 +239,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-impl Others {
+impl OtherServers {
     /// The memory of all of them together.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A secondary that is away for a while: how soon it has caught up, and by what.
 
-use super::fleet::Others;
+use super::fleet::OtherServers;
 use crate::Error;
 use crate::system_under_test::SystemUnderTest;
 use measure::clock::{SECOND, wall};
@@ -29,7 +29,7 @@ impl SystemUnderTest<'_> {
         &self,
         length: Duration,
         away: Option<Duration>,
-        others: &mut Others,
+        others: &mut OtherServers,
     ) -> Result<Option<Outage>, Error> {
         let context = self.context;
         let (Some(away), Some(server)) = (away, others.secondaries.last_mut()) else {

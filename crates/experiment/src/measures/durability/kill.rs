@@ -4,7 +4,7 @@
 //! it ran and over its restarts, and zones in which half a change was.
 
 use crate::measures::{Measurement, Part, Run, ZoneChanges};
-use crate::replication::fleet::{Fleet, Others};
+use crate::replication::fleet::{Fleet, OtherServers};
 use crate::replication::running_updates::{self, carried};
 use crate::run_context::{self, PORT};
 use crate::second_count::Counting;
@@ -59,7 +59,7 @@ impl SystemUnderTest<'_> {
     ) -> Result<(), Error> {
         let (context, e) = (self.context, self.context.experiment);
         let d = &e.durability;
-        let mut others = Others { primary: fleet.start_primary()?, ..Others::default() };
+        let mut others = OtherServers { primary: fleet.start_primary()?, ..OtherServers::default() };
         let captured_in = self.dir.join("transfers.pcap");
         let capture = self.between_servers(fleet, &captured_in)?;
         let mut server = Server::start(context.server, self.spec, &self.dir.join("server"))?;
