@@ -1,6 +1,6 @@
 //! Who may read the pages, and the headers that all of them have.
 
-use crate::{Shared, form};
+use crate::form;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Nothing from other hosts, nothing inline, no frame around a page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
@@ -74,8 +75,7 @@ impl Guard {
 }
 
 /// Lets a request pass, or says why not.
-pub async fn check(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let guard = &shared.guard;
+pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut response = if !guard.is_our_host(request.headers()) {
         form::refused(
             "the request's Host is not a name of this machine: ask for http://127.0.0.1 or http://localhost",

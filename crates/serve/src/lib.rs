@@ -14,8 +14,11 @@
 //!
 //! On a loopback address the `Host` of a request must be one of this machine's names for it, so that no page of another site reads these by a
 //! name of its own (DNS rebinding). On any other address a token is needed, which is made anew each time.
+//!
+//! [`Exporter`] serves the figures of one load, while it runs, to Prometheus.
 
 mod error;
+mod exporter;
 mod form;
 mod guard;
 mod live;
@@ -23,13 +26,16 @@ mod pages;
 mod store;
 
 pub use error::Error;
+pub use exporter::Exporter;
 
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use axum::routing::get;
 use form::Form;
+use futures_util::FutureExt;
 use guard::Guard;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +61,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 struct Shared {
     store: Arc<Store>,
-    guard: Arc<Guard>,
     stop: Arc<AtomicBool>,
 }
 
@@ -70,34 +75,46 @@ pub fn serve(options: &Options, ready: impl FnOnce(&str), stop: &Arc<AtomicBool>
     }
     let store = Arc::new(Store::new(&options.dirs)?);
     let failed = |source| Error::Listen { at: options.at, source };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(failed)?;
+    let runtime = runtime().map_err(failed)?;
     let served = runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind(options.at).await?;
         let at = listener.local_addr()?;
-        let guard = Arc::new(Guard::new(at)?);
+        let guard = Guard::new(at)?;
         ready(&guard.first_page());
-        let app = router(Shared { store, guard, stop: Arc::clone(stop) });
-        let told = || {
-            let stop = Arc::clone(stop);
-            async move {
-                while !stop.load(Ordering::Relaxed) {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
+        let app = router(guard, Shared { store, stop: Arc::clone(stop) });
+        let stop = Arc::clone(stop);
+        let told = async move {
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        let serving = axum::serve(listener, app).with_graceful_shutdown(told());
-        tokio::select! {
-            served = async { serving.await } => served,
-            () = async { told().await; tokio::time::sleep(PATIENCE).await; } => Ok(()),
-        }
+        serve_until(listener, app, told).await
     });
     // A page that is still being made is not waited for.
     runtime.shutdown_timeout(PATIENCE);
     served.map_err(failed)
 }
 
-fn router(shared: Shared) -> Router {
+/// What connections run on: the thread that waits for it.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()
+}
+
+/// Answers requests until `told` is done, and gives connections a little time to end after that.
+async fn serve_until(
+    listener: tokio::net::TcpListener,
+    app: Router,
+    told: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let told = told.shared();
+    let serving = axum::serve(listener, app).with_graceful_shutdown(told.clone());
+    tokio::select! {
+        served = async { serving.await } => served,
+        () = async { told.await; tokio::time::sleep(PATIENCE).await; } => Ok(()),
+    }
+}
+
+fn router(guard: Guard, shared: Shared) -> Router {
     let app = Router::new()
         .route("/style.css", get(|| async { form::style() }))
         .route("/pages.js", get(|| async { form::script() }))
@@ -108,7 +125,7 @@ fn router(shared: Shared) -> Router {
     let app = paged(app, "/run", "/run", pages::run);
     let app = paged(app, "/history", "/history", pages::history);
     let app = paged(app, "/compare", "/compare", pages::compare);
-    app.layer(axum::middleware::from_fn_with_state(shared.clone(), guard::check)).with_state(shared)
+    app.layer(axum::middleware::from_fn_with_state(Arc::new(guard), guard::check)).with_state(shared)
 }
 
 /// The parameters of a request.
@@ -189,10 +206,10 @@ mod tests {
     fn other_machines_read_nothing_until_they_have_the_cookie_that_the_token_gives() {
         let runs = tempfile::tempdir().unwrap();
         let at = "192.0.2.1:80".parse().unwrap();
-        let guard = Arc::new(Guard::new(at).unwrap());
+        let guard = Guard::new(at).unwrap();
         let first_page = guard.first_page();
         let store = Arc::new(Store::new(&[runs.path().into()]).unwrap());
-        let app = router(Shared { store, guard, stop: Arc::default() });
+        let app = router(guard, Shared { store, stop: Arc::default() });
         for path in ["/", "/runs.json", "/run/events?name=x", "/style.css", "/?token=", "/?token=0", "/none"]
         {
             assert_eq!(answer(&app, path, None).status(), StatusCode::FORBIDDEN, "{path}");

@@ -3,7 +3,8 @@
 use super::show;
 use crate::output::{self, Common, Failure};
 use ::load::LoadSpec;
-use ::report::live::{About, CoreUse, Exporter, Limits, Live, Machine, Screen, Trial, exposition};
+use ::report::live::{About, CoreUse, Limits, Live, Machine, Screen, Trial, exposition};
+use ::serve::Exporter;
 use clap::{Args, ValueEnum};
 use measure::clock::{self, SECOND};
 use measure::units::grouped;

@@ -37,11 +37,11 @@ impl Drop for Echo {
     }
 }
 
-/// What a server answers to a request, head and body.
-fn http(at: &str, request: &str) -> std::io::Result<(String, String)> {
+/// What a server answers to a request with this line and these further headers, head and body.
+fn http(at: &str, line: &str, headers: &str) -> std::io::Result<(String, String)> {
     let mut stream = TcpStream::connect(at)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.write_all(request.as_bytes())?;
+    write!(stream, "{line}\r\nConnection: close\r\n{headers}\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
@@ -69,28 +69,32 @@ fn prometheus_finds_the_figures_while_a_load_runs_and_not_afterwards() {
         .expect("it says where");
     // A second has been told: then there is something to find.
     lines.find(|line| line.contains("  sent ")).expect("a second");
-    let (head, page) = http(&at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("a page");
+    let host = format!("Host: {at}\r\n");
+    let (head, page) = http(&at, "GET /metrics HTTP/1.1", &host).expect("a page");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-    assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
-    assert!(head.contains(&format!("Content-Length: {}\r\n", page.len())), "{head}");
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    assert!(head.contains(&format!("content-length: {}\r\n", page.len())), "{head}");
     let sent = value(&page, "dnsrack_load_sent_queries_total").expect("a counter");
     assert!(page.contains(&format!("targets=\"{}\"", echo.target)), "{page}");
     // As many as were due until then, less those that a busy machine left unsent.
     let elapsed = value(&page, "dnsrack_load_elapsed_seconds").expect("a time");
     assert!(elapsed >= 1.0 && sent > 0.0 && sent <= 1000.0 * elapsed, "{page}");
     lines.find(|line| line.contains("  sent ")).expect("another second");
-    let (_, later) = http(&at, "GET /metrics HTTP/1.0\r\n\r\n").expect("a page");
+    let (_, later) = http(&at, "GET /metrics HTTP/1.0", &host).expect("a page");
     assert!(value(&later, "dnsrack_load_sent_queries_total").is_some_and(|n| n > sent), "{later}");
     assert!(later.contains("dnsrack_core_ratio{core=\"0\",role=\"other\",mode=\"softirq\"}"), "{later}");
 
-    judged(
-        &http(&at, "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n").expect("a page"),
-    );
-    let status = |request: &str| http(&at, request).expect("an answer").0.lines().next().map(str::to_owned);
-    assert_eq!(status("GET / HTTP/1.1\r\n\r\n").as_deref(), Some("HTTP/1.1 404 Not Found"));
-    assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n").as_deref(), Some("HTTP/1.1 405 Method Not Allowed"));
-    assert_eq!(status("nonsense\r\n\r\n").as_deref(), Some("HTTP/1.1 400 Bad Request"));
-    let (head, body) = http(&at, "HEAD /metrics HTTP/1.1\r\n\r\n").expect("a head");
+    let accept = format!("{host}Accept: application/openmetrics-text\r\n");
+    judged(&http(&at, "GET /metrics HTTP/1.1", &accept).expect("a page"));
+    let status = |line: &str, host: &str| {
+        http(&at, line, host).expect("an answer").0.lines().next().expect("a status").to_owned()
+    };
+    assert_eq!(status("GET / HTTP/1.1", &host), "HTTP/1.1 404 Not Found");
+    assert_eq!(status("POST /metrics HTTP/1.1", &host), "HTTP/1.1 405 Method Not Allowed");
+    assert_eq!(status("nonsense", &host), "HTTP/1.1 400 Bad Request");
+    // A page of another site that calls this machine by a name of its own reads nothing.
+    assert_eq!(status("GET /metrics HTTP/1.1", "Host: evil.example\r\n"), "HTTP/1.1 403 Forbidden");
+    let (head, body) = http(&at, "HEAD /metrics HTTP/1.1", &host).expect("a head");
     assert!(head.starts_with("HTTP/1.1 200 OK") && body.is_empty(), "{head}{body}");
     // Whoever says nothing does not keep the load from its end.
     let silent = TcpStream::connect(&at).expect("a connection");
@@ -105,7 +109,7 @@ fn prometheus_finds_the_figures_while_a_load_runs_and_not_afterwards() {
 
 /// Has Prometheus's own parser of OpenMetrics (Debian's python3-prometheus-client) read a page.
 fn judged((head, page): &(String, String)) {
-    assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
     const JUDGE: &str = "import sys\nfrom prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
                          for family in read(sys.stdin.read()): print(family.type, family.name, len(family.samples))\n";
     let python = |code: &str| {

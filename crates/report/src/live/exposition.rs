@@ -15,20 +15,16 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format for a request with this head: OpenMetrics where it is asked for.
-    pub(super) fn asked(head: &str) -> Self {
-        let accept = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("accept").then_some(value)
-        });
-        match accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
+    /// The format for a request with this `Accept`: OpenMetrics where it is asked for.
+    pub fn accepted(accept: &str) -> Self {
+        match accept.contains("application/openmetrics-text") {
             true => Self::OpenMetrics,
             false => Self::Text,
         }
     }
 
     /// Its media type.
-    pub(super) fn media_type(self) -> &'static str {
+    pub fn media_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

@@ -2,10 +2,9 @@
 //!
 //! [`Live`] is pure. [`Screen`] draws it, frame over frame where the cursor is, in the ordinary screen,
 //! with nothing but relative movements: no terminal mode is changed, so nothing needs to be restored
-//! whatever ends the program, and the last frame stays. [`exposition`] is the text for Prometheus, [`Exporter`] serves it.
+//! whatever ends the program, and the last frame stays. [`exposition`] is the text for Prometheus, which `serve::Exporter` serves.
 
 mod canvas;
-mod exporter;
 mod exposition;
 mod model;
 mod plot;
@@ -15,7 +14,6 @@ mod screen;
 mod tests;
 mod validity;
 
-pub use exporter::{Exporter, fuzz_request};
 pub use exposition::{Format, exposition};
 pub use model::{About, CoreUse, Figures, Live, Machine, Trial};
 pub use screen::Screen;
