@@ -1,9 +1,10 @@
 //! Plots of a search: latency and answered rate against offered rate, with every trial and the bounds.
 
+use crate::html::{STYLE, render};
 use crate::svg::{self, Axis, Plot, SIZE};
 use crate::{Error, format, plots};
+use minijinja::context;
 use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior, context};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -235,12 +236,8 @@ pub fn search_html(found: &SearchPlot) -> Result<String, Error> {
         .map(|(name, points)| (name, points.into_iter().map(row).collect()))
         .collect();
     let figures: Vec<Figure> = found.latency().into_iter().chain([found.answered()]).collect();
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    // The name's ending turns escaping on for everything that is not marked as safe.
-    environment.add_template("search.html", include_str!("../templates/search.html"))?;
-    Ok(environment.get_template("search.html")?.render(context! {
-        style => include_str!("../templates/style.css"),
+    let values = context! {
+        style => STYLE,
         title => &found.title,
         peak => found.peak.map(format::rate),
         bounds => found.lower.zip(found.upper).map(|(l, u)| format::rate_range(l, u)),
@@ -248,7 +245,8 @@ pub fn search_html(found: &SearchPlot) -> Result<String, Error> {
         percentiles => PERCENTILES,
         figures => Serde(figures),
         tables => Serde(tables),
-    })?)
+    };
+    render("search.html", include_str!("../templates/search.html"), values)
 }
 
 #[cfg(test)]
