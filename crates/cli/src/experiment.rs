@@ -371,6 +371,7 @@ fn lines(run_event: &RunEvent) -> Vec<String> {
         RunEvent::Skipped { trial, reason } => {
             vec![format!("trial {} skipped: {}: {reason}", trial.id, trial.words())]
         }
+        RunEvent::Starting { servers } => vec![format!("  starting {}", servers.join(", "))],
         RunEvent::Ready { seconds } => vec![format!("  ready after {seconds:.2} s")],
         RunEvent::Second { text } => vec![format!("  {text}")],
         RunEvent::Again { reason } => vec![format!("  again: {reason}")],
@@ -408,6 +409,7 @@ fn event(run_event: &RunEvent) -> serde_json::Value {
         RunEvent::Skipped { trial, reason } => {
             json!({ "event": "skipped", "trial": trial.id, "what": trial.words(), "reason": reason })
         }
+        RunEvent::Starting { servers } => json!({ "event": "starting", "servers": servers }),
         RunEvent::Ready { seconds } => json!({ "event": "ready", "seconds": seconds }),
         RunEvent::Second { text } => json!({ "event": "second", "text": text }),
         RunEvent::Again { reason } => json!({ "event": "again", "reason": reason }),

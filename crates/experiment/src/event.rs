@@ -41,6 +41,11 @@ pub enum RunEvent {
         /// Why.
         reason: String,
     },
+    /// The servers of a trial are started. A large zone takes minutes.
+    Starting {
+        /// Their labels: that of the server measured alone, or the primary's and then those of its secondaries.
+        servers: Vec<String>,
+    },
     /// A server answers right, this many seconds after its start.
     Ready {
         /// Seconds.

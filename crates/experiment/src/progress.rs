@@ -53,6 +53,7 @@ impl Watched {
                 self.of(set).now = "done".into();
             }
             RunEvent::Zone { label, doing } => self.of(set).now = format!("zone {label}: {doing}"),
+            RunEvent::Starting { servers } => self.of(set).now = format!("starting {}", servers.join(", ")),
             RunEvent::Ready { seconds } => self.of(set).now = format!("ready after {seconds:.2} s"),
             RunEvent::Second { text } => self.of(set).now.clone_from(text),
             RunEvent::Again { reason } => self.of(set).now = format!("again: {reason}"),

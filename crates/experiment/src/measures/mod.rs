@@ -207,6 +207,9 @@ pub fn run(
     record: &mut TrialRecord,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
+    if sut.spec.external.is_none() {
+        tell(RunEvent::Starting { servers: labels(sut.context.experiment, trial) });
+    }
     match of(trial.measure).run {
         Run::Start(start) => start(&sut, record, tell),
         Run::StartAll(start) => start(&sut, fleet.expect("it is distributed"), record, tell),
