@@ -44,11 +44,22 @@ pub struct Short {
 struct Kept {
     /// The boot that the figures were measured after, as the kernel names it.
     boot: String,
+    /// The CPUs that the process which measured them could use.
+    cpus: Vec<usize>,
     short: Short,
 }
 
-/// The figures of this machine: those that are kept in the user's cache, or else measured now. It takes a few seconds the first time after a boot,
-/// and ten minutes after a time when the machine was not quiet.
+impl Kept {
+    /// Whether they are the figures of the machine at `now`, after `boot`, for a process that may use `cpus`. A process that was confined to a
+    /// part of the machine has measured that part alone.
+    fn are_true(&self, now: u64, boot: &str, cpus: &[usize]) -> bool {
+        let again = self.short.disturbed.is_some() && now >= self.short.unix_time + AGAIN.as_secs();
+        self.boot == boot && cpus.iter().all(|cpu| self.cpus.contains(cpu)) && !again
+    }
+}
+
+/// The figures of this machine: those that are kept in the user's cache, or else measured now. It takes a few seconds: the first time after a boot,
+/// ten minutes after a time when the machine was not quiet, and where the process may use CPUs that the one which measured could not.
 pub fn short() -> Short {
     let file = place();
     // Of several processes one measures, and the others wait for it.
@@ -58,15 +69,12 @@ pub fn short() -> Short {
         lock.lock().ok().map(|()| lock)
     });
     let text = file.as_ref().and_then(|file| fs::read(file).ok());
-    let (now, boot) = (unix_time(), boot());
-    let still_true = |kept: &Kept| {
-        let again = kept.short.disturbed.is_some() && now >= kept.short.unix_time + AGAIN.as_secs();
-        kept.boot == boot && !again
-    };
-    if let Some(kept) = text.and_then(|text| serde_json::from_slice(&text).ok()).filter(still_true) {
+    let (now, boot, cpus) = (unix_time(), boot(), rack::allowed_cpus());
+    let kept = text.and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
+    if let Some(kept) = kept.filter(|kept| kept.are_true(now, &boot, &cpus)) {
         return kept.short;
     }
-    let kept = Kept { short: Short { unix_time: now, ..measured() }, boot };
+    let kept = Kept { short: Short { unix_time: now, ..measured() }, boot, cpus };
     if let Some(file) = file {
         // A cache that cannot be written costs time the next time.
         let _ = measure::aside::write(&file, serde_json::to_vec(&kept).expect("plain data"));
@@ -133,6 +141,17 @@ fn measured() -> Short {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kept_figures_are_measured_again_after_a_boot_a_disturbance_or_with_fewer_cpus() {
+        let quiet = Short { unix_time: 1_000, ..Short::default() };
+        let kept = Kept { boot: "a".into(), cpus: vec![0, 2], short: quiet.clone() };
+        assert!(kept.are_true(1_000_000, "a", &[0, 2]) && kept.are_true(1_000, "a", &[2]));
+        assert!(!kept.are_true(1_000, "b", &[0, 2]), "another boot");
+        assert!(!kept.are_true(1_000, "a", &[0, 1]), "CPU 1 was not measured");
+        let kept = Kept { short: Short { disturbed: Some("busy".into()), ..quiet }, ..kept };
+        assert!(kept.are_true(1_599, "a", &[0]) && !kept.are_true(1_600, "a", &[0]));
+    }
 
     #[test]
     fn the_short_form_has_what_the_long_one_has_and_is_kept_in_json() {
