@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn another_program_disturbs_whatever_is_lost() {
         let mut o = Observed { others: OtherPrograms { used: 0.4, waited: 0.3, exact: true }, ..seen() };
-        assert!(o.explain(vec![], 100, 0.001).disturbed.unwrap().contains("40 % of the server's cores"));
+        assert!(o.explain(vec![], 100, 0.001).disturbed.unwrap().contains("40.0 % of the server's cores"));
         o.others.waited = 0.0;
         assert_eq!(o.explain(vec![], 100, 0.001).disturbed, None, "the server did not wait for it");
         let away = Observed { away: vec![away(100, 150)], ..seen() };
