@@ -22,6 +22,11 @@ impl Metric {
         Self { name: name.into(), unit: unit.into(), value }
     }
 
+    /// A time or a rate, by its unit: a figure that depends on how long something had to wait.
+    pub fn is_time_or_rate(&self) -> bool {
+        ["ns", "us", "s", "1/s", "MB/s", "Mbit/s"].contains(&self.unit.as_str())
+    }
+
     /// The same figure of a part of the trial.
     #[must_use]
     pub fn within(self, scope: Scope) -> Self {
@@ -65,6 +70,12 @@ impl Outcome {
     /// The value of the metric of a name that a document or one of a [`metrics::Family`](crate::metrics::Family) has.
     pub fn metric_named(&self, name: &str) -> Option<f64> {
         self.metrics.iter().find(|m| m.name == name).map(|m| m.value)
+    }
+
+    /// Leaves out all times and rates, and the distributions of times.
+    pub fn leave_out_times(&mut self) {
+        self.metrics.retain(|metric| !metric.is_time_or_rate());
+        self.histograms.clear();
     }
 
     /// A histogram by name, where the trial has it.

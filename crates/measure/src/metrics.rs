@@ -638,6 +638,14 @@ mod tests {
     }
 
     #[test]
+    fn each_unit_is_known_to_be_of_times_or_rates_or_not_to_be() {
+        let others = |metric: &Metric| ["1", "B", "%"].contains(&metric.unit.as_str());
+        for metric in single().map(|definition| definition.of(1.0)) {
+            assert_ne!(metric.is_time_or_rate(), others(&metric), "{metric:?}");
+        }
+    }
+
+    #[test]
     fn a_name_is_found_in_the_part_that_it_is_of() {
         assert_eq!(find("sent"), Some(SENT));
         assert_eq!(find("background_sent"), Some(SENT.within(Scope::Background)));

@@ -418,6 +418,24 @@ fn batches_and_updates_to_servers_beside_other_programs_on_their_core_are_not_va
         let held_up = |r: &measure::Reason| r.code == "server_core_shared" && r.text.starts_with(what);
         assert!(reasons.iter().any(held_up), "{measure}: {reasons:?}");
     }
+    // Octets do not depend on it: batches without times are valid.
+    let text = text.replace(", \"lag\"", "").replace("attempts", "batch_times = false\nattempts");
+    let file = write(&folder, "octets.toml", &text);
+    let dir = folder.path().join("octets");
+    done(&file, dir.to_str().expect("a path"));
+    let run = results::RunDir::open(&dir).expect("the run directory is whole");
+    let [trial] = run.trials() else { panic!("one trial") };
+    let validity = &trial.outcome.validity;
+    assert!(
+        validity.valid && validity.warnings.iter().any(|r| r.code == "server_core_shared"),
+        "{validity:?}"
+    );
+    assert!(trial.outcome.metric_named("batches_bytes") > Some(0.0));
+    assert!(
+        trial.outcome.metrics.iter().all(|metric| !metric.is_time_or_rate()),
+        "{:?}",
+        trial.outcome.metrics
+    );
 }
 
 #[test]

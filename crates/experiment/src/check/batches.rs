@@ -22,6 +22,11 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
             return Err(e.refuse("batches.rate: queries per second, from 0 to 1M"));
         }
     }
+    if !e.batch_times && e.precision.is_some() {
+        return Err(e.refuse(
+            "precision: batches are repeated until their time is known, and batch_times = false records none",
+        ));
+    }
     if !e.updates.series.is_empty() {
         return Err(
             e.refuse("measure batches: changes are drawn by updates.mix, not taken from updates.series")

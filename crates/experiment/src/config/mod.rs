@@ -66,6 +66,11 @@ pub struct Experiment {
     /// what looking costs can be measured.
     #[serde(default = "yes")]
     pub sampling: bool,
+    /// Record times and rates of batches. Without them a trial has counts and octets alone, and is valid however long its servers waited for
+    /// a core: trials at the same time (`--parallel`) may keep the cores busy then.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    #[schemars(extend("default" = true))]
+    pub batch_times: bool,
     /// Count queries and updates a second time: in the kernel of the host at which they arrive. A trial whose two counts contradict each
     /// other is invalid. Counting takes time of the server's cores (docs/trust.md).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

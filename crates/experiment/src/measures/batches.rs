@@ -169,9 +169,14 @@ impl SystemUnderTest<'_> {
         );
         take(&mut record.outcome, sent);
         running_updates::seen(&result.watch, &mut record.outcome);
-        if times_are_known(&result.batches, &result.watch.sightings) {
-            let validity = &mut record.outcome.validity;
-            validity.only_warn("watcher_stalled", "the time of each batch is known to 1 % of it");
+        let outcome = &mut record.outcome;
+        if !e.batch_times {
+            outcome.leave_out_times();
+            for code in ["server_core_shared", "watcher_stalled"] {
+                outcome.validity.only_warn(code, "it has the octets of batches and no times");
+            }
+        } else if times_are_known(&result.batches, &result.watch.sightings) {
+            outcome.validity.only_warn("watcher_stalled", "the time of each batch is known to 1 % of it");
         }
         running_updates::forget(&file, fleet.plan().keep_capture, record)
     }

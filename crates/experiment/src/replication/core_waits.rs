@@ -57,7 +57,8 @@ impl CoreWaits {
         outcome.metrics.push(metrics::SERVERS_WAITED.of(100.0 * sum));
         if shared && sum > WAITED_LIMIT {
             let text = format!(
-                "the servers waited for a core for {:.1} % of the time, as trials at the same time share it: give a smaller --parallel",
+                "the servers waited for a core for {:.1} % of the time, as trials at the same time share it: give a smaller --parallel, \
+                 or record the octets of batches alone with --set batch_times=false",
                 100.0 * sum
             );
             validity.reject(Reason::new("server_core_shared", text));
