@@ -106,8 +106,12 @@ fn of_value(
     let (missing, measured) = match table.repeat.of(headings, (table.column_title.as_str(), column)) {
         Way::Not(why) => (Missing::Not(why), None),
         Way::Command(command) => (Missing::Command(command), kept.of_file(table, row, column, cell)),
-        Way::Experiment { name, sets } => {
+        Way::Experiment { name, mut sets } => {
             let e = experiment(&name, &sets)?;
+            // With fewer repeats its values would not count.
+            if (e.repeats as usize) < REPEATS {
+                sets.push(format!("repeats={REPEATS}"));
+            }
             let measured = measured(&e, cell, known);
             let missing = match resources::fit(&e, memory)?.refused {
                 Some(why) => Missing::TooLarge(why),
