@@ -181,13 +181,12 @@ fn needed(e: &Experiment) -> Result<Vec<NeededHost>, Error> {
 
 /// Several sets of hosts on this machine share its cores.
 fn refuse_what_needs_a_core(e: &Experiment) -> Result<(), Error> {
-    if e.may_share_cores() && !e.is_external()? {
+    if e.waits_for_timers() && !e.is_external()? {
         return Ok(());
     }
     Err(e.refuse(
-        "--parallel: without --rack its trials would share this machine's cores, and its figures depend on them. Only 'batches' can be \
-         made at the same time: with default timers (distribution.timers) they wait for nearly all of the time, and without times \
-         (batch_times = false) octets alone are recorded. Leave out --parallel, or give other machines with --rack",
+        "--parallel: without --rack its trials would share this machine's cores, and its figures depend on them. Only 'batches' with default \
+         timers (distribution.timers) spend nearly all of their time waiting. Leave out --parallel, or give other machines with --rack",
     ))
 }
 

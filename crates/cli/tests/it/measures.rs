@@ -419,7 +419,10 @@ fn batches_and_updates_to_servers_beside_other_programs_on_their_core_are_not_va
         assert!(reasons.iter().any(held_up), "{measure}: {reasons:?}");
     }
     // Octets do not depend on it: batches without times are valid.
-    let text = text.replace(", \"lag\"", "").replace("attempts", "batch_times = false\nattempts");
+    let text = text
+        .replace(", \"lag\"", "")
+        .replace("attempts", "batch_times = false\nattempts")
+        .replace("\"tuned\"", "\"default\"");
     let file = write(&folder, "octets.toml", &text);
     let dir = folder.path().join("octets");
     done(&file, dir.to_str().expect("a path"));
@@ -431,11 +434,9 @@ fn batches_and_updates_to_servers_beside_other_programs_on_their_core_are_not_va
         "{validity:?}"
     );
     assert!(trial.outcome.metric_named("batches_bytes") > Some(0.0));
-    assert!(
-        trial.outcome.metrics.iter().all(|metric| !metric.is_time_or_rate()),
-        "{:?}",
-        trial.outcome.metrics
-    );
+    let times = trial.outcome.metrics.iter().filter(|metric| metric.is_time_or_rate());
+    let times: Vec<&str> = times.map(|metric| metric.name.as_str()).collect();
+    assert_eq!(times, ["others_cpu"], "CPU time is no matter of waiting");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Do the batches of an experiment make sense?
 
+use crate::config::Timers;
 use crate::{Error, Experiment, Measure};
 
 /// Whether what it says of batches makes sense.
@@ -21,6 +22,12 @@ pub fn check(e: &Experiment) -> Result<(), Error> {
         if !(b.rate.is_finite() && (0.0..=1e6).contains(&b.rate)) {
             return Err(e.refuse("batches.rate: queries per second, from 0 to 1M"));
         }
+    }
+    if !e.batch_times && e.distributions().iter().any(|d| d.timers != Timers::Default) {
+        return Err(e.refuse(
+            "batch_times = false: how many transfers carry a batch depends on how busy the cores are, unless the servers wait before they \
+             tell of a change: give default timers (distribution.timers), or record times",
+        ));
     }
     if !e.batch_times && e.precision.is_some() {
         return Err(e.refuse(

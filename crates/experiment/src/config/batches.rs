@@ -30,12 +30,11 @@ impl Default for Batches {
 }
 
 impl Experiment {
-    /// True if its trials can run at the same time on the same cores: they spend nearly all of their time waiting for the servers' timers, or
-    /// no time is taken from them.
-    pub fn may_share_cores(&self) -> bool {
+    /// True if its trials spend nearly all of their time waiting for the servers' timers. Such trials can run at the same time on the same
+    /// cores.
+    pub fn waits_for_timers(&self) -> bool {
         let default_timers = self.distributions().iter().all(|d| d.timers == Timers::Default);
-        self.measure.iter().all(|measure| *measure == Measure::Batches)
-            && (default_timers || !self.batch_times)
+        self.measure.iter().all(|measure| *measure == Measure::Batches) && default_timers
     }
 
     /// The batches of a variant: as the experiment says, or the variant.

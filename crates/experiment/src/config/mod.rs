@@ -67,7 +67,7 @@ pub struct Experiment {
     #[serde(default = "yes")]
     pub sampling: bool,
     /// Record times and rates of batches. Without them a trial has counts and octets alone, and is valid however long its servers waited for
-    /// a core: trials at the same time (`--parallel`) may keep the cores busy then.
+    /// a core: trials at the same time (`--parallel`) may keep the cores busy then. It needs default timers.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     #[schemars(extend("default" = true))]
     pub batch_times: bool,

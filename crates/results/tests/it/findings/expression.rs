@@ -1,8 +1,8 @@
 //! Figures of runs, as comments in `docs/findings.md` write them.
 //!
 //! `METRIC` or `METRIC[PARAM=VALUE, …]`: the median over the valid repeats of the one cell that is meant. `min(METRIC)`,
-//! `max(METRIC)`, `sum(METRIC)`: over all trials that are meant. `published(TABLE, KEY, …, COLUMN)`: a printed cell, where TABLE or a
-//! KEY may be the name of a parameter, or of one that only this uses (`@os`). `least(F for PARAM, …)`, `most(…)`: over the values of parameters. `pairs(METRIC, A, B,
+//! `max(METRIC)`, `sum(METRIC)`: over all trials that are meant. `published(TABLE, KEY, …, COLUMN)`: a printed cell, where TABLE, a
+//! KEY or COLUMN may be the name of a parameter, or of one that only this uses (`@os`). `least(F for PARAM, …)`, `most(…)`: over the values of parameters. `pairs(METRIC, A, B,
 //! NOISE, mid|low|high)`: by which share server B differs from A, pair by pair. `trials(PARAM=VALUE, …)`: how many valid ones.
 //! `param(NAME)`: a parameter
 //! that is a number. `ceil(F)`. A `*` in METRIC stands for anything. Numbers, `+ - * /` with spaces around them, and parentheses. Times are in seconds, memory in octets, shares of one.
@@ -137,7 +137,7 @@ impl<'a> Context<'a> {
         let [id, keys @ .., column] = arguments else {
             return Err("published(TABLE, KEY, …, COLUMN)".into());
         };
-        let id = self.wanted(id).unwrap_or(id);
+        let (id, column) = (self.wanted(id).unwrap_or(id), self.wanted(column).unwrap_or(column));
         let table = published::find(id).ok_or_else(|| format!("no published table {id}"))?;
         let keys: Vec<&str> = keys.iter().map(|k| self.wanted(k).unwrap_or(k)).collect();
         let cell = table.cell(&keys, column).and_then(|cell| cell.value);
