@@ -245,25 +245,40 @@ fn curves(figure: &Figure, curve: &Curve, runs: &[RunDir]) -> (Vec<Picture>, Vec
     };
     let value = |trial: &TrialRecord| trial.outcome.metric_named(&curve.y);
     let unit = metrics::describe(&curve.y).map_or("1", |(unit, _)| unit);
+    let of_line = |n: usize| of_line(figure, n, runs, |t| value(t).is_some() && at(t).is_some());
+    let bases = curve.relative.map_or(Vec::new(), |_| of_line(0));
     let (mut lines, mut found, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..figure.lines.len() {
-        let of_runs = of_line(figure, n, runs, |t| value(t).is_some() && at(t).is_some());
+        let of_runs = of_line(n);
         let mut xs: Vec<f64> = of_runs.iter().flat_map(|f| &f.trials).filter_map(|t| at(t)).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
+        // What a run's value at x is divided by is of the same run: other runs are of other machines.
+        let base = |run: &RunDir, x: f64| {
+            let (of, x) = match curve.relative {
+                None => return Some(1.0),
+                Some(Relative::Line) => (&bases, x),
+                Some(Relative::Start) => (&of_runs, *xs.first()?),
+            };
+            let found = of.iter().find(|f| std::ptr::eq(f.run, run))?;
+            let values: Vec<f64> =
+                found.trials.iter().filter(|t| at(t) == Some(x)).filter_map(|t| value(t)).collect();
+            Some(Value::of(&values)?.value)
+        };
         let mut line = Line::new(figure.name(n), n);
         let mut used: Vec<String> = Vec::new();
-        for x in xs {
+        for &x in &xs {
             let here = of_runs.iter().filter_map(|f| {
                 let trials: Vec<&TrialRecord> =
                     f.trials.iter().copied().filter(|t| at(t) == Some(x)).collect();
-                (!trials.is_empty()).then_some(Found { run: f.run, trials })
+                (!trials.is_empty() && base(f.run, x).is_some()).then_some(Found { run: f.run, trials })
             });
             let Some(here) = best(here.collect()) else { continue };
             let values: Vec<f64> = here.trials.iter().filter_map(|t| value(t)).collect();
-            let Some(figure) = Value::of(&values) else { continue };
-            line.points.push((x, figure.value));
-            line.intervals.extend(figure.interval.map(|i| (x, i.low, i.high)));
+            let (Some(figure), Some(base)) = (Value::of(&values), base(here.run, x)) else { continue };
+            line.points.push((x, figure.value / base));
+            let interval = figure.interval.filter(|_| curve.relative.is_none());
+            line.intervals.extend(interval.map(|i| (x, i.low, i.high)));
             ids.extend(here.ids());
             let words = here.words();
             if !used.contains(&words) {
@@ -278,7 +293,6 @@ fn curves(figure: &Figure, curve: &Curve, runs: &[RunDir]) -> (Vec<Picture>, Vec
     let mut published = as_published(figure, curve, unit);
     let (models, notes) = models(figure, curve, &lines, &published);
     if let Some(relative) = curve.relative {
-        make_relative(&mut lines, relative);
         make_relative(&mut published, relative);
     }
     let mut all: Vec<Line> = lines.into_iter().chain(published).chain(models).map(|(_, line)| line).collect();
@@ -336,6 +350,7 @@ fn models(
     (all, notes)
 }
 
+/// Divides published lines by what they are compared with.
 fn make_relative(lines: &mut [(usize, Line)], relative: Relative) {
     let base: Vec<(f64, f64)> = match relative {
         Relative::Line => {
@@ -350,7 +365,6 @@ fn make_relative(lines: &mut [(usize, Line)], relative: Relative) {
             Relative::Start => first,
         };
         line.points = line.points.iter().filter_map(|(x, y)| Some((*x, y / of(*x)?))).collect();
-        line.intervals.clear();
     }
 }
 
@@ -364,6 +378,7 @@ fn axes(curve: &Curve, unit: &str, lines: &mut Vec<Line>) -> Option<(Axis, Axis)
     let (first, last) = plots::ends(lines.iter().flat_map(Line::xs))?;
     let (low, high) = plots::ends(lines.iter().flat_map(Line::ys))?;
     let short = |v: f64| match v {
+        v if (1e9..1e12).contains(&v) => format!("{} G", plots::tick_number(&format::significant(v / 1e9))),
         v if (1e6..1e9).contains(&v) => format!("{} M", plots::tick_number(&format::significant(v / 1e6))),
         v if (1e3..1e6).contains(&v) => format!("{} K", plots::tick_number(&format::significant(v / 1e3))),
         v => plots::tick_number(&format::significant(v)),
