@@ -237,7 +237,7 @@ fn latencies(figure: &Figure, found: &[(usize, Found<'_>)], apart: bool) -> Vec<
 }
 
 /// A metric over a parameter.
-fn curves(figure: &Figure, curve: &Curve, runs: &[RunDir]) -> (Vec<Picture>, Vec<(usize, String)>) {
+fn curves<'a>(figure: &Figure, curve: &Curve, runs: &'a [RunDir]) -> (Vec<Picture>, Vec<(usize, String)>) {
     let Some(parameter) = params::find(&curve.x) else { return Default::default() };
     let at = |trial: &TrialRecord| {
         let text = trial.param(parameter)?;
@@ -246,6 +246,12 @@ fn curves(figure: &Figure, curve: &Curve, runs: &[RunDir]) -> (Vec<Picture>, Vec
     let value = |trial: &TrialRecord| trial.outcome.metric_named(&curve.y);
     let unit = metrics::describe(&curve.y).map_or("1", |(unit, _)| unit);
     let of_line = |n: usize| of_line(figure, n, runs, |t| value(t).is_some() && at(t).is_some());
+    let part = |found: &Found<'a>, x: f64| {
+        let trials: Vec<_> = found.trials.iter().copied().filter(|t| at(t) == Some(x)).collect();
+        (!trials.is_empty()).then_some(Found { run: found.run, trials })
+    };
+    let measured =
+        |found: &Found<'a>| Value::of(&found.trials.iter().filter_map(|t| value(t)).collect::<Vec<f64>>());
     let bases = curve.relative.map_or(Vec::new(), |_| of_line(0));
     let (mut lines, mut found, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..figure.lines.len() {
@@ -261,21 +267,14 @@ fn curves(figure: &Figure, curve: &Curve, runs: &[RunDir]) -> (Vec<Picture>, Vec
                 Some(Relative::Start) => (&of_runs, *xs.first()?),
             };
             let found = of.iter().find(|f| std::ptr::eq(f.run, run))?;
-            let values: Vec<f64> =
-                found.trials.iter().filter(|t| at(t) == Some(x)).filter_map(|t| value(t)).collect();
-            Some(Value::of(&values)?.value)
+            Some(measured(&part(found, x)?)?.value)
         };
         let mut line = Line::new(figure.name(n), n);
         let mut used: Vec<String> = Vec::new();
         for &x in &xs {
-            let here = of_runs.iter().filter_map(|f| {
-                let trials: Vec<&TrialRecord> =
-                    f.trials.iter().copied().filter(|t| at(t) == Some(x)).collect();
-                (!trials.is_empty() && base(f.run, x).is_some()).then_some(Found { run: f.run, trials })
-            });
+            let here = of_runs.iter().filter_map(|f| part(f, x)).filter(|f| base(f.run, x).is_some());
             let Some(here) = best(here.collect()) else { continue };
-            let values: Vec<f64> = here.trials.iter().filter_map(|t| value(t)).collect();
-            let (Some(figure), Some(base)) = (Value::of(&values), base(here.run, x)) else { continue };
+            let (Some(figure), Some(base)) = (measured(&here), base(here.run, x)) else { continue };
             line.points.push((x, figure.value / base));
             let interval = figure.interval.filter(|_| curve.relative.is_none());
             line.intervals.extend(interval.map(|i| (x, i.low, i.high)));
@@ -377,22 +376,18 @@ fn axes(curve: &Curve, unit: &str, lines: &mut Vec<Line>) -> Option<(Axis, Axis)
     }
     let (first, last) = plots::ends(lines.iter().flat_map(Line::xs))?;
     let (low, high) = plots::ends(lines.iter().flat_map(Line::ys))?;
-    let short = |v: f64| match v {
-        v if (1e9..1e12).contains(&v) => format!("{} G", plots::tick_number(&format::significant(v / 1e9))),
-        v if (1e6..1e9).contains(&v) => format!("{} M", plots::tick_number(&format::significant(v / 1e6))),
-        v if (1e3..1e6).contains(&v) => format!("{} K", plots::tick_number(&format::significant(v / 1e3))),
-        v => plots::tick_number(&format::significant(v)),
-    };
     let share = curve.x == params::PATH_LOSS.name();
     let x = match curve.log {
-        Log::Both | Log::X => Axis::log(&curve.x_title, first, last, short),
-        Log::None if share => Axis::linear(&curve.x_title, last, |v| format!("{} %", short(100.0 * v))),
-        Log::None => Axis::linear(&curve.x_title, last, short),
+        Log::Both | Log::X => Axis::log(&curve.x_title, first, last, plots::count_tick),
+        Log::None if share => {
+            Axis::linear(&curve.x_title, last, |v| format!("{} %", plots::count_tick(100.0 * v)))
+        }
+        Log::None => Axis::linear(&curve.x_title, last, plots::count_tick),
     };
     let label = |v: f64| match unit {
         _ if curve.relative.is_some() => plots::tick_number(&format::significant(v)),
         _ if gibibytes => format!("{} GiB", plots::tick_number(&format::significant(v))),
-        "1/s" => plots::rate_tick(v),
+        "1/s" => plots::count_tick(v),
         "1" | "Mbit/s" => {
             format!("{} {}", plots::tick_number(&format::significant(v)), if unit == "1" { "" } else { unit })
         }
@@ -467,7 +462,7 @@ fn bars(figure: &Figure, found: &[(usize, Found<'_>)], metric: &str) -> Option<P
     let all: Vec<Bar> = found.iter().filter_map(bar).collect();
     let (_, high) = plots::ends(all.iter().flat_map(|b| [b.value, b.bounds.map_or(0.0, |x| x.1)]))?;
     let about: Vec<String> = all.iter().map(|b| format!("{}: {}", b.name, b.text)).collect();
-    let axis = Axis::linear(&figure.title, high, plots::rate_tick);
+    let axis = Axis::linear(&figure.title, high, plots::count_tick);
     Some(Picture {
         id: figure.id.clone(),
         caption: format!("{}. Whiskers: the interval of the median; dots: single trials.", figure.place()),

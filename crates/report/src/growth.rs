@@ -208,7 +208,7 @@ pub(crate) fn groups(run: &Run) -> Vec<Group> {
         title: "Capacity".into(),
         unit: "1/s",
         scale: 1.0,
-        tick: plots::rate_tick,
+        tick: plots::count_tick,
         remark: "",
         table: Box::new(|_, _| None),
     };

@@ -312,8 +312,11 @@ pub(crate) fn tick_number(text: &str) -> String {
     }
 }
 
-pub(crate) fn rate_tick(v: f64) -> String {
-    if v >= 1e6 {
+/// A count or a rate on an axis: `250 K`, `10 M`.
+pub(crate) fn count_tick(v: f64) -> String {
+    if v >= 1e9 {
+        format!("{} G", tick_number(&format::significant(v / 1e9)))
+    } else if v >= 1e6 {
         format!("{} M", tick_number(&format::significant(v / 1e6)))
     } else if v >= 1e3 {
         format!("{} K", tick_number(&format::significant(v / 1e3)))
@@ -351,7 +354,7 @@ pub(crate) fn peaks(run: &Run, cells: &[&Cell], id: &str, what: &str, with_past:
     let (past, tables) = if with_past { past::peaks(run) } else { Default::default() };
     bars.extend(past);
     let (_, high) = ends(bars.iter().flat_map(|b| [b.value, b.bounds.map_or(0.0, |x| x.1)]))?;
-    let axis = Axis::linear("queries/s", high, rate_tick);
+    let axis = Axis::linear("queries/s", high, count_tick);
     let about = bars
         .iter()
         .map(|b| format!("{}: {} queries per second", b.name, b.text))
@@ -408,8 +411,8 @@ pub(crate) fn response(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Opti
     let (_, high) = ends(points().map(|p| p.0))?;
     let (_, most) = ends(points().map(|p| p.1))?;
     let (x, y) = (
-        Axis::linear("offered queries/s", high, rate_tick),
-        Axis::linear("answered queries/s", most, rate_tick),
+        Axis::linear("offered queries/s", high, count_tick),
+        Axis::linear("answered queries/s", most, count_tick),
     );
     let end = x.high.min(y.high);
     let mut plot = Plot::new(x, y);
@@ -446,7 +449,7 @@ pub(crate) fn searches(run: &Run, cells: &[&Cell], id: &str, what: &str) -> Opti
         [(FLOOR, "none"), (1e-4, "0.01 %"), (1e-3, "0.1 %"), (1e-2, "1 %"), (1e-1, "10 %"), (1.0, "100 %")];
     let ticks = ticks.map(|(v, t)| (v, t.to_owned())).to_vec();
     let y = Axis { title: "loss".into(), low: FLOOR / 2.0, high: 1.0, log: true, ticks };
-    let mut plot = Plot::new(Axis::linear("offered queries/s", high, rate_tick), y);
+    let mut plot = Plot::new(Axis::linear("offered queries/s", high, count_tick), y);
     if let Some(goal) = run.planned("peak.loss").and_then(|l| l.parse::<f64>().ok()).filter(|g| *g > FLOOR) {
         plot.level(goal, "goal");
     }

@@ -73,7 +73,7 @@ impl SearchPlot {
     fn offered(&self) -> Axis {
         let most = self.points.iter().map(|p| p.offered_qps).fold(0.0, f64::max);
         let near = self.lower.map_or(most, |lower| self.upper.unwrap_or(lower) * 1.5);
-        Axis::linear("offered queries/s", most.min(near), plots::rate_tick)
+        Axis::linear("offered queries/s", most.min(near), plots::count_tick)
     }
 
     /// The trials that the axis has room for.
@@ -132,7 +132,7 @@ impl SearchPlot {
         let x = self.offered();
         let drawn = self.drawn();
         let most = drawn.iter().map(|p| p.answered_qps).fold(0.0, f64::max);
-        let y = Axis::linear("answered queries/s", most.max(self.peak.unwrap_or(0.0)), plots::rate_tick);
+        let y = Axis::linear("answered queries/s", most.max(self.peak.unwrap_or(0.0)), plots::count_tick);
         let end = x.high.min(y.high);
         let mut plot = Plot::with_height(x, y, RATES);
         plot.line(&[(0.0, 0.0), (end, end)], 6, "second");
