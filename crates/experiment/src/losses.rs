@@ -54,17 +54,20 @@ pub enum Cause {
     Backlog,
     /// An interface of the server's host dropped packets.
     Interface,
+    /// The server's host dropped it for a wrong UDP checksum: it was sent so, or spoiled on the way.
+    BadChecksum,
     /// Nothing was dropped on the way in: the server read all, and did not answer.
     NotAnswered,
 }
 
 impl Cause {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::CoreAway,
         Self::OtherProgram,
         Self::SocketFull,
         Self::Backlog,
         Self::Interface,
+        Self::BadChecksum,
         Self::NotAnswered,
     ];
 
@@ -76,6 +79,7 @@ impl Cause {
             Self::SocketFull => metrics::LOST_SOCKET_FULL,
             Self::Backlog => metrics::LOST_BACKLOG_FULL,
             Self::Interface => metrics::LOST_INTERFACE,
+            Self::BadChecksum => metrics::LOST_BAD_CHECKSUM,
             Self::NotAnswered => metrics::LOST_NOT_ANSWERED,
         }
     }
@@ -87,6 +91,7 @@ impl Cause {
             Self::SocketFull => "as the server's socket was full while the server ran",
             Self::Backlog => "as the backlog of a core was full",
             Self::Interface => "at an interface of the server's host",
+            Self::BadChecksum => "as their UDP checksum was wrong, so that the server's host dropped them",
             Self::NotAnswered => "though the server's host took them all in: the server did not answer",
         }
     }
@@ -236,8 +241,9 @@ impl Observed {
             (server.udp_receive_buffer_errors, Cause::SocketFull),
             (backlog, Cause::Backlog),
             (server.received_dropped, Cause::Interface),
+            (server.udp_checksum_errors, Cause::BadChecksum),
         ];
-        let most = places.into_iter().max_by_key(|(dropped, _)| *dropped).expect("there are three");
+        let most = places.into_iter().max_by_key(|(dropped, _)| *dropped).expect("there are four");
         if most.0 * 2 >= burst.lost { most.1 } else { Cause::NotAnswered }
     }
 }

@@ -4,6 +4,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use load::{AnswerKind, Class, Received, Recorder};
 use measure::Seed;
 use std::hint::black_box;
+use wire::Checksum;
 
 /// Queries sent before their answers come, as in a busy trial.
 const BATCH: u64 = 32;
@@ -31,7 +32,7 @@ fn recorder(c: &mut Criterion) {
                 now += 1000;
                 let hash = wire::question::hash(query).expect("a question");
                 let id = recorder.claim(flow, now, hash, false, Class::Measured).expect("an id");
-                recorder.sent(flow, id, now + 300, query.len());
+                recorder.sent(flow, id, now + 300, query.len(), Checksum::Right);
                 wire::header::set_id(answer, id);
                 wire::header::set_qr(answer);
             }

@@ -32,6 +32,12 @@ pub struct Counts {
     pub offered: u64,
     /// Handed to the kernel.
     pub sent: u64,
+    /// Those of them without a UDP checksum.
+    #[serde(default)]
+    pub no_checksum: u64,
+    /// Those of them with a wrong UDP checksum: the server's host drops them.
+    #[serde(default)]
+    pub bad_checksum: u64,
     /// Due but not sent: overdue, without a free id, or refused by the kernel.
     pub unsent: u64,
     /// Answered within the deadline.
@@ -60,6 +66,8 @@ impl Counts {
         let mut counts = Self {
             offered,
             sent: tally.sent,
+            no_checksum: tally.no_checksum,
+            bad_checksum: tally.bad_checksum,
             unsent: tally.unsent(),
             answered: tally.answered,
             lost: tally.lost,
@@ -88,6 +96,8 @@ impl Counts {
             answered_qps: _,
             offered,
             sent,
+            no_checksum,
+            bad_checksum,
             unsent,
             answered,
             lost,
@@ -101,6 +111,8 @@ impl Counts {
         for (to, from) in [
             (&mut self.offered, offered),
             (&mut self.sent, sent),
+            (&mut self.no_checksum, no_checksum),
+            (&mut self.bad_checksum, bad_checksum),
             (&mut self.unsent, unsent),
             (&mut self.answered, answered),
             (&mut self.lost, lost),

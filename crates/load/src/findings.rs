@@ -34,6 +34,8 @@ pub(crate) struct Known {
     pub paced: bool,
     /// Packets with a wrong checksum that our network namespace received.
     pub corrupted: u64,
+    /// Queries that we sent with a wrong checksum, as the traffic has it; those of the warm-up included.
+    pub bad_checksums: u64,
     /// IP fragments that it received, and datagrams that could not be put together.
     pub fragments: u64,
     pub incomplete: u64,
@@ -126,7 +128,16 @@ fn silence(r: &LoadResult, k: &Known, found: &mut Vec<Reason>) -> u64 {
 
 /// Findings about the way: packets that were lost, corrupted or too large. Returns how many queries it lost.
 fn way(r: &LoadResult, k: &Known, found: &mut Vec<Reason>) -> u64 {
-    let corrupted = k.corrupted + k.server.as_ref().map_or(0, |s| s.corrupted);
+    let (bad, c) = (k.bad_checksums, &r.counts);
+    if c.bad_checksum >= LEAST && share(c.bad_checksum, c.sent) >= LOST_SHARE {
+        let text = format!(
+            "{} queries were sent with a wrong UDP checksum, as the traffic has it: the server's host drops them, and they count as lost",
+            percent(c.bad_checksum, c.sent)
+        );
+        found.push(Reason::new("bad_checksums_sent", text));
+    }
+    // The server's host counts ours among those that were changed on the way.
+    let corrupted = k.corrupted + k.server.as_ref().map_or(0, |s| s.corrupted.saturating_sub(bad));
     if corrupted >= LEAST {
         let text = format!(
             "{} packets arrived with a wrong checksum and were dropped: they were changed on the way",
@@ -146,7 +157,7 @@ fn way(r: &LoadResult, k: &Known, found: &mut Vec<Reason>) -> u64 {
         };
         found.push(Reason::new("too_large_for_link", text));
     }
-    let (reordered, c) = (r.signs.reordered, &r.counts);
+    let reordered = r.signs.reordered;
     if reordered >= LEAST && share(reordered, c.answered) >= REORDERED_SHARE {
         let text = format!(
             "{} answers came after the answer to a later query of the same flow: the server, or the way, does not keep their order",
@@ -154,7 +165,7 @@ fn way(r: &LoadResult, k: &Known, found: &mut Vec<Reason>) -> u64 {
         );
         found.push(Reason::new("answers_reordered", text));
     }
-    corrupted + k.incomplete
+    corrupted + bad + k.incomplete
 }
 
 /// Findings about datagrams that are no answers, or one too many. Returns how many queries they leave unanswered.
@@ -371,6 +382,21 @@ mod tests {
             (with(500, |r| r.mismatched = 500), paced.clone(), &["malformed_answers"]),
             (with(0, |r| r.signs.reordered = 100), paced.clone(), &["answers_reordered"]),
             (result(100), Known { corrupted: 100, ..paced.clone() }, &["packets_corrupted"]),
+            (
+                with(100, |r| r.counts.bad_checksum = 100),
+                Known { bad_checksums: 120, ..seen(Seen { corrupted: 120, ..Seen::default() }) },
+                &["bad_checksums_sent"],
+            ),
+            (
+                with(4, |r| r.counts.bad_checksum = 4),
+                Known { bad_checksums: 5, ..seen(Seen { corrupted: 5, ..Seen::default() }) },
+                &[],
+            ),
+            (
+                with(400, |r| r.counts.bad_checksum = 4),
+                Known { bad_checksums: 5, ..seen(Seen { corrupted: 5, ..Seen::default() }) },
+                &["server_drops"],
+            ),
             (result(0), Known { fragments: 100, ..paced.clone() }, &["too_large_for_link"]),
             (result(0), Known { too_long: true, ..paced.clone() }, &["too_large_for_link"]),
             (with(0, |r| counts(r, "REFUSED")), paced.clone(), &["other_zone"]),

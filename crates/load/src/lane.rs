@@ -15,6 +15,16 @@ struct Pending {
     flow: u32,
     id: u16,
     len: u32,
+    checksum: Checksum,
+}
+
+/// Queries whose UDP checksum is not, or should not have been, the right one; those of the warm-up included.
+#[derive(Clone, Copy, Debug, Default, derive_more::AddAssign)]
+pub(crate) struct Checksums {
+    /// They should have had none or a wrong one, and were sent with the right one.
+    pub right: u64,
+    /// They were sent with a wrong one.
+    pub bad: u64,
 }
 
 /// One transport with its recorder.
@@ -29,8 +39,7 @@ pub(crate) struct Lane {
     pending: Vec<Pending>,
     /// When the last query of the measured traffic was sent.
     pub last: Nanos,
-    /// Queries whose checksum was not made as wanted.
-    pub checksums: u64,
+    pub checksums: Checksums,
     /// A window waits for answers: a query that no server answers, for its checksum is wrong, would take a place in it
     /// until the deadline, and with time all of them. It is sent with the right one.
     window: bool,
@@ -44,7 +53,17 @@ impl Lane {
         let families = [family(false), family(true)];
         let pending = Vec::with_capacity(transport.batch().size());
         let window = matches!(pace, Pace::Closed { .. });
-        Self { transport, recorder, targets, families, flow: 0, pending, last: 0, checksums: 0, window }
+        Self {
+            transport,
+            recorder,
+            targets,
+            families,
+            flow: 0,
+            pending,
+            last: 0,
+            checksums: Checksums::default(),
+            window,
+        }
     }
 
     fn flows(&self) -> u32 {
@@ -83,33 +102,39 @@ impl Lane {
             self.flush()?;
             self.flow = at;
         }
+        let checksum = self.checksum(query.checksum, flow);
         let frame = self.transport.lend(flow).expect("the batch is flushed when it is full");
         frame.bytes.extend_from_slice(&query.bytes);
         wire::header::set_id(&mut frame.bytes, id);
         frame.df = query.df;
-        frame.checksum = match query.checksum {
-            Checksum::Bad if self.window => Checksum::Right,
-            wanted => wanted,
-        };
-        if query.checksum != Checksum::Right {
-            let (absent, bad) = self.transport.checksums();
-            let can = if query.checksum == Checksum::Absent { absent } else { bad && !self.window };
-            self.checksums += u64::from(!can);
-        }
-        self.pending.push(Pending { flow, id, len: query.bytes.len() as u32 });
+        frame.checksum = checksum;
+        self.checksums.right += u64::from(checksum != query.checksum);
+        self.pending.push(Pending { flow, id, len: query.bytes.len() as u32, checksum });
         Ok(true)
+    }
+
+    /// The checksum with which a query is sent on a flow: as `wanted`, or the right one where that cannot be.
+    fn checksum(&self, wanted: Checksum, flow: u32) -> Checksum {
+        let can = match wanted {
+            Checksum::Right => true,
+            // RFC 8200, section 8.1: a packet of IPv6 without one would be thrown away.
+            Checksum::Absent => self.transport.checksums().0 && self.targets[flow as usize].is_ipv4(),
+            Checksum::Bad => self.transport.checksums().1 && !self.window,
+        };
+        if can { wanted } else { Checksum::Right }
     }
 
     /// Sends the batch, and goes on to the next flow.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let (recorder, pending, last) = (&mut self.recorder, &self.pending, &mut self.last);
+        let Self { recorder, pending, last, checksums, .. } = self;
         if !pending.is_empty() {
             self.transport.flush(&mut |i, at| {
                 let p = &pending[i];
                 match at {
                     Some(at) => {
                         *last = at;
-                        recorder.sent(p.flow, p.id, at, p.len as usize);
+                        checksums.bad += u64::from(p.checksum == Checksum::Bad);
+                        recorder.sent(p.flow, p.id, at, p.len as usize, p.checksum);
                     }
                     None => recorder.refused(p.flow, p.id),
                 }

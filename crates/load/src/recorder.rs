@@ -11,7 +11,7 @@ use crate::signs::{Gather, Stray};
 use engine::in_flight::{Entry, State, Window};
 use measure::{Histogram, Nanos, Seed, Timeline};
 use wire::header::Header;
-use wire::question;
+use wire::{Checksum, question};
 
 /// Response codes by which a server may answer without repeating the question (it could not read it, or would not):
 /// FORMERR, SERVFAIL, NOTIMP, REFUSED.
@@ -40,6 +40,10 @@ impl Class {
 pub struct Tally {
     /// Handed to the kernel.
     pub sent: u64,
+    /// Those of them without a UDP checksum.
+    pub no_checksum: u64,
+    /// Those of them with a wrong one.
+    pub bad_checksum: u64,
     /// Answered within the deadline.
     pub answered: u64,
     /// Not answered within the deadline, the late ones included.
@@ -89,6 +93,8 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         for (a, b) in [
             (&mut self.sent, other.sent),
+            (&mut self.no_checksum, other.no_checksum),
+            (&mut self.bad_checksum, other.bad_checksum),
             (&mut self.answered, other.answered),
             (&mut self.lost, other.lost),
             (&mut self.late, other.late),
@@ -278,8 +284,8 @@ impl Recorder {
         Some(query.id)
     }
 
-    /// The query was handed to the kernel at `at`, `len` octets long.
-    pub fn sent(&mut self, flow: u32, id: u16, at: Nanos, len: usize) {
+    /// The query was handed to the kernel at `at`, `len` octets long, with this UDP checksum.
+    pub fn sent(&mut self, flow: u32, id: u16, at: Nanos, len: usize, checksum: Checksum) {
         let Some(entry) = self.windows[flow as usize].get(id) else { return };
         let behind = if self.paced { at.saturating_sub(entry.sent) } else { 0 };
         (entry.sent, entry.behind) = (at, u32::try_from(behind).unwrap_or(u32::MAX));
@@ -289,6 +295,8 @@ impl Recorder {
         }
         let tally = &mut self.tallies[entry.class as usize];
         tally.sent += 1;
+        tally.no_checksum += u64::from(checksum == Checksum::Absent);
+        tally.bad_checksum += u64::from(checksum == Checksum::Bad);
         tally.bytes_sent += len as u64;
         if self.paced {
             tally.pacing_error.record(behind);

@@ -267,6 +267,11 @@ impl LoadResult {
                 metrics::ANSWER_SIZE_MAX.count(max),
             ]);
         }
+        let sent_otherwise = [
+            (metrics::SENT_NO_CHECKSUM, self.counts.no_checksum),
+            (metrics::SENT_BAD_CHECKSUM, self.counts.bad_checksum),
+        ];
+        metrics.extend(sent_otherwise.iter().filter(|(_, n)| *n > 0).map(|(metric, n)| metric.count(*n)));
         let (count, bytes) = (self.counts.referrals, self.counts.bytes.referrals);
         metrics.push(metrics::REFERRALS.count(count));
         if count > 0 {

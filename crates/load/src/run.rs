@@ -2,7 +2,7 @@
 
 use crate::check::{self, CheckResult};
 use crate::findings::{self, Known};
-use crate::lane::Lane;
+use crate::lane::{Checksums, Lane};
 use crate::plan::Plan;
 use crate::recorder::{Class, Recorder, Tally};
 use crate::result::{Part, TcpResult};
@@ -341,7 +341,7 @@ fn result(
 ) -> (LoadResult, Known) {
     let mut tallies: [Tally; Class::COUNT] = Default::default();
     let mut offered = [0; Class::COUNT];
-    let (mut length, mut id_waits, mut checksums) = (0, 0, 0);
+    let (mut length, mut id_waits, mut checksums) = (0, 0, Checksums::default());
     let (mut table_bytes, mut transport_bytes) = (0, 0);
     let (mut stall, mut clock_step, mut recv_buffer) = (Stall::default(), 0i64, usize::MAX);
     let mut troubles = Troubles::default();
@@ -385,7 +385,7 @@ fn result(
     sent.merge(&tallies[Class::Background as usize]);
     let counted = after.counted_since(before);
     // The kernel counts a datagram with a wrong checksum as dropped by its socket, whose buffer had room for it.
-    troubles.socket_drops = troubles.socket_drops.saturating_sub(counted.checksum_errors);
+    troubles.socket_drops = troubles.socket_drops.saturating_sub(counted.udp_checksum_errors);
     let validity = validity::decide(&Evidence {
         tally: &sent,
         offered: offered[Class::Measured as usize] + offered[Class::Background as usize],
@@ -403,7 +403,7 @@ fn result(
         steal: after.stolen_since(before),
         clock_step,
         id_waits,
-        checksums,
+        checksums_right: checksums.right,
         flows,
         slots: plan.slots,
         deadline: spec.deadline,
@@ -419,12 +419,13 @@ fn result(
         ("send_other", troubles.send_other),
         ("namespace_receive_buffers", counted.udp_receive_buffer_errors),
         ("namespace_send_buffers", counted.udp_send_buffer_errors),
-        ("namespace_checksums", counted.checksum_errors),
+        ("namespace_checksums", counted.spoiled()),
         ("namespace_fragments", counted.incomplete),
     ];
     let known = Known {
         paced: spec.is_paced(),
-        corrupted: counted.checksum_errors,
+        corrupted: counted.spoiled(),
+        bad_checksums: checksums.bad,
         fragments: counted.fragments,
         incomplete: counted.incomplete,
         too_long: troubles.send_errno == rustix::io::Errno::MSGSIZE.raw_os_error(),

@@ -3,7 +3,7 @@
 //! The loop is the crate [`engine`]'s. Here is what it sends, and what becomes of the answers.
 
 use crate::check::Sampler;
-use crate::lane::Lane;
+use crate::lane::{Checksums, Lane};
 use crate::recorder::{AnswerKind, Class, Tally, Unsent};
 use crate::retry::Retries;
 use crate::second::Second;
@@ -41,8 +41,7 @@ pub(crate) struct Report {
     pub handshakes: Histogram,
     /// How often an unpaced load had to wait for an id.
     pub id_waits: u64,
-    /// Queries with another checksum than they should have had.
-    pub checksums: u64,
+    pub checksums: Checksums,
     pub cut_short: bool,
     /// How long the measured part of the schedule was; without a pace until the last query was sent.
     pub length: Nanos,
@@ -203,7 +202,7 @@ impl Queries<'_> {
             connections: None,
             handshakes: self.handshakes,
             id_waits: engine.id_waits,
-            checksums: 0,
+            checksums: Checksums::default(),
             cut_short: engine.cut_short,
             length,
             backend: self.w.main.transport.backend(),

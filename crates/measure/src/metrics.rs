@@ -291,6 +291,8 @@ registry! {
     LOAD_SECONDS "load_seconds" "s" Neither "length of the measured part of a load";
     OFFERED "offered" "1" Neither "queries or updates due";
     SENT "sent" "1" Neither "queries or updates sent";
+    SENT_NO_CHECKSUM "sent_no_checksum" "1" Neither "queries sent without a UDP checksum";
+    SENT_BAD_CHECKSUM "sent_bad_checksum" "1" Neither "queries sent with a wrong UDP checksum";
     UNSENT "unsent" "1" Less "queries or updates due that could not be sent";
     ANSWERED "answered" "1" More "queries answered before the deadline";
     LOST "lost" "1" Less "queries or updates without an answer before the deadline";
@@ -389,6 +391,7 @@ registry! {
     LOST_SOCKET_FULL "lost_socket_full" "1" Less "queries lost as the server's socket was full";
     LOST_BACKLOG_FULL "lost_backlog_full" "1" Less "queries lost as a core's backlog was full";
     LOST_INTERFACE "lost_interface" "1" Less "queries lost at an interface of the server's host";
+    LOST_BAD_CHECKSUM "lost_bad_checksum" "1" Neither "queries lost as the server's host found their UDP checksum wrong";
     LOST_NOT_ANSWERED "lost_not_answered" "1" Less "queries that reached the server and were not answered";
     ARRIVED "arrived" "1" Neither "messages that arrived at the server's host, counted by its kernel";
     WITNESS_QUERIES "witness_queries" "1" Neither "queries seen at the server's interface";

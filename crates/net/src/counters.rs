@@ -32,8 +32,10 @@ counters! {
     udp_in_errors,
     /// UDP datagrams dropped because the socket's receive buffer was full.
     udp_receive_buffer_errors,
-    /// Packets with a wrong checksum or otherwise a wrong header, of IP or UDP.
-    checksum_errors,
+    /// UDP datagrams with a wrong checksum, which the kernel drops. They are among [`Self::udp_in_errors`].
+    udp_checksum_errors,
+    /// IPv4 packets with a wrong header: a wrong checksum of it, for instance.
+    ip_header_errors,
     /// UDP datagrams sent.
     udp_sent,
     /// UDP datagrams not sent because the socket's send buffer was full.
@@ -88,9 +90,16 @@ impl Counters {
         Ok(sum)
     }
 
-    /// Packets and datagrams lost inside the host: at its devices, and at full socket buffers.
+    /// Packets and datagrams lost inside the host: at its devices, and at full socket buffers. Those that came with a wrong checksum
+    /// were spoiled before, and are not among them.
     pub fn drops(&self) -> u64 {
-        self.received_dropped + self.sent_dropped + self.udp_in_errors + self.udp_send_buffer_errors
+        let udp = self.udp_in_errors.saturating_sub(self.udp_checksum_errors);
+        self.received_dropped + self.sent_dropped + udp + self.udp_send_buffer_errors
+    }
+
+    /// Packets that came with a wrong UDP checksum or a wrong IP header, and were dropped for it.
+    pub fn spoiled(&self) -> u64 {
+        self.udp_checksum_errors + self.ip_header_errors
     }
 
     /// Adds those of `snmp`: of each protocol a line of names, then a line of values. False where there are none of UDP.
@@ -125,7 +134,8 @@ impl Counters {
             ("Udp", "NoPorts") => &mut self.udp_no_port,
             ("Udp", "InErrors") => &mut self.udp_in_errors,
             ("Udp", "RcvbufErrors") => &mut self.udp_receive_buffer_errors,
-            ("Udp", "InCsumErrors") | ("Ip", "InHdrErrors") => &mut self.checksum_errors,
+            ("Udp", "InCsumErrors") => &mut self.udp_checksum_errors,
+            ("Ip", "InHdrErrors") => &mut self.ip_header_errors,
             ("Udp", "OutDatagrams") => &mut self.udp_sent,
             ("Udp", "SndbufErrors") => &mut self.udp_send_buffer_errors,
             ("Ip", "ReasmReqds") => &mut self.fragments,
@@ -181,7 +191,7 @@ mod tests {
     use super::*;
 
     const SNMP: &str = "Ip: Forwarding InHdrErrors ReasmReqds ReasmFails\nIp: -1 3 4 5\nTcp: A\nTcp: 1\n\
-                        Udp: InDatagrams RcvbufErrors SndbufErrors New\nUdp: 306 62 5 9\nUdpLite: X\nUdpLite: 1\n";
+                        Udp: InDatagrams InErrors RcvbufErrors SndbufErrors InCsumErrors New\nUdp: 306 70 62 5 8 9\nUdpLite: X\nUdpLite: 1\n";
 
     #[test]
     fn counters_are_found_by_name() {
@@ -191,10 +201,11 @@ mod tests {
         let counters = Counters::parse(SNMP, snmp6, dev).unwrap();
         let expected = Counters {
             udp_received: 306,
-            udp_in_errors: 1,
+            udp_in_errors: 71,
             udp_receive_buffer_errors: 104,
             udp_send_buffer_errors: 5,
-            checksum_errors: 3,
+            udp_checksum_errors: 8,
+            ip_header_errors: 3,
             fragments: 5,
             incomplete: 5,
             received_bytes: 1,
@@ -206,6 +217,8 @@ mod tests {
             ..Counters::default()
         };
         assert_eq!(counters, expected);
+        // The eight with a wrong checksum are among the 71.
+        assert_eq!((counters.drops(), counters.spoiled()), (40 + 1200 + 63 + 5, 11));
         assert_eq!(counters.since(&counters), Counters::default());
         assert_eq!(Counters::parse("", "", ""), Err("snmp"));
         assert_eq!(Counters::parse(SNMP, "", "a\nb\nlo 1\n"), Err("dev"));

@@ -167,7 +167,7 @@ impl Stacks {
         let ours = self.ours.read()?.since(&self.before.1);
         seen.missing_there = ours.sent_packets.saturating_sub(theirs.received_packets);
         seen.missing_back = theirs.sent_packets.saturating_sub(ours.received_packets);
-        seen.corrupted = theirs.checksum_errors;
+        seen.corrupted = theirs.spoiled();
         seen.buffer_drops = theirs.udp_receive_buffer_errors;
         Ok(())
     }

@@ -218,6 +218,61 @@ addresses = 2
 }
 
 #[test]
+fn queries_that_are_sent_with_a_wrong_checksum_are_lost_for_that() {
+    if !has("nsd") {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("SKIPPED: AF_XDP, which sends wrong checksums, needs root");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let profile = "about = \"p\"\n[types]\nNS = 1\n[packets]\nbad-checksum = 0.1\nno-checksum = 0.1\n";
+    let profile = write(&folder, "profile.toml", profile);
+    for backend in ["xdp", "socket"] {
+        let text = format!(
+            r#"
+name = "checksums"
+title = "Checksums"
+measure = ["latency"]
+servers = ["nsd"]
+settle = "0s"
+attempts = 1
+
+[zone]
+families = ["U-4-DS0"]
+delegations = [1000]
+
+[traffic]
+profile = "{profile}"
+backend = "{backend}"
+
+[latency]
+rates = [500]
+duration = "1s"
+warmup = "200ms"
+deadline = "1s"
+"#
+        );
+        let file = write(&folder, "checksums.toml", &text);
+        let dir = folder.path().join(backend);
+        let done = done(&file, dir.to_str().expect("a path"));
+        let [event] = done.as_slice() else { panic!("{done:?}") };
+        assert!(event["error"].is_null(), "{event}");
+        let of = |name: &str| metric(event, name);
+        let (bad, none) = (of("sent_bad_checksum"), of("sent_no_checksum"));
+        // Sockets send right ones.
+        let some = if backend == "xdp" { 20.0..100.0 } else { 0.0..1.0 };
+        assert!([bad, none].iter().all(|n| some.contains(&n.unwrap_or(0.0))), "{bad:?}, {none:?} of 500");
+        assert!(of("lost") >= bad, "{event}");
+        // A machine that takes the server's core away loses queries, too, and may explain these.
+        if of("lost_core_away").or(of("lost_other_program")).is_none() {
+            assert_eq!((of("lost_bad_checksum"), of("server_drops")), (bad, Some(0.0)), "{event}");
+        }
+        assert_eq!(of("finding_bad_checksums_sent").is_some(), backend == "xdp", "{event}");
+    }
+}
+
+#[test]
 fn what_a_capture_cannot_do_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = write(&folder, "day.pcap", "");

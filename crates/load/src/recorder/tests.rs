@@ -27,7 +27,7 @@ fn send(r: &mut Recorder, flow: u32, n: u16, intended: Nanos, at: Nanos) -> (u16
     let q = query(n);
     let id =
         r.claim(flow, intended, question::hash(&q).unwrap(), false, Class::Measured).expect("an id is free");
-    r.sent(flow, id, at, q.len());
+    r.sent(flow, id, at, q.len(), Checksum::Right);
     (id, q)
 }
 
@@ -125,7 +125,7 @@ fn the_warm_up_is_not_counted() {
     let mut r = Recorder::new(1, 16, DEADLINE, true, Seed(1));
     let q = query(1);
     let id = r.claim(0, 0, question::hash(&q).unwrap(), true, Class::Measured).unwrap();
-    r.sent(0, id, 5, q.len());
+    r.sent(0, id, 5, q.len(), Checksum::Bad);
     assert_eq!(r.in_flight(), 1);
     assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), AnswerKind::Answered);
     assert_eq!(receive(&mut r, 0, &answer(&q, id), 10), AnswerKind::Duplicate);
@@ -187,7 +187,7 @@ proptest! {
                             None => r.unsent(Unsent::Ids, 1, class),
                             Some(id) if *refused => r.refused(*flow, id),
                             Some(id) => {
-                                r.sent(*flow, id, now + 1, q.len());
+                                r.sent(*flow, id, now + 1, q.len(), Checksum::Right);
                                 sent.push((*flow, id, q));
                             }
                         }
