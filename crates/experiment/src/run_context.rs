@@ -70,6 +70,15 @@ impl<'a> RunContext<'a> {
         Ok(self.server.on(&host)?)
     }
 
+    /// How long a server may take until it answers: a minute, where the experiment says nothing else, and a second more for
+    /// each megabyte; the slowest loaders of the papers took 5 s per megabyte on machines of 2009. Servers of several trials that
+    /// start at the same time on the same cores may each take as many times as long.
+    pub fn patience(&self, zone: &Prepared) -> Duration {
+        let alone =
+            Duration::from(self.experiment.patience) + Duration::from_secs(zone.probe.bytes / 1_000_000);
+        alone * self.shared_cores.map_or(1, |share| share.sets())
+    }
+
     /// Before a trial is set up: waits until no other one is timed on the same cores.
     ///
     /// # Errors
@@ -140,12 +149,6 @@ impl<'a> RunContext<'a> {
 
 /// Port that servers listen on: hosts are ours alone, so it is DNS's own.
 pub const PORT: u16 = 53;
-
-/// How long a server may take until it answers: a minute, where the experiment says nothing else, and a second more for
-/// each megabyte; the slowest loaders of the papers took 5 s per megabyte on machines of 2009.
-pub fn patience(e: &Experiment, zone: &Prepared) -> Duration {
-    Duration::from(e.patience) + Duration::from_secs(zone.probe.bytes / 1_000_000)
-}
 
 /// Keeps the server's own counters, and stops it; what it counted.
 pub fn end(

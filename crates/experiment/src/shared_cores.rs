@@ -57,6 +57,11 @@ impl SharedCores {
 }
 
 impl<'a> Share<'a> {
+    /// How many sets share the cores.
+    pub fn sets(self) -> u32 {
+        self.all.lock().len() as u32
+    }
+
     /// Begins a trial.
     pub fn in_trial(self) -> InTrial<'a> {
         InTrial(self)
@@ -77,8 +82,7 @@ impl<'a> Share<'a> {
     /// That of `goes_on`.
     pub fn timed(self, goes_on: &dyn Fn() -> Result<(), Error>) -> Result<Duration, Error> {
         self.change(Phase::Ready, Phase::SettingUp, Phase::Timed, goes_on)?;
-        let sets = self.all.lock().len();
-        Ok(BIND_WAITS.mul_f64(self.set as f64 / sets as f64))
+        Ok(BIND_WAITS.mul_f64(self.set as f64 / f64::from(self.sets())))
     }
 
     /// Is `at` while any set is in the phase `other`, and then `to`.

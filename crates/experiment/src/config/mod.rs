@@ -88,7 +88,7 @@ pub struct Experiment {
     #[serde(default = "one_seed")]
     pub seed: u64,
     /// How long a server may take to its first right answer, and as long again after a reload: this, and a second more
-    /// for each megabyte of zone.
+    /// for each megabyte of zone; K times as long where K trials share the cores (`--parallel K`).
     #[serde(default = "one_minute", deserialize_with = "Time::positive")]
     pub patience: Time,
     /// The zones.

@@ -143,7 +143,13 @@ impl SystemUnderTest<'_> {
             others.alive()?;
             context.goes_on()?;
         };
-        waits.end("batches", context.shared_cores.is_some(), &mut record.outcome)?;
+        let advice = match e.batch_times {
+            true => {
+                "give a smaller --parallel, or record the octets of batches alone with --set batch_times=false"
+            }
+            false => "its octets do not depend on that",
+        };
+        waits.end("batches", context.shared_cores.map(|_| advice), &mut record.outcome)?;
         if let Some(queries) = queries {
             let result: LoadResult = running_updates::finish(queries)?;
             counted.0.end_of_queries(&result.counts, false, &mut record.outcome)?;

@@ -63,7 +63,7 @@ impl SystemUnderTest<'_> {
             zone: ZoneRef { file: file.clone(), ..self.spec.zone.clone() },
             ..self.spec.clone()
         };
-        let patience = run_context::patience(e, self.zone);
+        let patience = context.patience(self.zone);
         let pace = Pace::Open(Arrivals::Fixed { rate: e.load.rate });
         let mut load = self.load(pace, (2 * patience + 4 * PAUSE).as_nanos() as Nanos)?;
         load.deadline = DEADLINE;

@@ -236,7 +236,7 @@ fn on_a_fresh_server(
     let is_alone = fleet.is_none_or(|fleet| fleet.plan().secondaries == 0);
     let starting =
         if is_alone { AtWork::watch(&server, None)? } else { AtWork::watch_one_of_several(&server)? };
-    let took = server.ready(&zone.probe, run_context::patience(context.experiment, zone))?;
+    let took = server.ready(&zone.probe, context.patience(zone))?;
     tell(RunEvent::Ready { seconds: took.as_secs_f64() });
     // An external server was not started here.
     if spec.external.is_none() {
@@ -277,7 +277,11 @@ fn on_a_fresh_server(
     others.alive()?;
     measured?;
     if let Some(waits) = waits {
-        waits.end("updates", context.shared_cores.is_some(), &mut record.outcome)?;
+        waits.end(
+            "updates",
+            context.shared_cores.map(|_| "give a smaller --parallel"),
+            &mut record.outcome,
+        )?;
     }
     if let Some(changes) = changes {
         changes.end(context, absence.as_ref(), record, tell)?;

@@ -45,7 +45,7 @@ impl SystemUnderTest<'_> {
             return self.transfer_from_outside(fleet, record, tell);
         }
         let context = self.context;
-        let patience = run_context::patience(context.experiment, self.zone);
+        let patience = context.patience(self.zone);
         let primary_is_measured = fleet.primary().host.name == context.server.host.name;
         let start = |watch: fn(&Server) -> Result<Option<AtWork>, Error>| -> Result<_, Error> {
             let mut server = Server::start(context.server, self.spec, &self.dir.join("server"))?;
@@ -136,7 +136,7 @@ impl SystemUnderTest<'_> {
         let context = self.context;
         self.reset()?;
         let mut server = Server::start(context.server, self.spec, &self.dir.join("server"))?;
-        server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
+        server.ready(&self.zone.probe, context.patience(self.zone))?;
         let spec = TransferSpec {
             key: context.experiment.server(&self.spec.label)?.tsig.map(|_| fleet.key.clone()),
             allow_external: self.is_outside(),

@@ -32,12 +32,13 @@ impl CoreWaits {
     }
 
     /// Records the share of the time that the servers waited, added up over all of them: the changes took at most so much longer because of
-    /// it. The trial is invalid if another program held one of the servers up. If other trials of the run used the same cores (`shared`),
-    /// it is also invalid if the share is above the limit. `what` says what the servers did: `batches`.
+    /// it. The trial is invalid if another program held one of the servers up. If other trials of the run used the same cores, it is
+    /// also invalid if the share is above the limit: `shared` is what the user can do about it. `what` says what the servers did:
+    /// `batches`.
     ///
     /// # Errors
     /// The agents'.
-    pub fn end(self, what: &str, shared: bool, outcome: &mut Outcome) -> Result<(), Error> {
+    pub fn end(self, what: &str, shared: Option<&str>, outcome: &mut Outcome) -> Result<(), Error> {
         let validity = &mut outcome.validity;
         let mut sum = 0.0;
         for (host, readings, first) in &self.0 {
@@ -48,17 +49,16 @@ impl CoreWaits {
             if let Some(why) = held_up(&others).filter(|_| others.exact) {
                 validity.reject(Reason::new(&why.code, format!("during the {what} at {host}, {}", why.text)));
             }
-            if shared && last.since(first).ran.is_zero() {
+            if shared.is_some() && last.since(first).ran.is_zero() {
                 // It has run, so the kernel's figure of its waiting would be 0, too, whatever it was.
                 let text = "the kernel does not say how long a server waited for a core (/proc/PID/task/TID/schedstat): leave out --parallel";
                 validity.reject(Reason::new("server_core_shared", text));
             }
         }
         outcome.metrics.push(metrics::SERVERS_WAITED.of(100.0 * sum));
-        if shared && sum > WAITED_LIMIT {
+        if let Some(advice) = shared.filter(|_| sum > WAITED_LIMIT) {
             let text = format!(
-                "the servers waited for a core for {:.1} % of the time, as trials at the same time share it: give a smaller --parallel, \
-                 or record the octets of batches alone with --set batch_times=false",
+                "the servers waited for a core for {:.1} % of the time, as trials at the same time share it: {advice}",
                 100.0 * sum
             );
             validity.reject(Reason::new("server_core_shared", text));

@@ -72,7 +72,7 @@ impl<'a> Fleet<'a> {
         dir: &'a Path,
     ) -> Result<Self, Error> {
         let plan = context.experiment.distribution_of(trial.variant.as_deref());
-        let patience = run_context::patience(context.experiment, zone);
+        let patience = context.patience(zone);
         let primary = plan.primary.clone().unwrap_or_else(|| trial.server.clone());
         let server = context.experiment.server(&primary)?;
         let key = match &server.tsig {

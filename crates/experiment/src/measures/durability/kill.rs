@@ -64,7 +64,7 @@ impl SystemUnderTest<'_> {
         let capture = self.between_servers(fleet, &captured_in)?;
         let mut server = Server::start(context.server, self.spec, &self.dir.join("server"))?;
         record.add_param(params::VERSION, server.version());
-        let took = server.ready(&self.zone.probe, run_context::patience(e, self.zone))?;
+        let took = server.ready(&self.zone.probe, context.patience(self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         others.secondaries = fleet.start_secondaries(&self.spec.label)?;
 
@@ -123,7 +123,7 @@ impl SystemUnderTest<'_> {
     ) -> Result<Lives, Error> {
         let (context, e) = (self.context, self.context.experiment);
         let (mut draw, mut lives) = (Seed(e.seed).draw("times of kills", u64::from(trial)), Lives::default());
-        let patience = run_context::patience(e, self.zone);
+        let patience = context.patience(self.zone);
         for number in 1..=e.durability.kills {
             context.pause(self.life(&mut draw))?;
             server.alive()?;

@@ -4,7 +4,7 @@ use super::acks::{self, Ack};
 use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
 use crate::replication::running_updates::finish;
-use crate::run_context::{self, PORT};
+use crate::run_context::PORT;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use agent::{Disk, FindAdditions, Server};
@@ -158,7 +158,7 @@ impl SystemUnderTest<'_> {
         if number == 1 {
             record.add_param(params::VERSION, server.version());
         }
-        let took = server.ready(&self.zone.probe, run_context::patience(e, self.zone))?;
+        let took = server.ready(&self.zone.probe, context.patience(self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         disk.sync()?;
         Ok(OnDisk { server, disk, survivors, known: Vec::new(), next: 0 })
@@ -207,7 +207,7 @@ impl SystemUnderTest<'_> {
         };
         on.disk.remount()?;
         on.server.start_again()?;
-        match on.server.back(run_context::patience(context.experiment, self.zone)) {
+        match on.server.back(context.patience(self.zone)) {
             Err(e) => {
                 context.goes_on()?;
                 seen.zone_refused = e.is_zone_refused();

@@ -2,7 +2,6 @@
 
 use crate::measures::{Measurement, Part, Run, ZoneChanges};
 use crate::replication::fleet::Fleet;
-use crate::run_context;
 use crate::system_under_test::SystemUnderTest;
 use crate::{Error, RunEvent};
 use agent::{Judged, Server};
@@ -70,7 +69,7 @@ impl SystemUnderTest<'_> {
         let before = context.server.count_syncs(self.dir, calibrate)?;
         let mut server = Server::start(context.server, self.spec, &folder)?;
         record.add_param(params::VERSION, server.version());
-        let took = server.ready(&self.zone.probe, run_context::patience(context.experiment, self.zone))?;
+        let took = server.ready(&self.zone.probe, context.patience(self.zone))?;
         tell(RunEvent::Ready { seconds: took.as_secs_f64() });
         additions::write(&file, &self.zone.origin, 0, TIMED * timed.div_ceil(SECOND))?;
         let spec = fleet.sending(file.clone(), Pace::Closed { window: 1 });
@@ -109,7 +108,7 @@ impl SystemUnderTest<'_> {
         let (context, d) = (self.context, &self.context.experiment.durability);
         let [folder, file, trace] = ["traced", "updates.txt", "trace"].map(|name| self.dir.join(name));
         let mut server = Server::start_traced(context.server, self.spec, &folder, &trace)?;
-        server.ready(&self.zone.probe, 3 * run_context::patience(context.experiment, self.zone))?;
+        server.ready(&self.zone.probe, 3 * context.patience(self.zone))?;
         let scope = server.durable()?;
         let mut accepted = 0;
         for (part, window) in [(0, 1), (1, d.window)] {
