@@ -236,15 +236,25 @@ fn latencies(figure: &Figure, found: &[(usize, Found<'_>)], apart: bool) -> Vec<
     both.into_iter().flatten().enumerate().map(picture).collect()
 }
 
-/// A metric over a parameter.
-fn curves<'a>(figure: &Figure, curve: &Curve, runs: &'a [RunDir]) -> (Vec<Picture>, Vec<(usize, String)>) {
-    let Some(parameter) = params::find(&curve.x) else { return Default::default() };
+/// A measured line of a figure.
+struct Measured {
+    /// Its place among the figure's lines.
+    of: usize,
+    line: Line,
+    /// What its points are of.
+    words: String,
+    /// The trials of its points.
+    ids: Vec<u32>,
+}
+
+/// The measured lines of a metric over a parameter. A point is of one run.
+fn measured_lines<'a>(figure: &Figure, curve: &Curve, runs: &'a [RunDir]) -> Vec<Measured> {
+    let Some(parameter) = params::find(&curve.x) else { return Vec::new() };
     let at = |trial: &TrialRecord| {
         let text = trial.param(parameter)?;
         units::count(text).ok().map(|n| n as f64).or_else(|| text.parse().ok())
     };
     let value = |trial: &TrialRecord| trial.outcome.metric_named(&curve.y);
-    let unit = metrics::describe(&curve.y).map_or("1", |(unit, _)| unit);
     let of_line = |n: usize| of_line(figure, n, runs, |t| value(t).is_some() && at(t).is_some());
     let part = |found: &Found<'a>, x: f64| {
         let trials: Vec<_> = found.trials.iter().copied().filter(|t| at(t) == Some(x)).collect();
@@ -253,7 +263,7 @@ fn curves<'a>(figure: &Figure, curve: &Curve, runs: &'a [RunDir]) -> (Vec<Pictur
     let measured =
         |found: &Found<'a>| Value::of(&found.trials.iter().filter_map(|t| value(t)).collect::<Vec<f64>>());
     let bases = curve.relative.map_or(Vec::new(), |_| of_line(0));
-    let (mut lines, mut found, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    let mut lines = Vec::new();
     for n in 0..figure.lines.len() {
         let of_runs = of_line(n);
         let mut xs: Vec<f64> = of_runs.iter().flat_map(|f| &f.trials).filter_map(|t| at(t)).collect();
@@ -269,7 +279,7 @@ fn curves<'a>(figure: &Figure, curve: &Curve, runs: &'a [RunDir]) -> (Vec<Pictur
             let found = of.iter().find(|f| std::ptr::eq(f.run, run))?;
             Some(measured(&part(found, x)?)?.value)
         };
-        let mut line = Line::new(figure.name(n), n);
+        let (mut line, mut ids) = (Line::new(figure.name(n), n), Vec::new());
         let mut used: Vec<String> = Vec::new();
         for &x in &xs {
             let here = of_runs.iter().filter_map(|f| part(f, x)).filter(|f| base(f.run, x).is_some());
@@ -285,9 +295,20 @@ fn curves<'a>(figure: &Figure, curve: &Curve, runs: &'a [RunDir]) -> (Vec<Pictur
             }
         }
         if !line.points.is_empty() {
-            lines.push((n, line));
-            found.push((n, used.join(", ")));
+            lines.push(Measured { of: n, line, words: used.join(", "), ids });
         }
+    }
+    lines
+}
+
+/// A metric over a parameter: measured, published, and as a model has it.
+fn curves(figure: &Figure, curve: &Curve, runs: &[RunDir]) -> (Vec<Picture>, Vec<(usize, String)>) {
+    let unit = metrics::describe(&curve.y).map_or("1", |(unit, _)| unit);
+    let (mut lines, mut found, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    for measured in measured_lines(figure, curve, runs) {
+        lines.push((measured.of, measured.line));
+        found.push((measured.of, measured.words));
+        ids.extend(measured.ids);
     }
     let mut published = as_published(figure, curve, unit);
     let (models, notes) = models(figure, curve, &lines, &published);
@@ -553,6 +574,40 @@ impl Gallery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    /// A run of starts: of each its family, its size and its seconds.
+    fn starts(dir: &std::path::Path, starts: &[(&str, &str, f64)]) -> RunDir {
+        let mut run = RunDir::create(dir, "", &json!({})).unwrap();
+        for (id, (family, size, seconds)) in starts.iter().enumerate() {
+            let mut trial = TrialRecord { id: id as u32, ..TrialRecord::default() };
+            trial.add_param(params::MEASURE, "load");
+            trial.add_param(params::KIND, "bind");
+            trial.add_param(params::SERVER, "bind");
+            trial.add_param(params::FAMILY, *family);
+            trial.add_param(params::ZONE_SIZE, *size);
+            trial.outcome.metrics.push(metrics::SERVER_READY.of(*seconds));
+            run.append(trial).unwrap();
+        }
+        run
+    }
+
+    #[test]
+    fn a_value_is_divided_by_one_of_the_same_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = [("U-4-DS0", "1K", 10.0), ("S-6-DS10", "1K", 20.0), ("U-4-DS0", "10K", 100.0)];
+        // Another machine, with more trials, and with a size that has nothing to be divided by there.
+        let there = [("S-6-DS10", "1K", 300.0), ("S-6-DS10", "1K", 300.0), ("S-6-DS10", "10K", 3000.0)];
+        let runs = [starts(&dir.path().join("here"), &here), starts(&dir.path().join("there"), &there)];
+        let figure = figures::all().iter().find(|figure| figure.id == "rzaia-4.2").unwrap();
+        let Draw::Curve(curve) = &figure.draw else { panic!("{:?}", figure.draw) };
+        let lines = measured_lines(figure, curve, &runs);
+        let points: Vec<_> = lines.iter().map(|m| (figure.name(m.of), m.line.points.clone())).collect();
+        let expected =
+            [("U-4-DS0".to_owned(), vec![(1e3, 1.0), (1e4, 1.0)]), ("S-6-DS10".to_owned(), vec![(1e3, 2.0)])];
+        assert_eq!(points, expected);
+        assert_eq!(lines[1].words, "1 trial of `here`");
+    }
 
     #[test]
     fn a_point_is_of_one_server_also_where_a_run_has_several_releases_of_it() {
