@@ -70,9 +70,9 @@ impl<'a> RunContext<'a> {
         Ok(self.server.on(&host)?)
     }
 
-    /// How long a server may take until it answers: a minute, where the experiment says nothing else, and a second more for
-    /// each megabyte; the slowest loaders of the papers took 5 s per megabyte on machines of 2009. Servers of several trials that
-    /// start at the same time on the same cores may each take as many times as long.
+    /// The time that a server has until its first right answer: the experiment's `patience`, and a second more for each megabyte of
+    /// zone. (The slowest servers of the papers took 5 s per megabyte on machines of 2009.) If K trials start their servers at the
+    /// same time on the same cores, each server has K times as long.
     pub fn patience(&self, zone: &Prepared) -> Duration {
         let alone =
             Duration::from(self.experiment.patience) + Duration::from_secs(zone.probe.bytes / 1_000_000);

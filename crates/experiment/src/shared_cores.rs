@@ -57,7 +57,7 @@ impl SharedCores {
 }
 
 impl<'a> Share<'a> {
-    /// How many sets share the cores.
+    /// The number of sets that share the cores.
     pub fn sets(self) -> u32 {
         self.all.lock().len() as u32
     }

@@ -63,10 +63,13 @@ fn whole(run: &Run, key: &Key) -> Option<f64> {
 }
 
 fn octets(run: &Run) -> Option<Grid> {
+    let timed = run.cells.iter().any(|c| is_of_batches(c) && c.metric(metrics::BATCHES_SECONDS).is_some());
+    let untimed = " The run recorded no times (batch_times = false), so a trial is valid however long its servers waited for a core.";
     let about = format!(
         "All packets between primary and secondary from the first batch on, both ways, without Ethernet headers (as RZAIA counted); \
-         below, each way, and what carried them; {}.",
-        repeats(run, "batches")
+         below, each way, and what carried them; {}.{}",
+        repeats(run, "batches"),
+        if timed { "" } else { untimed }
     );
     grid(
         run,

@@ -241,7 +241,7 @@ struct Measured {
     /// Its place among the figure's lines.
     of: usize,
     line: Line,
-    /// What its points are of.
+    /// The runs and the numbers of trials that its points come from.
     words: String,
     /// The trials of its points.
     ids: Vec<u32>,

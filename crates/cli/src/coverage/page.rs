@@ -148,11 +148,13 @@ fn missing(t: &OfTable) -> Result<Vec<String>, Failure> {
         }
     }
     let mut lines = Vec::new();
+    let advice = t.table.repeat.advice.clone().filter(|_| !commands.is_empty());
     for (name, sets) in commands {
         let e = experiment(&name, &sets)?;
         let took = time(resources::fit(&e, u64::MAX)?.seconds as f64);
         lines.push(format!("Not run: `{}`, about {took}", command(&name, &sets)));
     }
+    lines.extend(advice);
     lines.extend(reasons.into_iter().map(|(why, values)| match values.len() == t.values.len() {
         true => format!("{why}."),
         false => format!("{why}: {}.", places(t, &values)),

@@ -229,30 +229,8 @@ fn queries_that_are_sent_with_a_wrong_checksum_are_lost_for_that() {
     let profile = "about = \"p\"\n[types]\nNS = 1\n[packets]\nbad-checksum = 0.1\nno-checksum = 0.1\n";
     let profile = write(&folder, "profile.toml", profile);
     for backend in ["xdp", "socket"] {
-        let text = format!(
-            r#"
-name = "checksums"
-title = "Checksums"
-measure = ["latency"]
-servers = ["nsd"]
-settle = "0s"
-attempts = 1
-
-[zone]
-families = ["U-4-DS0"]
-delegations = [1000]
-
-[traffic]
-profile = "{profile}"
-backend = "{backend}"
-
-[latency]
-rates = [500]
-duration = "1s"
-warmup = "200ms"
-deadline = "1s"
-"#
-        );
+        let traffic = format!("[traffic]\nprofile = \"{profile}\"\nbackend = \"{backend}\"\n");
+        let text = crate::TINY.replace("settle", "attempts = 1\nsettle") + &traffic;
         let file = write(&folder, "checksums.toml", &text);
         let dir = folder.path().join(backend);
         let done = done(&file, dir.to_str().expect("a path"));
@@ -473,14 +451,17 @@ fn batches_and_updates_to_servers_beside_other_programs_on_their_core_are_not_va
         let held_up = |r: &measure::Reason| r.code == "server_core_shared" && r.text.starts_with(what);
         assert!(reasons.iter().any(held_up), "{measure}: {reasons:?}");
     }
-    // Octets do not depend on it: batches without times are valid.
+    // Octets depend on it little: batches without times are valid.
     let text = text
         .replace(", \"lag\"", "")
         .replace("attempts", "batch_times = false\nattempts")
         .replace("\"tuned\"", "\"default\"");
     let file = write(&folder, "octets.toml", &text);
     let dir = folder.path().join("octets");
-    done(&file, dir.to_str().expect("a path"));
+    let at = dir.to_str().expect("a path");
+    done(&file, at);
+    let report = stdout(&output(&["report", at]));
+    assert!(report.contains("recorded no times (batch_times = false)"), "{report}");
     let run = results::RunDir::open(&dir).expect("the run directory is whole");
     let [trial] = run.trials() else { panic!("one trial") };
     let validity = &trial.outcome.validity;

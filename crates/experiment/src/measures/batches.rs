@@ -147,7 +147,7 @@ impl SystemUnderTest<'_> {
             true => {
                 "give a smaller --parallel, or record the octets of batches alone with --set batch_times=false"
             }
-            false => "its octets do not depend on that",
+            false => "its octets depend on that little (docs/machines.md)",
         };
         waits.end("batches", context.shared_cores.map(|_| advice), &mut record.outcome)?;
         if let Some(queries) = queries {

@@ -20,6 +20,8 @@ pub struct Repeat {
     /// Why values with a certain heading are not measured: by the heading. Empty text: all values.
     #[serde(default)]
     pub without: BTreeMap<String, String>,
+    /// What a user of these options should know: how the values are measured in less time.
+    pub advice: Option<String>,
 }
 
 /// The options of `--set` for a heading.

@@ -53,7 +53,7 @@ const FACTS: Facts = Facts {
         hashed: 259,
         crowding: None,
     }),
-    start_per_record: 1.2e-6,
+    start_per_record: 6.2e-6,
     commit: Commit { least: 0.011, name: 3.8e-7, together: true },
     // LMDB's MDB_WRITEMAP and MDB_MAPASYNC.
     without_syncs: Some("database:\n    journal-db-mode: asynchronous\n"),

@@ -53,7 +53,7 @@ const FACTS: Facts = Facts {
         hashed: 167,
         crowding: Some((6_500_000, 0.17)),
     }),
-    start_per_record: 1.4e-6,
+    start_per_record: 4.0e-6,
     commit: Commit::UNKNOWN,
     without_syncs: None,
     log: "nsd.log",

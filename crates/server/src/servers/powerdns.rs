@@ -60,7 +60,7 @@ const FACTS: Facts = Facts {
         hashed: 2,
         crowding: None,
     }),
-    start_per_record: 3.9e-6,
+    start_per_record: 7.0e-6,
     commit: Commit::UNKNOWN,
     // Of the backend for SQLite.
     without_syncs: Some("gsqlite3-pragma-synchronous=0\n"),

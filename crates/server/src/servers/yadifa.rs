@@ -72,7 +72,7 @@ const FACTS: Facts = Facts {
         hashed: 0,
         crowding: None,
     }),
-    start_per_record: 1.0e-6,
+    start_per_record: 3.3e-6,
     commit: Commit { least: 0.000_46, name: 0.0, together: false },
     without_syncs: None,
     log: "yadifad.log",
