@@ -124,10 +124,9 @@ fn of_value(
 }
 
 fn experiment(name: &str, sets: &[String]) -> Result<Experiment, Failure> {
-    let (path, text) = ::experiment::named(name)?;
     let sets = sets.iter().map(|set| set.parse()).collect::<Result<Vec<Set>, String>>();
     let sets = sets.map_err(|message| Failure { code: 1, message })?;
-    Ok(::experiment::load(&path, &text, &sets)?)
+    Ok(::experiment::open(name, &sets)?)
 }
 
 /// The measured value of a cell with the most repeats at the experiment's parameters. Of several with as many, one of the

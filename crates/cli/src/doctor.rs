@@ -261,8 +261,7 @@ fn machine(e: &::rack::environment::Environment) -> Vec<Finding> {
 
 /// The cores that the parts of the experiment 'demo' would get here, in words.
 fn placement() -> String {
-    let demo = ::experiment::named("demo").and_then(|(path, text)| ::experiment::load(&path, &text, &[]));
-    let needs = demo.and_then(|e| ::experiment::resources::needs(&e));
+    let needs = ::experiment::open("demo", &[]).and_then(|e| ::experiment::resources::needs(&e));
     needs.map_or_else(|_| String::new(), |needs| format!(" (demo: {})", needs.placement))
 }
 

@@ -99,8 +99,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         Command::List => list(common),
         Command::Show { keys: true, .. } => keys(common),
         Command::Show { name, sets, keys: false } => {
-            let (path, text) = ::experiment::named(&name.unwrap_or_default())?;
-            let e = ::experiment::load(&path, &text, &sets)?;
+            let e = ::experiment::open(&name.unwrap_or_default(), &sets)?;
             if common.json {
                 output::json("experiment.show", &e)?;
             } else {
@@ -199,17 +198,16 @@ fn list(common: &Common) -> output::Result {
 
 /// Executes an experiment; a comparison is printed as Markdown where that is wanted.
 pub fn execute(run: Run, forms: &Forms, common: &Common) -> output::Result {
-    let (path, text) = ::experiment::named(&run.name)?;
     let mut sets = run.sets;
     sets.extend(run.seed.map(|seed| Set { key: "seed".into(), value: seed.to_string() }));
-    let mut e = ::experiment::load(&path, &text, &sets)?;
+    let mut e = ::experiment::open(&run.name, &sets)?;
     if run.base.is_some() || run.candidate.is_some() {
         let (more, said) = interleaved(&e, run.base.as_deref(), run.candidate.as_deref())?;
         if let Some(said) = said {
             eprintln!("{said}");
         }
         sets.extend(more);
-        e = ::experiment::load(&path, &text, &sets)?;
+        e = ::experiment::open(&run.name, &sets)?;
     }
     match (&mut e.comparison, run.deciding.gates()?) {
         (Some(comparison), Some(gates)) => comparison.gates = gates,

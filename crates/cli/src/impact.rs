@@ -93,8 +93,7 @@ pub fn run(command: Command, common: &Common) -> output::Result {
         sets.insert(0, set("size", "quick".into()));
     }
     sets.extend(command.sets);
-    let (path, text) = ::experiment::named(IMPACT)?;
-    announce(&::experiment::load(&path, &text, &sets)?)?;
+    announce(&::experiment::open(IMPACT, &sets)?)?;
     let mut run = experiments::Run::of(IMPACT, sets, command.output, command.resume, Deciding::default());
     run.confined = true;
     experiments::execute(run, &crate::compare::Forms::default(), common)

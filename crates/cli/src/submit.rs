@@ -52,8 +52,7 @@ const NOTICE: u32 = 60;
 
 /// Submits jobs until the experiment is done.
 pub fn run(submit: Submit, common: &Common) -> output::Result {
-    let (path, text) = ::experiment::named(&submit.name)?;
-    let e = ::experiment::load(&path, &text, &submit.sets)?;
+    let e = ::experiment::open(&submit.name, &submit.sets)?;
     let hosts = ::experiment::host_names(&e)?;
     let needed = hosts.len() * submit.parallel as usize;
     let nodes = submit.hosts.unwrap_or(needed);

@@ -135,8 +135,7 @@ mod tests {
     use super::*;
 
     fn experiment(sets: &[&str]) -> Experiment {
-        let (path, text) = crate::named("demo").unwrap();
-        crate::load(&path, &text, &sets.iter().map(|s| s.parse().unwrap()).collect::<Vec<_>>()).unwrap()
+        crate::open_with("demo", sets).unwrap()
     }
 
     #[test]

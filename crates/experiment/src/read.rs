@@ -64,11 +64,27 @@ pub const CATALOGUE: [(&str, &str); 27] = catalogue![
     "root-churn",
 ];
 
+/// Reads an experiment of the catalogue, or of a file, as [`load`] does.
+///
+/// # Errors
+/// [`Error::Unknown`], [`Error::Read`], and those of [`load`].
+pub fn open(name_or_file: &str, sets: &[Set]) -> Result<Experiment, Error> {
+    let (path, text) = named(name_or_file)?;
+    load(&path, &text, sets)
+}
+
+/// The same for tests, with each `--set` as on the command line.
+#[cfg(test)]
+pub(crate) fn open_with<S: AsRef<str>>(name: &str, sets: &[S]) -> Result<Experiment, Error> {
+    let sets: Vec<Set> = sets.iter().map(|set| set.as_ref().parse().unwrap()).collect();
+    open(name, &sets)
+}
+
 /// The text of an experiment of the catalogue, or of a file, with the name to use in errors.
 ///
 /// # Errors
 /// [`Error::Unknown`], [`Error::Read`].
-pub fn named(name_or_file: &str) -> Result<(String, String), Error> {
+pub(crate) fn named(name_or_file: &str) -> Result<(String, String), Error> {
     if let Some((name, text)) = CATALOGUE.iter().find(|(name, _)| *name == name_or_file) {
         return Ok((format!("{name}.toml"), (*text).to_owned()));
     }

@@ -296,10 +296,8 @@ mod tests {
 
     #[test]
     fn what_cannot_fit_is_refused_with_its_sum() {
-        let (path, text) = crate::named("demo").unwrap();
-        let sets =
-            ["zone.families=S-6-DS100", "zone.delegations=1K,1M", "servers=nsd"].map(|s| s.parse().unwrap());
-        let e = crate::load(&path, &text, &sets).unwrap();
+        let sets = ["zone.families=S-6-DS100", "zone.delegations=1K,1M", "servers=nsd"];
+        let e = crate::open_with("demo", &sets).unwrap();
         let sums = Sums::of(&e).unwrap();
         let trial = |delegations, measure| Trial {
             zone: ZonePlan::Family { family: "S-6-DS100".into(), delegations },
@@ -319,16 +317,14 @@ mod tests {
 
     #[test]
     fn trials_with_more_cpus_than_the_server_gets_are_counted_as_skipped() {
-        let (path, text) = crate::named("isc-peak").unwrap();
         let sets = ["workers=1,100000", "zone.delegations=100", "servers=nsd", "repeats=2"];
-        let needs = needs(&crate::load(&path, &text, &sets.map(|s| s.parse().unwrap())).unwrap()).unwrap();
+        let needs = needs(&crate::open_with("isc-peak", &sets).unwrap()).unwrap();
         assert!(needs.skipped > 0 && needs.skipped * 2 == needs.trials, "{needs:?}");
     }
 
     #[test]
     fn every_server_of_a_distribution_counts_with_its_own_zone() {
-        let (path, text) = crate::named("isc-query-under-update").unwrap();
-        let e = crate::load(&path, &text, &["servers=nsd".parse().unwrap()]).unwrap();
+        let e = crate::open_with("isc-query-under-update", &["servers=nsd"]).unwrap();
         let sums = Sums::of(&e).unwrap();
         let (memory, how) = sums.memory(&plan(&e)[0]);
         // A third of three million names each, and COM has hardly any glue.
@@ -378,9 +374,8 @@ mod tests {
                     continue;
                 };
                 let zone = zones.entry((family.to_owned(), delegations)).or_insert_with(|| {
-                    let (path, text) = crate::named("rzaia-memory").unwrap();
                     let sets = [format!("zone.families={family}"), format!("zone.delegations={delegations}")];
-                    let e = crate::load(&path, &text, &sets.map(|s| s.parse().unwrap())).unwrap();
+                    let e = crate::open_with("rzaia-memory", &sets).unwrap();
                     Sums::of(&e).unwrap().zone(&planned::zones(&e)[0])
                 });
                 kept.push(Kept {

@@ -150,9 +150,7 @@ mod tests {
     use super::*;
 
     fn refused(name: &str, sets: &[&str]) -> String {
-        let (path, text) = crate::named(name).unwrap();
-        let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
-        crate::load(&path, &text, &sets).expect_err(&format!("{sets:?}")).to_string()
+        crate::open_with(name, sets).expect_err(&format!("{sets:?}")).to_string()
     }
 
     #[test]
@@ -187,13 +185,10 @@ mod tests {
         }
         // One server's own setting goes before the distribution's.
         let sets = ["servers=knot,b", "server.b.kind=bind", sent, "server.b.signing=online"];
-        let (path, text) = crate::named("isc-updates").unwrap();
-        let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
-        let e = crate::load(&path, &text, &sets).unwrap();
+        let e = crate::open_with("isc-updates", &sets).unwrap();
         let d = e.distribution_of(None);
         assert_eq!((e.signing_of(d, "knot"), e.signing_of(d, "b")), (Signing::Sent, Signing::Online));
         // Without a signed zone nothing is said of it.
-        let (path, text) = crate::named("isc-updates").unwrap();
-        crate::load(&path, &text, &[sent.parse().unwrap(), "zone.families=COM".parse().unwrap()]).unwrap();
+        crate::open_with("isc-updates", &[sent, "zone.families=COM"]).unwrap();
     }
 }

@@ -86,11 +86,8 @@ fn preloads(e: &Experiment) -> Result<bool, Error> {
 mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let load = |sets: &[&str]| {
-            let (path, text) = crate::named("isc-durability").unwrap();
-            let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
-            crate::load(&path, &text, &sets).map(|_| ()).map_err(|e| e.to_string())
-        };
+        let load =
+            |sets: &[&str]| crate::open_with("isc-durability", sets).map(|_| ()).map_err(|e| e.to_string());
         load(&["durability.cuts=3", "servers=bind", "measure=power-cut"]).unwrap();
         for (sets, part) in [
             (&["durability.life=1ms"][..], "durability.life: at least"),

@@ -61,12 +61,9 @@ mod tests {
 
     #[test]
     fn who_brings_no_versions_is_told_what_to_give() {
-        let (path, text) = crate::named("root-churn").unwrap();
         let with = |sets: &[&str]| {
-            let sets: Vec<_> = sets.iter().map(|s| s.parse().unwrap()).collect();
-            check(&crate::load(&path, &text, &sets).unwrap())
-                .err()
-                .map_or_else(String::new, |e| e.to_string())
+            let e = crate::open_with("root-churn", sets).unwrap();
+            check(&e).err().map_or_else(String::new, |e| e.to_string())
         };
         let nothing = with(&[]);
         assert!(
