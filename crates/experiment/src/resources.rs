@@ -368,7 +368,10 @@ mod tests {
                 let (Some(measure), Some(family), Some(delegations), Some(label)) = (
                     trial.param(params::MEASURE),
                     trial.param(params::FAMILY).filter(|f| f.parse::<FamilySpec>().is_ok()),
-                    trial.param(params::ZONE_SIZE).and_then(|size| measure::units::count(size).ok()),
+                    trial
+                        .param(params::ZONE_SIZE)
+                        .and_then(|size| measure::units::count(size).ok())
+                        .filter(|n| *n > 0),
                     trial.param(params::SERVER),
                 ) else {
                     continue;
