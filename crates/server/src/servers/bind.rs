@@ -54,7 +54,7 @@ const FACTS: Facts = Facts {
         hashed: 0,
         crowding: None,
     }),
-    start_per_record: 5.5e-6,
+    start_per_record: 6.5e-6,
     commit: Commit { least: 0.000_78, name: 0.0, together: false },
     without_syncs: None,
     log: "named.log",
