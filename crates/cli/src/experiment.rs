@@ -198,16 +198,18 @@ fn list(common: &Common) -> output::Result {
 
 /// Executes an experiment; a comparison is printed as Markdown where that is wanted.
 pub fn execute(run: Run, forms: &Forms, common: &Common) -> output::Result {
+    // Read once: the file may be a pipe.
+    let (path, text) = ::experiment::named(&run.name)?;
     let mut sets = run.sets;
     sets.extend(run.seed.map(|seed| Set { key: "seed".into(), value: seed.to_string() }));
-    let mut e = ::experiment::open(&run.name, &sets)?;
+    let mut e = ::experiment::load(&path, &text, &sets)?;
     if run.base.is_some() || run.candidate.is_some() {
         let (more, said) = interleaved(&e, run.base.as_deref(), run.candidate.as_deref())?;
         if let Some(said) = said {
             eprintln!("{said}");
         }
         sets.extend(more);
-        e = ::experiment::open(&run.name, &sets)?;
+        e = ::experiment::load(&path, &text, &sets)?;
     }
     match (&mut e.comparison, run.deciding.gates()?) {
         (Some(comparison), Some(gates)) => comparison.gates = gates,

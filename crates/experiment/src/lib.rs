@@ -40,9 +40,9 @@ pub use event::RunEvent;
 pub use hosts::host_names;
 pub use plan::plan;
 pub use planned::{Trial, ZonePlan};
-pub use read::{CATALOGUE, Set, load, open};
 #[cfg(test)]
-pub(crate) use read::{named, open_with};
+pub(crate) use read::open_with;
+pub use read::{CATALOGUE, Set, load, named, open};
 pub use run::{Options, Summary, run};
 pub use trial::planned_params;
 

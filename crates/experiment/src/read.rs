@@ -84,7 +84,7 @@ pub(crate) fn open_with<S: AsRef<str>>(name: &str, sets: &[S]) -> Result<Experim
 ///
 /// # Errors
 /// [`Error::Unknown`], [`Error::Read`].
-pub(crate) fn named(name_or_file: &str) -> Result<(String, String), Error> {
+pub fn named(name_or_file: &str) -> Result<(String, String), Error> {
     if let Some((name, text)) = CATALOGUE.iter().find(|(name, _)| *name == name_or_file) {
         return Ok((format!("{name}.toml"), (*text).to_owned()));
     }

@@ -358,7 +358,7 @@ mod tests {
         ready: Option<f64>,
     }
 
-    /// All of them.
+    /// All such trials.
     fn kept() -> Vec<Kept> {
         let runs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runs");
         let (mut kept, mut zones) = (Vec::new(), HashMap::new());
@@ -428,7 +428,7 @@ mod tests {
         let (mut checked, mut wrong) = (0, Vec::new());
         for ((label, family, delegations), (estimated, measured)) in starts {
             let median = stats::median(&measured).unwrap();
-            // COM's million delegations are a million names, and others' six million.
+            // A start of a few seconds may be estimated too long: COM with a million delegations has a sixth of the others' names.
             if median < 30.0 {
                 continue;
             }

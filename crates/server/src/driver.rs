@@ -140,8 +140,8 @@ pub struct Facts {
     pub can: Capabilities,
     /// The memory that it takes; none of a server that is not ours.
     pub memory: Option<Memory>,
-    /// Seconds that it takes to load a record of a zone with a million delegations, on one core: the kept runs in docs/runs. A record of a
-    /// much smaller zone takes less.
+    /// Seconds that it takes to load a record of a zone with a million delegations or more, on one core, as measured in the kept runs
+    /// (docs/runs). A record of a much smaller zone takes less.
     pub start_per_record: f64,
     /// What an update takes where it is a primary.
     pub commit: Commit,

@@ -20,7 +20,7 @@ pub struct Repeat {
     /// Why values with a certain heading are not measured: by the heading. Empty text: all values.
     #[serde(default)]
     pub without: BTreeMap<String, String>,
-    /// What a user of these options should know: how the values are measured in less time.
+    /// A sentence for the page of coverage, printed below the commands: how to measure these values in less time.
     pub advice: Option<String>,
 }
 
