@@ -8,7 +8,7 @@ use ::experiment::{Experiment, Set, resources};
 use measure::{Parameter, params, units};
 use report::Pair;
 use results::TrialRecord;
-use results::published::{self, Cell, Row, Table, Way};
+use results::published::{self, Cell, Quotients, Row, Table, Way};
 
 pub use kept::Kept;
 
@@ -38,8 +38,10 @@ struct OfValue {
 
 /// A measured value at the published parameters.
 struct Measured {
-    run: String,
+    /// The run or the file that it is from; several of a value that is calculated from others.
+    runs: Vec<String>,
     text: String,
+    /// Measured over published.
     factor: Option<f64>,
     repeats: usize,
 }
@@ -51,6 +53,8 @@ enum Missing {
     TooLarge(String),
     /// Another command would.
     Command(String),
+    /// It is calculated from values of these tables, and not all of them are measured.
+    Parts(Quotients),
     /// It cannot be measured.
     Not(String),
 }
@@ -87,7 +91,7 @@ pub fn of(kept: &Kept, memory: u64) -> Result<Coverage, Failure> {
         for row in &table.rows {
             for (column, cell) in table.columns.iter().zip(&row.cells) {
                 if cell.value.is_some() {
-                    values.push(of_value((table, row, column, cell), kept, &known, memory)?);
+                    values.push(of_value((table, row, column, cell), kept, &known, &tables, memory)?);
                 }
             }
         }
@@ -100,12 +104,17 @@ fn of_value(
     (table, row, column, cell): (&'static Table, &'static Row, &'static str, &'static Cell),
     kept: &Kept,
     known: &[Known<'_>],
+    before: &[OfTable],
     memory: u64,
 ) -> Result<OfValue, Failure> {
-    let headings = table.row_titles.iter().map(String::as_str).zip(row.key.iter().map(String::as_str));
-    let (missing, measured) = match table.repeat.of(headings, (table.column_title.as_str(), column)) {
+    let headings = || table.row_titles.iter().map(String::as_str).zip(row.key.iter().map(String::as_str));
+    let (missing, measured) = match table.repeat.of(headings(), (table.column_title.as_str(), column)) {
         Way::Not(why) => (Missing::Not(why), None),
         Way::Command(command) => (Missing::Command(command), kept.of_file(table, row, column, cell)),
+        Way::Quotients(quotients) => {
+            let measured = calculated(&quotients.cells(headings()), (column, cell), before);
+            (Missing::Parts(quotients), measured)
+        }
         Way::Experiment { name, mut sets } => {
             let e = experiment(&name, &sets)?;
             // With fewer repeats its values would not count.
@@ -145,10 +154,38 @@ fn measured(e: &Experiment, cell: &'static Cell, known: &[Known<'_>]) -> Option<
         });
         let server = known.trials.iter().all(|trial| trial.is_of_own_server());
         let rank = (repeats, measure, server);
-        (all && repeats > 0).then(|| (rank, Measured { run: known.run.clone(), text, factor, repeats }))
+        (all && repeats > 0)
+            .then(|| (rank, Measured { runs: vec![known.run.clone()], text, factor, repeats }))
     };
     let all = known.iter().filter(|known| std::ptr::eq(known.pair.cell, cell)).filter_map(of_known);
     all.reduce(|best, other| if other.0 > best.0 { other } else { best }).map(|(_, measured)| measured)
+}
+
+/// The least or the most of the quotients of measured values, in percent: none where one of the values is not measured. It has as many
+/// repeats as the value with the fewest.
+fn calculated(
+    quotients: &[(&'static Cell, &'static Cell)],
+    (column, cell): (&str, &Cell),
+    before: &[OfTable],
+) -> Option<Measured> {
+    let measured = |cell: &Cell| -> Option<(&Measured, f64)> {
+        let mut values = before.iter().flat_map(|t| &t.values);
+        let measured = values.find(|v| std::ptr::eq(v.cell, cell))?.measured.as_ref()?;
+        Some((measured, measured.factor? * cell.value?))
+    };
+    let (mut shares, mut repeats, mut runs) = (Vec::new(), Vec::new(), Vec::new());
+    for (dividend, divisor) in quotients {
+        let ((of, dividend), (over, divisor)) = (measured(dividend)?, measured(divisor)?);
+        shares.push(100.0 * dividend / divisor);
+        repeats.extend([of.repeats, over.repeats]);
+        runs.extend(of.runs.iter().chain(&over.runs).cloned());
+    }
+    let share = match column {
+        "least" => shares.into_iter().reduce(f64::min),
+        _ => shares.into_iter().reduce(f64::max),
+    }?;
+    let factor = cell.value.map(|published| share / published);
+    Some(Measured { runs, text: format!("{share:.1} %"), factor, repeats: repeats.into_iter().min()? })
 }
 
 /// The parameters that have to agree: the rest is how it was measured, and not what. The measure is not among them, as a report
@@ -202,4 +239,43 @@ fn equal(a: &str, b: &str) -> bool {
     let numbers = number(a).zip(number(b)).is_some_and(|(a, b)| a == b);
     let durations = units::duration(a).ok().zip(units::duration(b).ok()).is_some_and(|(a, b)| a == b);
     a == b || numbers || durations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table whose values were measured to be as published, with the run `run`.
+    fn as_published(id: &str, run: &str, repeats: usize) -> OfTable {
+        let table = published::find(id).unwrap();
+        let mut values = Vec::new();
+        for row in &table.rows {
+            for (column, cell) in table.columns.iter().zip(&row.cells) {
+                let (runs, text) = (vec![run.to_owned()], cell.text.clone());
+                let measured = Some(Measured { runs, text, factor: Some(1.0), repeats });
+                values.push(OfValue { row, column, cell, measured, missing: Missing::Not(String::new()) });
+            }
+        }
+        OfTable { table, values }
+    }
+
+    #[test]
+    fn a_share_is_calculated_where_all_of_its_parts_are_measured() {
+        let table = published::find("rzaia-text-ixfr").unwrap();
+        let value = |column: &'static str, before: &[OfTable]| {
+            let row = &table.rows[0];
+            let cell = table.cell(&["U-4-DS0"], column).unwrap();
+            let kept = Kept::below(&[]).unwrap();
+            of_value((table, row, column, cell), &kept, &[], before, u64::MAX).unwrap()
+        };
+        let mut before = [as_published("rzaia-5.1", "axfr", 5), as_published("rzaia-5.2", "ixfr", 3)];
+        let [least, most] = ["least", "most"].map(|column| value(column, &before).measured.unwrap());
+        assert_eq!([&*least.text, &*most.text], ["11.7 %", "14.8 %"]);
+        assert_eq!((least.repeats, least.runs.contains(&"axfr".into())), (3, true));
+        assert!((most.factor.unwrap() - 14.8 / 15.0).abs() < 0.001);
+        // The zone of a million delegations is not measured with one of the secondaries.
+        before[1].values.retain(|v| (&*v.row.key[1], v.column) != ("NSD", "1M"));
+        let missing = value("least", &before);
+        assert!(missing.measured.is_none() && matches!(missing.missing, Missing::Parts(_)));
+    }
 }

@@ -12,7 +12,7 @@ pub mod figures;
 mod repeat;
 mod unit;
 
-pub use repeat::{Repeat, Way};
+pub use repeat::{Quotients, Repeat, Way};
 pub use unit::conversion;
 
 /// Where a cell's value lies in respect of its number.

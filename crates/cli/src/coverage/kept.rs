@@ -78,6 +78,6 @@ impl Kept {
         let median = stats::median(&value.measured)?;
         let factor = cell.value.filter(|published| *published > 0.0).map(|published| median / published);
         let text = if median >= 100.0 { units::grouped(median as u64) } else { median.to_string() };
-        Some(Measured { run: name.clone(), text, factor, repeats: value.measured.len() })
+        Some(Measured { runs: vec![name.clone()], text, factor, repeats: value.measured.len() })
     }
 }

@@ -19,12 +19,15 @@ impl Coverage {
                 Missing::NotRun { name, sets } => ("not run", command(name, sets)),
                 Missing::TooLarge(why) => ("too large", why.clone()),
                 Missing::Command(how) => ("not run", how.clone()),
+                Missing::Parts(of) => {
+                    ("not run", format!("measure the values of {} and {}", of.dividends, of.divisors))
+                }
                 Missing::Not(why) => ("not possible", why.clone()),
             };
             json!({
                 "row": v.row.key, "column": v.column, "published": v.cell.text,
                 "measured": v.measured.as_ref().map(|m| json!({
-                    "run": m.run, "text": m.text, "factor": m.factor, "repeats": m.repeats })),
+                    "runs": m.runs, "text": m.text, "factor": m.factor, "repeats": m.repeats })),
                 "missing": (!v.is_measured()).then(|| json!({ "why": why, "how": how })),
             })
         };
@@ -68,7 +71,7 @@ impl Coverage {
                 count(&|v| v.measured.is_some() && !v.is_measured()),
                 missing(|m| matches!(m, Missing::TooLarge(_))),
                 missing(|m| matches!(m, Missing::Not(_))),
-                missing(|m| matches!(m, Missing::NotRun { .. } | Missing::Command(_))),
+                missing(|m| matches!(m, Missing::NotRun { .. } | Missing::Command(_) | Missing::Parts(_))),
             );
         }
         for t in &self.tables {
@@ -107,8 +110,13 @@ impl Coverage {
         for (mark, about) in &table.footnotes {
             let _ = writeln!(text, "{} {about}\n", mark.replace('*', "\\*"));
         }
-        let mut runs: Vec<&str> =
-            t.values.iter().filter_map(|v| Some(v.measured.as_ref()?.run.as_str())).collect();
+        let mut runs: Vec<&str> = t
+            .values
+            .iter()
+            .filter_map(|v| v.measured.as_ref())
+            .flat_map(|m| &m.runs)
+            .map(String::as_str)
+            .collect();
         runs.sort_unstable();
         runs.dedup();
         if !runs.is_empty() {
@@ -140,6 +148,14 @@ fn missing(t: &OfTable) -> Result<Vec<String>, Failure> {
             }
             Missing::Not(why) => format!("Not possible, as {why}"),
             Missing::Command(how) => format!("Not kept: `{how}`"),
+            Missing::Parts(of) => {
+                let link = |id: &str| format!("[{id}](#{})", anchor(id));
+                format!(
+                    "Not calculated, as not all of the values of {} and {} that it needs are measured",
+                    link(&of.dividends),
+                    link(&of.divisors)
+                )
+            }
             Missing::TooLarge(why) => format!("Too large, as it {why}"),
         };
         match reasons.iter_mut().find(|(known, _)| *known == reason) {

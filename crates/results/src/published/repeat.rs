@@ -1,9 +1,11 @@
 //! How the values of a published table are measured again.
 
+use super::{Cell, Row, Table, find};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// How the values of a table are measured again: by an experiment of the catalogue with a few keys set, or by another command.
+/// How the values of a table are measured again: by an experiment of the catalogue with a few keys set, by another command, or by
+/// calculating them from the values of other tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Repeat {
@@ -11,6 +13,8 @@ pub struct Repeat {
     pub experiment: Option<String>,
     /// A command that gives the values, where no experiment does.
     pub command: Option<String>,
+    /// The values of other tables that these are calculated from.
+    pub quotients: Option<Quotients>,
     /// Options of `--set` that the experiment takes for every value.
     #[serde(default)]
     pub sets: Vec<String>,
@@ -22,6 +26,60 @@ pub struct Repeat {
     pub without: BTreeMap<String, String>,
     /// A sentence for the page of coverage, printed below the commands: how to measure these values in less time.
     pub advice: Option<String>,
+}
+
+/// Values that are the least or the most of several quotients: a cell of one table divided by a cell of another. The column `least` has
+/// the least of them, and `most` the most.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quotients {
+    /// The id of the table with the dividends. It comes before the table of the quotients.
+    pub dividends: String,
+    /// That of the table with the divisors, which comes before, too. Its rows have headings that those of the dividends have as well.
+    pub divisors: String,
+    /// The headings of the rows that are taken, by their title. Under the titles of the quotients' own table, the headings are the same as there.
+    pub rows: BTreeMap<String, String>,
+    /// The columns that are taken.
+    pub columns: Vec<String>,
+}
+
+impl Quotients {
+    /// The cells for the row with these titles and headings: dividends, each with its divisor. A dividend without a divisor is left out.
+    pub fn cells<'a>(
+        &self,
+        row: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Vec<(&'static Cell, &'static Cell)> {
+        let (Some(dividends), Some(divisors)) = (find(&self.dividends), find(&self.divisors)) else {
+            return Vec::new();
+        };
+        let mut wanted: BTreeMap<&str, &str> = row.collect();
+        wanted.extend(self.rows.iter().map(|(title, heading)| (title.as_str(), heading.as_str())));
+        let mut cells = Vec::new();
+        for row in dividends.rows.iter().filter(|row| agree(&headings(dividends, row), &wanted)) {
+            let all = headings(dividends, row);
+            let divisor = divisors.rows.iter().find(|divisor| agree(&all, &headings(divisors, divisor)));
+            cells.extend(self.columns.iter().filter_map(|column| {
+                Some((cell(dividends, row, column)?, cell(divisors, divisor?, column)?))
+            }));
+        }
+        cells
+    }
+}
+
+/// The headings of a row by their titles.
+fn headings<'a>(table: &'a Table, row: &'a Row) -> BTreeMap<&'a str, &'a str> {
+    table.row_titles.iter().map(String::as_str).zip(row.key.iter().map(String::as_str)).collect()
+}
+
+/// Whether all headings that are wanted are among these.
+fn agree(headings: &BTreeMap<&str, &str>, wanted: &BTreeMap<&str, &str>) -> bool {
+    wanted.iter().all(|(title, heading)| headings.get(*title) == Some(heading))
+}
+
+/// The cell of a row in the column with this heading.
+fn cell(table: &'static Table, row: &'static Row, column: &str) -> Option<&'static Cell> {
+    let at = table.columns.iter().position(|c| c == column)?;
+    row.cells.get(at)
 }
 
 /// The options of `--set` for a heading.
@@ -46,6 +104,8 @@ pub enum Way {
     },
     /// By another command.
     Command(String),
+    /// By calculating it from values of other tables.
+    Quotients(Quotients),
     /// Not here, for this reason.
     Not(String),
 }
@@ -57,6 +117,9 @@ impl Repeat {
         let why = headings.iter().find_map(|(_, heading)| self.without.get(*heading));
         if let Some(why) = why.or_else(|| self.without.get("")) {
             return Way::Not(why.clone());
+        }
+        if let Some(quotients) = &self.quotients {
+            return Way::Quotients(quotients.clone());
         }
         let Some(name) = &self.experiment else {
             return Way::Command(self.command.clone().unwrap_or_default());
@@ -77,9 +140,14 @@ impl Repeat {
 
     /// What is wrong with it for a table with these titles.
     pub(super) fn fault(&self, row_titles: &[String], column_title: &str) -> Option<String> {
-        let ways = [self.experiment.is_some(), self.command.is_some(), self.without.contains_key("")];
+        let ways = [
+            self.experiment.is_some(),
+            self.command.is_some(),
+            self.quotients.is_some(),
+            self.without.contains_key(""),
+        ];
         if ways.into_iter().filter(|way| *way).count() != 1 {
-            return Some("give one of experiment, command, and without for all values".into());
+            return Some("give one of experiment, command, quotients, and without for all values".into());
         }
         let title = self.by.keys().find(|title| *title != column_title && !row_titles.contains(title));
         title.map(|title| format!("there is no title '{title}'"))
@@ -114,9 +182,37 @@ mod tests {
                     match way(&table.id, &key, column) {
                         Way::Not(text) | Way::Command(text) => assert!(!text.is_empty(), "{}", table.id),
                         Way::Experiment { sets, .. } => assert!(!sets.is_empty(), "{}", table.id),
+                        Way::Quotients(quotients) => {
+                            let row = headings(table, row).into_iter();
+                            assert!(!quotients.cells(row).is_empty(), "{}", table.id);
+                            assert!(["least", "most"].contains(&column.as_str()), "{}", table.id);
+                            let before = |id: &str| {
+                                let at = |id: &str| all().iter().position(|t| t.id == id);
+                                at(id) < at(&table.id)
+                            };
+                            assert!(
+                                before(&quotients.dividends) && before(&quotients.divisors),
+                                "{}",
+                                table.id
+                            );
+                        }
                     }
                 }
             }
         }
+    }
+
+    /// The text's range, 12 to 15 %, is that of its own two tables.
+    #[test]
+    fn quotients_are_of_the_rows_and_columns_that_agree() {
+        let table = find("rzaia-text-ixfr").unwrap();
+        let Way::Quotients(quotients) = way(&table.id, &["U-4-DS0"], "least") else { panic!() };
+        let percent = |(of, over): &(&Cell, &Cell)| 100.0 * of.value.unwrap() / over.value.unwrap();
+        let shares: Vec<f64> =
+            quotients.cells(headings(table, &table.rows[0]).into_iter()).iter().map(percent).collect();
+        assert_eq!(shares.len(), 8, "two secondaries, two numbers of batches, two sizes");
+        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        assert_eq!((least.round(), most.round()), (12.0, 15.0));
     }
 }
