@@ -130,6 +130,8 @@ impl Hosts {
             name: Some(machine.name.clone()),
             hosts: Some(machine.hosts.clone()),
             available: machine.described.memory_available,
+            // Each set of hosts has machines of its own.
+            trials: 1,
         };
         self.machines
             .as_ref()

@@ -84,9 +84,13 @@ impl<'a> Sums<'a> {
             let on_it = servers.iter().filter(|(host, _)| machine.has(host)).map(|(_, label)| label.clone());
             let (need, how) = self.memory_of(trial, on_it.collect());
             let place = machine.name.as_ref().map_or_else(String::new, |name| format!(" on {name}"));
+            let to_each = match machine.trials {
+                1 => String::new(),
+                n => format!(" to each of {n} trials at the same time: give a smaller --parallel"),
+            };
             (need > machine.available).then(|| {
                 format!(
-                    "needs about {:.1} GB of memory{place} ({how}), and {:.1} GB are available",
+                    "needs about {:.1} GB of memory{place} ({how}), and {:.1} GB are available{to_each}",
                     need as f64 / 1e9,
                     machine.available as f64 / 1e9
                 )
@@ -121,15 +125,17 @@ pub struct Memory {
     pub name: Option<String>,
     /// The names of its hosts; none: all.
     pub hosts: Option<Vec<String>>,
-    /// Bytes that are available.
+    /// Bytes that are available to a trial.
     pub available: u64,
+    /// Trials that are made at the same time, of which each has so many bytes.
+    pub trials: u32,
 }
 
 impl Memory {
     /// That of this machine, now, for each of so many trials at the same time; where the kernel does not tell, no trial is refused for it.
     pub fn here(trials: u32) -> Self {
         let available = rack::environment::memory_available().unwrap_or(u64::MAX);
-        Self { name: None, hosts: None, available: available / u64::from(trials) }
+        Self { name: None, hosts: None, available: available / u64::from(trials), trials }
     }
 
     fn has(&self, host: &str) -> bool {
@@ -280,7 +286,7 @@ pub struct Fit {
 /// As [`needs`].
 pub fn fit(e: &Experiment, available: u64) -> Result<Fit, Error> {
     let sums = Sums::of(e)?;
-    let memory = [Memory { name: None, hosts: None, available }];
+    let memory = [Memory { name: None, hosts: None, available, trials: 1 }];
     let (fits, not): (Vec<Trial>, Vec<Trial>) =
         plan(e).into_iter().partition(|t| sums.refused(t, &memory).is_none());
     Ok(Fit {
@@ -309,10 +315,18 @@ mod tests {
             sums.memory(&trial(1_000_000, Measure::Load)).0,
         );
         assert_eq!((once, twice), (6_235_741_420, 12_173_482_840));
-        let of = |available| [Memory { name: None, hosts: None, available }];
+        let of = |available| [Memory { name: None, hosts: None, available, trials: 1 }];
         assert_eq!(sums.refused(&trial(1_000, Measure::Load), &of(500_000_000)), None);
         let why = sums.refused(&trial(1_000_000, Measure::Load), &of(1 << 30)).unwrap();
         assert!(why.contains("GB for nsd with 6.5M names") && why.contains("twice for the reload"), "{why}");
+        let shared = [Memory { trials: 6, ..of(1 << 30)[0].clone() }];
+        let why = sums.refused(&trial(1_000_000, Measure::Load), &shared).unwrap();
+        assert!(
+            why.ends_with(
+                "1.1 GB are available to each of 6 trials at the same time: give a smaller --parallel"
+            ),
+            "{why}"
+        );
     }
 
     #[test]
@@ -335,6 +349,7 @@ mod tests {
             name: Some(format!("{host}.example")),
             hosts: Some(vec![host.into()]),
             available,
+            trials: 1,
         };
         let enough = ["server", "primary", "secondary-13"].map(|host| of(host, memory / 5));
         assert_eq!(sums.refused(&plan(&e)[0], &enough), None);
