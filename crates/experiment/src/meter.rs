@@ -60,7 +60,9 @@ impl AtWork {
     pub fn end(self) -> Result<Option<Reason>, Error> {
         let length = clock::now() - self.began;
         let mut metered = self.meter.end()?;
-        metered.server = metered.server.filter(|time| self.is_alone || time.others.exact);
+        if let Some(time) = metered.server.as_mut().filter(|_| !self.is_alone) {
+            time.others = time.others.beside_servers_of_the_rack();
+        }
         Ok(Machine::new(metered, length).disturbed(false))
     }
 }

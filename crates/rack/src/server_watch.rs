@@ -35,6 +35,12 @@ impl OtherPrograms {
         self.waited > WAITED_LIMIT && self.used > OTHERS_LIMIT
     }
 
+    /// The same for a server that has other servers of the rack beside it. Where not all programs can be seen, these would count as other
+    /// programs, so no program is said to have taken a core there.
+    pub fn beside_servers_of_the_rack(self) -> Self {
+        Self { used: if self.exact { self.used } else { 0.0 }, ..self }
+    }
+
     /// Says what they took, as the text of a reason why a trial is invalid.
     pub fn text(&self) -> String {
         format!(
@@ -321,6 +327,8 @@ mod tests {
         assert!(between(Some(3 * second)).disturbed());
         let unseen = between(None);
         assert!(!unseen.exact && unseen.disturbed() && (unseen.used - 0.75).abs() < 1e-9, "{unseen:?}");
+        assert!(!unseen.beside_servers_of_the_rack().disturbed());
+        assert_eq!(exact.beside_servers_of_the_rack(), exact);
     }
 
     #[test]

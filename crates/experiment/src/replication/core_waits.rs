@@ -45,8 +45,7 @@ impl CoreWaits {
             let Some(last) = readings.server()? else { continue };
             let others = OtherPrograms::between(first, &last, Duration::ZERO);
             sum += others.waited;
-            // In a container the rack's other servers would count as other programs.
-            if let Some(why) = held_up(&others).filter(|_| others.exact) {
+            if let Some(why) = held_up(&others.beside_servers_of_the_rack()) {
                 validity.reject(Reason::new(&why.code, format!("during the {what} at {host}, {}", why.text)));
             }
             if shared.is_some() && last.since(first).ran.is_zero() {
