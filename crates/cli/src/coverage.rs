@@ -107,12 +107,12 @@ fn of_value(
     before: &[OfTable],
     memory: u64,
 ) -> Result<OfValue, Failure> {
-    let headings = || table.row_titles.iter().map(String::as_str).zip(row.key.iter().map(String::as_str));
-    let (missing, measured) = match table.repeat.of(headings(), (table.column_title.as_str(), column)) {
+    let way = table.repeat.of(table.headings(row), (table.column_title.as_str(), column));
+    let (missing, measured) = match way {
         Way::Not(why) => (Missing::Not(why), None),
         Way::Command(command) => (Missing::Command(command), kept.of_file(table, row, column, cell)),
         Way::Quotients(quotients) => {
-            let measured = calculated(&quotients.cells(headings()), (column, cell), before);
+            let measured = calculated(&quotients.cells(table, row), (column, cell), before);
             (Missing::Parts(quotients), measured)
         }
         Way::Experiment { name, mut sets } => {

@@ -149,8 +149,18 @@ pub struct Table {
 impl Table {
     /// The cell in the row with these heading cells and the column with this heading.
     pub fn cell(&self, key: &[&str], column: &str) -> Option<&Cell> {
+        self.cell_of(self.rows.iter().find(|r| r.key == key)?, column)
+    }
+
+    /// The cell of one of its rows in the column with this heading.
+    pub fn cell_of<'a>(&self, row: &'a Row, column: &str) -> Option<&'a Cell> {
         let at = self.columns.iter().position(|c| c == column)?;
-        self.rows.iter().find(|r| r.key == key).map(|r| &r.cells[at])
+        row.cells.get(at)
+    }
+
+    /// The headings of one of its rows, each with its title.
+    pub fn headings<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.row_titles.iter().map(String::as_str).zip(row.key.iter().map(String::as_str))
     }
 
     /// As [`Table::cell`], for a table whose columns are zone sizes: the column of `delegations`.

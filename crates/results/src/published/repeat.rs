@@ -4,8 +4,8 @@ use super::{Cell, Row, Table, find};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// How the values of a table are measured again: by an experiment of the catalogue with a few keys set, by another command, or by
-/// calculating them from the values of other tables.
+/// How to measure the values of a table again: with an experiment of the catalogue and a few keys, or with another command. Some values
+/// are calculated from those of other tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Repeat {
@@ -44,42 +44,27 @@ pub struct Quotients {
 }
 
 impl Quotients {
-    /// The cells for the row with these titles and headings: dividends, each with its divisor. A dividend without a divisor is left out.
-    pub fn cells<'a>(
-        &self,
-        row: impl Iterator<Item = (&'a str, &'a str)>,
-    ) -> Vec<(&'static Cell, &'static Cell)> {
+    /// The cells for a row of their own table: dividends, each with its divisor. A dividend without a divisor is left out.
+    pub fn cells(&self, table: &Table, row: &Row) -> Vec<(&'static Cell, &'static Cell)> {
         let (Some(dividends), Some(divisors)) = (find(&self.dividends), find(&self.divisors)) else {
             return Vec::new();
         };
-        let mut wanted: BTreeMap<&str, &str> = row.collect();
+        let mut wanted: BTreeMap<&str, &str> = table.headings(row).collect();
         wanted.extend(self.rows.iter().map(|(title, heading)| (title.as_str(), heading.as_str())));
         let mut cells = Vec::new();
-        for row in dividends.rows.iter().filter(|row| agree(&headings(dividends, row), &wanted)) {
-            let all = headings(dividends, row);
-            let divisor = divisors.rows.iter().find(|divisor| agree(&all, &headings(divisors, divisor)));
+        for row in &dividends.rows {
+            let headings: BTreeMap<&str, &str> = dividends.headings(row).collect();
+            let has = |(title, heading)| headings.get(title) == Some(&heading);
+            if !wanted.iter().all(|(title, heading)| has((*title, *heading))) {
+                continue;
+            }
+            let divisor = divisors.rows.iter().find(|divisor| divisors.headings(divisor).all(has));
             cells.extend(self.columns.iter().filter_map(|column| {
-                Some((cell(dividends, row, column)?, cell(divisors, divisor?, column)?))
+                Some((dividends.cell_of(row, column)?, divisors.cell_of(divisor?, column)?))
             }));
         }
         cells
     }
-}
-
-/// The headings of a row by their titles.
-fn headings<'a>(table: &'a Table, row: &'a Row) -> BTreeMap<&'a str, &'a str> {
-    table.row_titles.iter().map(String::as_str).zip(row.key.iter().map(String::as_str)).collect()
-}
-
-/// Whether all headings that are wanted are among these.
-fn agree(headings: &BTreeMap<&str, &str>, wanted: &BTreeMap<&str, &str>) -> bool {
-    wanted.iter().all(|(title, heading)| headings.get(*title) == Some(heading))
-}
-
-/// The cell of a row in the column with this heading.
-fn cell(table: &'static Table, row: &'static Row, column: &str) -> Option<&'static Cell> {
-    let at = table.columns.iter().position(|c| c == column)?;
-    row.cells.get(at)
 }
 
 /// The options of `--set` for a heading.
@@ -183,8 +168,7 @@ mod tests {
                         Way::Not(text) | Way::Command(text) => assert!(!text.is_empty(), "{}", table.id),
                         Way::Experiment { sets, .. } => assert!(!sets.is_empty(), "{}", table.id),
                         Way::Quotients(quotients) => {
-                            let row = headings(table, row).into_iter();
-                            assert!(!quotients.cells(row).is_empty(), "{}", table.id);
+                            assert!(!quotients.cells(table, row).is_empty(), "{}", table.id);
                             assert!(["least", "most"].contains(&column.as_str()), "{}", table.id);
                             let before = |id: &str| {
                                 let at = |id: &str| all().iter().position(|t| t.id == id);
@@ -208,8 +192,7 @@ mod tests {
         let table = find("rzaia-text-ixfr").unwrap();
         let Way::Quotients(quotients) = way(&table.id, &["U-4-DS0"], "least") else { panic!() };
         let percent = |(of, over): &(&Cell, &Cell)| 100.0 * of.value.unwrap() / over.value.unwrap();
-        let shares: Vec<f64> =
-            quotients.cells(headings(table, &table.rows[0]).into_iter()).iter().map(percent).collect();
+        let shares: Vec<f64> = quotients.cells(table, &table.rows[0]).iter().map(percent).collect();
         assert_eq!(shares.len(), 8, "two secondaries, two numbers of batches, two sizes");
         let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
         let most = shares.iter().copied().fold(0.0, f64::max);
