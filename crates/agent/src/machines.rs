@@ -428,15 +428,18 @@ if [ -z "$program" ]; then
     else
         echo "{\"program\":{\"there\":false,\"processor\":\"$processor\"}}"
         umask 077
-        trap 'rm -f "$program.$$"' EXIT
-        head -c "$2" >"$program.$$"
-        [ "$(wc -c <"$program.$$")" -eq "$2" ]
-        chmod 700 "$program.$$"
-        if ! "$program.$$" --version </dev/null >/dev/null; then
+        aside=$(mktemp "$program.XXXXXXXX")
+        trap 'rm -f "$aside"' EXIT
+        head -c "$2" >"$aside"
+        [ "$(wc -c <"$aside")" -eq "$2" ]
+        chmod 700 "$aside"
+        if ! "$aside" --version </dev/null >/dev/null; then
             echo "the dnsrack that you run does not start there, as where the C library is another: run a static build of it (scripts/static.sh)" >&2
             exit 1
         fi
-        mv "$program.$$" "$program"
+        # Another agent of this folder, which machines may share, may run the program by now: it is not replaced.
+        ln "$aside" "$program" 2>/dev/null || [ -x "$program" ] || mv "$aside" "$program"
+        rm -f "$aside"
     fi
 fi
 exec "$program" role host --folder "$folder""#;
@@ -475,6 +478,8 @@ fn started(entry: &HostEntry, programs: &[Program]) -> Result<Ends, Error> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
 
     fn fault(text: &str) -> String {
         RackFile::parse(text, "rack.toml").unwrap_err().to_string()
@@ -510,6 +515,39 @@ mod tests {
         assert!(
             fault(&host("server", &(at("::1") + "\nset = 0"))).ends_with("host server: set: from 1 to 64")
         );
+    }
+
+    /// Nodes of a cluster share a home. Each of two agents gets the program before the other one has it: the second must not replace
+    /// the file that the first one runs and starts roles from.
+    #[test]
+    fn agents_of_one_folder_run_the_same_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = "#!/bin/sh\n[ \"$1\" = --version ] || stat -c %i \"$0\"\n";
+        let (at, octets) = (folder.path().display().to_string(), program.len().to_string());
+        let mut agents: Vec<_> = std::iter::repeat_with(|| {
+            let mut agent = Command::new("sh")
+                .args(["-c", SCRIPT, "sh", &at, "", std::env::consts::ARCH, &octets, "0123"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut words = BufReader::new(agent.stdout.take().unwrap()).lines();
+            assert!(words.next().unwrap().unwrap().contains("\"there\":false"));
+            (agent, words)
+        })
+        .take(2)
+        .collect();
+        let files: Vec<String> = agents
+            .iter_mut()
+            .map(|(agent, words)| {
+                agent.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
+                let file = words.next().expect("it runs").unwrap();
+                assert!(agent.wait().unwrap().success());
+                file
+            })
+            .collect();
+        assert_eq!(files[0], files[1]);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "what was written aside is removed");
     }
 
     proptest! {
