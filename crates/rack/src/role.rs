@@ -62,7 +62,7 @@ impl RoleProcess {
         cpus: &[usize],
         log: &Path,
     ) -> Result<(Self, ChildStdout), Error> {
-        let cmd = Cmd::new(this_program(name, &host.name)?).args(["role", name]).cpus(cpus);
+        let cmd = Cmd::new(this_program()).args(["role", name]).cpus(cpus);
         Self::spawn(launcher, host, cmd, log)
     }
 
@@ -133,7 +133,7 @@ impl Role {
             let hosts = rack.hosts.iter().map(|h| h.name.clone()).collect();
             return Err(Error::NoHost { rack: rack.name.clone(), host: host.into(), hosts });
         }
-        let program = this_program(name, host)?;
+        let program = this_program();
         // The one way in, with root and without: the program becomes the other one.
         let cmd = Cmd::new(&program)
             .args(["rack", "exec", "--rack", &rack.name, host])
@@ -248,11 +248,9 @@ impl Role {
     }
 }
 
-/// The program that every role is: the one that runs now.
-fn this_program(role: &str, host: &str) -> Result<PathBuf, Error> {
-    std::env::current_exe().map_err(|e| Error::Role {
-        role: role.into(),
-        host: host.into(),
-        message: format!("cannot find the running program: {e}"),
-    })
+/// The program that every role is: the one that runs now. Its path gives the process its name; a program that was
+/// replaced by a new build or release since it began has none, but its file is still there.
+fn this_program() -> PathBuf {
+    let path = std::env::current_exe().ok().filter(|path| path.is_file());
+    path.unwrap_or_else(|| "/proc/self/exe".into())
 }

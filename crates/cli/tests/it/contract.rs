@@ -153,12 +153,8 @@ fn progress_is_told_in_lines_and_in_events() {
 
 #[test]
 fn query_is_a_program_of_its_own_which_is_named_where_it_is_missing() {
-    let own = std::path::Path::new(env!("CARGO_BIN_EXE_dnsrack"));
     let folder = tempfile::tempdir().expect("a folder");
-    let alone = folder.path().join("dnsrack");
-    if std::fs::hard_link(own, &alone).is_err() {
-        std::fs::copy(own, &alone).expect("a copy");
-    }
+    let alone = crate::linked(folder.path());
     let missing =
         std::process::Command::new(&alone).args(["query", "--list"]).env("PATH", "/nowhere").output();
     let missing = missing.expect("it runs");

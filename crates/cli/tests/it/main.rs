@@ -36,7 +36,7 @@ mod transfer;
 mod updates;
 mod zones;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The program under test.
@@ -44,6 +44,16 @@ fn dnsrack(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dnsrack"));
     command.args(args);
     command
+}
+
+/// The program under test, linked or copied into a folder.
+fn linked(folder: &Path) -> PathBuf {
+    let own = env!("CARGO_BIN_EXE_dnsrack");
+    let there = folder.join("dnsrack");
+    if std::fs::hard_link(own, &there).is_err() {
+        std::fs::copy(own, &there).expect("a copy");
+    }
+    there
 }
 
 /// Runs it to its end.
@@ -69,8 +79,8 @@ fn write(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
 }
 
 /// The program that `dnsrack query` starts; says loudly where it is not built.
-pub fn query_program() -> Option<std::path::PathBuf> {
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_dnsrack")).with_file_name("dnsrack-query");
+pub fn query_program() -> Option<PathBuf> {
+    let program = Path::new(env!("CARGO_BIN_EXE_dnsrack")).with_file_name("dnsrack-query");
     if !program.is_file() {
         eprintln!("SKIPPED: dnsrack-query is not built: cargo build --release --workspace");
         return None;

@@ -3,6 +3,7 @@
 use crate::{TINY, dnsrack, has, stderr, stdout, write};
 use measure::{params, series};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 fn run(folder: &Path, text: &str, sets: &[&str]) -> (Option<i32>, PathBuf, String, String) {
     let file = folder.join("experiment.toml");
@@ -15,6 +16,27 @@ fn run(folder: &Path, text: &str, sets: &[&str]) -> (Option<i32>, PathBuf, Strin
     }
     let got = command.output().expect("the program starts");
     (got.status.code(), dir, stdout(&got), stderr(&got))
+}
+
+#[test]
+fn a_run_ends_with_the_program_that_it_began_with() {
+    if !has("nsd") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = crate::linked(folder.path());
+    let mut command = std::process::Command::new(&program);
+    command
+        .args(["experiment", "run", &write(&folder, "tiny.toml", TINY), "-o"])
+        .arg(folder.path().join("run"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    // A new build or release takes its place before the first role starts.
+    std::fs::remove_file(&program).expect("removed");
+    let got = child.wait_with_output().expect("it ends");
+    assert!(matches!(got.status.code(), Some(0 | 3)), "{}", stderr(&got));
+    let kept = results::RunDir::open(&folder.path().join("run")).expect("the run directory is whole");
+    assert_eq!(kept.trials().len(), 1);
+    assert_eq!(kept.trials()[0].error, None, "{}", stderr(&got));
 }
 
 #[test]
