@@ -76,7 +76,19 @@ pub fn run(
     } else {
         hosts.iter().flat_map(|hosts| hosts.memory(options.parallel)).collect()
     };
-    disk(e, &sums, options, &plan, &memory, &hosts)?;
+    let resumes = options.resume && options.dir.join("run.toml").exists();
+    let refused = |trial: &Trial| {
+        let too_few = hosts.iter().find_map(|hosts| hosts.cpus.refused(trial));
+        too_few.or_else(|| sums.refused(trial, &memory))
+    };
+    let tried: Vec<&Trial> = plan.iter().filter(|trial| refused(trial).is_none()).collect();
+    if tried.is_empty()
+        && !resumes
+        && let Some((trial, reason)) = plan.first().and_then(|t| Some((t, refused(t)?)))
+    {
+        return Err(e.refuse(format!("no trial can be made here: {}: {reason}", trial.words())));
+    }
+    disk(e, &sums, options, &tried, &hosts)?;
     let shared = (options.parallel > 1 && options.rack.is_none()).then(|| SharedCores::new(hosts.len()));
     let context_of = |(set, hosts)| {
         let shared = shared.as_ref().map(|shared| shared.share(set));
@@ -87,7 +99,7 @@ pub fn run(
         contexts.iter().flat_map(RunContext::agents).try_for_each(|agent| agent.ask(PollWhenIdle {}))?;
     }
     let (run_toml, zones_dir) = (e.to_toml()?, options.dir.join("zones"));
-    let mut run_dir = if options.resume && options.dir.join("run.toml").exists() {
+    let mut run_dir = if resumes {
         let run_dir = RunDir::resume(&options.dir)?;
         run_dir.same_plan(&run_toml)?;
         zones::sweep(&zones_dir);
@@ -103,10 +115,6 @@ pub fn run(
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
     let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };
-    let refused = |trial: &Trial| {
-        let too_few = hosts.iter().find_map(|hosts| hosts.cpus.refused(trial));
-        too_few.or_else(|| sums.refused(trial, &memory))
-    };
     std::thread::scope(|scope| {
         let sets = Sets::start(scope, &contexts, &place);
         // An error ends the trials of all sets.
@@ -358,17 +366,15 @@ fn preflight(e: &Experiment, is_elsewhere: bool) -> Result<Vec<(PathBuf, Survey)
     Ok(captures)
 }
 
-/// All zones of a run are kept until it is done; they must fit. Those of trials that do not fit into memory are not made.
+/// The zones of all trials that are tried are kept until the run is done; they must fit.
 fn disk(
     e: &Experiment,
     sums: &Sums<'_>,
     options: &Options,
-    plan: &[Trial],
-    memory: &[Memory],
+    tried: &[&Trial],
     sets: &[Hosts],
 ) -> Result<(), Error> {
-    let tried = plan.iter().filter(|t| sums.refused(t, memory).is_none());
-    let mut zones: Vec<&ZonePlan> = tried.map(|t| &t.zone).collect();
+    let mut zones: Vec<&ZonePlan> = tried.iter().map(|t| &t.zone).collect();
     zones.dedup();
     let mut need = 0;
     for (i, zone) in zones.iter().enumerate() {

@@ -124,6 +124,21 @@ fn what_cannot_fit_is_skipped_with_its_sum_and_the_rest_is_done() {
 }
 
 #[test]
+fn a_run_of_which_no_trial_can_be_made_is_refused_before_it_begins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(&folder, "all.toml", ALL);
+    let dir = folder.path().join("run");
+    let mut command = dnsrack(&["experiment", "run", &file, "-o"]);
+    command.arg(&dir).args(["--set", "measure=memory", "--set", "zone.families=U-4-DS0"]);
+    command.args(["--set", "zone.delegations=1000000000"]);
+    let refused = command.output().expect("the program starts");
+    assert_eq!(refused.status.code(), Some(1));
+    let why = "no trial can be made here: nsd, U-4-DS0, 1B, memory: needs about 6412.2 GB of memory";
+    assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    assert!(!dir.exists());
+}
+
+#[test]
 fn a_capture_is_missed_before_anything_is_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("run");
