@@ -124,18 +124,14 @@ impl Hosts {
         remarks
     }
 
-    /// The memory of each machine that these hosts may use; on this one, `sets` of hosts share it.
-    pub fn memory(&self, sets: u32) -> Vec<Memory> {
+    /// The memory of each machine that these hosts may use.
+    pub fn memory(&self) -> Vec<Memory> {
         let of = |machine: &agent::Machine| Memory {
             name: Some(machine.name.clone()),
             hosts: Some(machine.hosts.clone()),
             available: machine.described.memory_available,
-            // Each set of hosts has machines of its own.
-            trials: 1,
         };
-        self.machines
-            .as_ref()
-            .map_or_else(|| vec![Memory::here(sets)], |all| all.all.iter().map(of).collect())
+        self.machines.as_ref().map_or_else(|| vec![Memory::here()], |all| all.all.iter().map(of).collect())
     }
 
     /// The machine on which an agent can write the fewest bytes, and how many.

@@ -105,16 +105,18 @@ fn shuffle<T>(all: &mut [T], seed: u64, what: &str, n: u64) {
     }
 }
 
-/// A set of hosts that waits, and the trial of the plan that it makes next: the first that is neither done nor being made. Where
-/// servers take turns, one set makes a whole turn.
+/// A set of hosts that waits, and the trial of the plan that it makes next: the first that is neither done nor being made, and that can
+/// begin now. Where servers take turns, one set makes a whole turn.
 pub fn next_trial<'a>(
     plan: &'a [Trial],
     order: Order,
     done: &[TrialRecord],
     sets: &Sets<'_>,
+    can_begin: &dyn Fn(&Trial) -> bool,
 ) -> Option<(usize, &'a Trial)> {
     let at_work: Vec<(usize, &Trial)> = sets.trials().collect();
-    let is_open = |t: &&Trial| done.iter().all(|d| d.id != t.id) && at_work.iter().all(|(_, w)| w.id != t.id);
+    let is_left = |t: &Trial| done.iter().all(|d| d.id != t.id) && at_work.iter().all(|(_, w)| w.id != t.id);
+    let is_open = |t: &&Trial| is_left(t) && can_begin(t);
     let open: Vec<&Trial> = plan.iter().filter(is_open).collect();
     sets.idle().find_map(|(set, before)| {
         let trial = match order {

@@ -84,18 +84,25 @@ impl<'a> Sums<'a> {
             let on_it = servers.iter().filter(|(host, _)| machine.has(host)).map(|(_, label)| label.clone());
             let (need, how) = self.memory_of(trial, on_it.collect());
             let place = machine.name.as_ref().map_or_else(String::new, |name| format!(" on {name}"));
-            let to_each = match machine.trials {
-                1 => String::new(),
-                n => format!(" to each of {n} trials at the same time: give a smaller --parallel"),
-            };
             (need > machine.available).then(|| {
                 format!(
-                    "needs about {:.1} GB of memory{place} ({how}), and {:.1} GB are available{to_each}",
+                    "needs about {:.1} GB of memory{place} ({how}), and {:.1} GB are available",
                     need as f64 / 1e9,
                     machine.available as f64 / 1e9
                 )
             })
         })
+    }
+
+    /// Whether a trial has enough memory beside those that are being made on this machine now. Other machines make one trial at a time.
+    pub fn fits_beside<'t>(
+        &self,
+        trial: &'t Trial,
+        others: impl Iterator<Item = &'t Trial>,
+        machines: &[Memory],
+    ) -> bool {
+        let need: u64 = others.chain([trial]).map(|t| self.memory(t).0).sum();
+        machines.iter().all(|machine| machine.name.is_some() || need <= machine.available)
     }
 
     /// Seconds of a plan, about: loads at their full length, and for each trial what its servers take to start, and
@@ -125,17 +132,15 @@ pub struct Memory {
     pub name: Option<String>,
     /// The names of its hosts; none: all.
     pub hosts: Option<Vec<String>>,
-    /// Bytes that are available to a trial.
+    /// Bytes that are available to its trials.
     pub available: u64,
-    /// Trials that are made at the same time, of which each has so many bytes.
-    pub trials: u32,
 }
 
 impl Memory {
-    /// That of this machine, now, for each of so many trials at the same time; where the kernel does not tell, no trial is refused for it.
-    pub fn here(trials: u32) -> Self {
+    /// That of this machine, now; where the kernel does not tell, no trial is refused for it.
+    pub fn here() -> Self {
         let available = rack::environment::memory_available().unwrap_or(u64::MAX);
-        Self { name: None, hosts: None, available: available / u64::from(trials), trials }
+        Self { name: None, hosts: None, available }
     }
 
     fn has(&self, host: &str) -> bool {
@@ -249,7 +254,7 @@ pub struct Needs {
 /// [`Error::Plan`] where a server or a zone cannot be used, [`Error::Zone`] where a file is no zone.
 pub fn needs(e: &Experiment) -> Result<Needs, Error> {
     let (trials, sums) = (plan(e), Sums::of(e)?);
-    let here = [Memory::here(1)];
+    let here = [Memory::here()];
     let mut missing = Vec::new();
     for label in e.labels() {
         let program = e.program(label)?;
@@ -286,7 +291,7 @@ pub struct Fit {
 /// As [`needs`].
 pub fn fit(e: &Experiment, available: u64) -> Result<Fit, Error> {
     let sums = Sums::of(e)?;
-    let memory = [Memory { name: None, hosts: None, available, trials: 1 }];
+    let memory = [Memory { name: None, hosts: None, available }];
     let (fits, not): (Vec<Trial>, Vec<Trial>) =
         plan(e).into_iter().partition(|t| sums.refused(t, &memory).is_none());
     Ok(Fit {
@@ -315,18 +320,16 @@ mod tests {
             sums.memory(&trial(1_000_000, Measure::Load)).0,
         );
         assert_eq!((once, twice), (6_235_741_420, 12_173_482_840));
-        let of = |available| [Memory { name: None, hosts: None, available, trials: 1 }];
+        let of = |available| [Memory { name: None, hosts: None, available }];
         assert_eq!(sums.refused(&trial(1_000, Measure::Load), &of(500_000_000)), None);
         let why = sums.refused(&trial(1_000_000, Measure::Load), &of(1 << 30)).unwrap();
         assert!(why.contains("GB for nsd with 6.5M names") && why.contains("twice for the reload"), "{why}");
-        let shared = [Memory { trials: 6, ..of(1 << 30)[0].clone() }];
-        let why = sums.refused(&trial(1_000_000, Measure::Load), &shared).unwrap();
-        assert!(
-            why.ends_with(
-                "1.1 GB are available to each of 6 trials at the same time: give a smaller --parallel"
-            ),
-            "{why}"
-        );
+        // Trials at the same time share the memory of this machine.
+        let (small, large) = (trial(1_000, Measure::Memory), trial(1_000_000, Measure::Memory));
+        let both = sums.memory(&small).0 + once;
+        let beside = |machines: &[Memory]| sums.fits_beside(&small, [&large].into_iter(), machines);
+        assert!(beside(&of(both)) && !beside(&of(both - 1)));
+        assert!(beside(&[Memory { name: Some("server.example".into()), ..of(0)[0].clone() }]));
     }
 
     #[test]
@@ -349,7 +352,6 @@ mod tests {
             name: Some(format!("{host}.example")),
             hosts: Some(vec![host.into()]),
             available,
-            trials: 1,
         };
         let enough = ["server", "primary", "secondary-13"].map(|host| of(host, memory / 5));
         assert_eq!(sums.refused(&plan(&e)[0], &enough), None);

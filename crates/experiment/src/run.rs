@@ -71,11 +71,8 @@ pub fn run(
     hosts.iter().try_for_each(|hosts| check::durability::on(e, &hosts.server))?;
     hosts.iter().flat_map(Hosts::remarks).for_each(|text| tell(RunEvent::Remark { text }));
     // An external server takes no memory here. Asked once: a trial whose zone was not counted is not tried later.
-    let memory: Vec<Memory> = if e.is_external()? {
-        Vec::new()
-    } else {
-        hosts.iter().flat_map(|hosts| hosts.memory(options.parallel)).collect()
-    };
+    let memory: Vec<Memory> =
+        if e.is_external()? { Vec::new() } else { hosts.iter().flat_map(Hosts::memory).collect() };
     let resumes = options.resume && options.dir.join("run.toml").exists();
     let refused = |trial: &Trial| {
         let too_few = hosts.iter().find_map(|hosts| hosts.cpus.refused(trial));
@@ -115,10 +112,14 @@ pub fn run(
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
     let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };
+    // What is refused begins nothing, and is kept with the reason.
+    let fits = |trial: &Trial, sets: &Sets<'_>| {
+        !sets.are_busy() || refused(trial).is_some() || sums.fits_beside(trial, sets.at_work(), &memory)
+    };
     std::thread::scope(|scope| {
         let sets = Sets::start(scope, &contexts, &place);
         // An error ends the trials of all sets.
-        trials(e, sets, &mut plan, &mut run_dir, &refused, stop, &mut tell)
+        trials(e, sets, &mut plan, &mut run_dir, &refused, &fits, stop, &mut tell)
             .inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     let undone = undone(&plan, &run_dir);
@@ -158,13 +159,14 @@ fn context<'a>(
 }
 
 /// Gives the trials of the plan to the sets of hosts, and keeps the results, until all are done or the run is to stop. `refused` says
-/// why a trial is not tried.
+/// why a trial is not tried, and `fits` whether it can begin beside those that are being made.
 fn trials(
     e: &Experiment,
     mut sets: Sets<'_>,
     plan: &mut Vec<Trial>,
     run_dir: &mut RunDir,
     refused: &dyn Fn(&Trial) -> Option<String>,
+    fits: &dyn Fn(&Trial, &Sets<'_>) -> bool,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
@@ -175,7 +177,8 @@ fn trials(
     run_dir.note_undone(undone(plan, run_dir))?;
     loop {
         if !stop.load(Ordering::Relaxed) {
-            if let Some((set, trial)) = plan::next_trial(plan, e.order, run_dir.trials(), &sets) {
+            let can_begin = |trial: &Trial| fits(trial, &sets);
+            if let Some((set, trial)) = plan::next_trial(plan, e.order, run_dir.trials(), &sets, &can_begin) {
                 let trial = trial.clone();
                 if let Some(reason) = refused(&trial) {
                     tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });

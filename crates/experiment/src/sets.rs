@@ -79,6 +79,11 @@ impl<'scope> Sets<'scope> {
         self.all.iter().enumerate().filter(move |(_, set)| idle(set)).map(|(n, set)| (n, set.before.as_ref()))
     }
 
+    /// The trials that are being made.
+    pub fn at_work(&self) -> impl Iterator<Item = &Trial> {
+        self.all.iter().filter_map(|set| set.at.as_ref())
+    }
+
     /// The trials that are being made, and those that were made before by sets that go on.
     pub fn trials(&self) -> impl Iterator<Item = (usize, &Trial)> {
         let going = self.all.iter().enumerate().filter(|(_, set)| set.orders.is_some());
@@ -87,7 +92,7 @@ impl<'scope> Sets<'scope> {
 
     /// Whether any set makes a trial now.
     pub fn are_busy(&self) -> bool {
-        self.all.iter().any(|set| set.at.is_some())
+        self.at_work().next().is_some()
     }
 
     /// Whether any set can still make trials.

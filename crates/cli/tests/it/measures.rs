@@ -133,7 +133,8 @@ fn a_run_of_which_no_trial_can_be_made_is_refused_before_it_begins() {
     command.args(["--set", "zone.delegations=1000000000"]);
     let refused = command.output().expect("the program starts");
     assert_eq!(refused.status.code(), Some(1));
-    let why = "no trial can be made here: nsd on U-4-DS0-1G, memory, repeat 1: needs about 6412.2 GB of memory";
+    let why =
+        "no trial can be made here: nsd on U-4-DS0-1G, memory, repeat 1: needs about 6412.2 GB of memory";
     assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
     assert!(!dir.exists());
 }
