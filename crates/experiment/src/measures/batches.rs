@@ -39,9 +39,6 @@ const SAMPLE: u64 = 200;
 /// The time of a batch is known well enough if at most this share of it is uncertain.
 const UNCERTAIN: f64 = 0.01;
 
-/// How long a message may wait for its acknowledgement: signing a batch takes long.
-const DEADLINE: Nanos = 60 * SECOND;
-
 pub const MEASUREMENT: Measurement = Measurement {
     part: Part::OneOfSeveral,
     changes: ZoneChanges::Own { markers: true },
@@ -160,7 +157,9 @@ impl SystemUnderTest<'_> {
         record.outcome.metrics.extend(sampling.drops()?);
         record.outcome.metrics.extend(server.memory()?);
         let found = transfers::collect(std::slice::from_ref(&file), &[PORT], 1, &mut |_| {})?;
-        let accepted = result.send.transactions.accepted;
+        // Of changes that are still on their way the octets are not known.
+        let accepted =
+            if all_served(&result.batches, &stream.messages) { result.send.transactions.accepted } else { 0 };
         running_updates::carried(&found, &captured, accepted, &mut record.outcome);
         record.outcome.metrics.extend(paths::round_trip(context, &file)?);
         let bytes = octets_of(&file, primary, &result.batches)?;
@@ -218,12 +217,14 @@ impl SystemUnderTest<'_> {
         watch.duration = update::send::LONGEST;
         watch.allow_external = self.context.generators[0].is_elsewhere();
         let pace = Pace::Closed { window: e.updates.window };
+        let patience = given.patience.0;
+        // The primary signs what changes: one message may take as long as a batch.
         let send = SendSpec {
             marker: Some(MarkerSpec { name: None, every: SECOND, first: 1, scattered: None }),
-            deadline: DEADLINE,
+            deadline: patience,
+            patience,
             ..fleet.sending(&stream.file, pace)
         };
-        let patience = given.patience.0;
         Ok(BatchesSpec { send, watch, batches: stream.messages.clone(), patience })
     }
 
@@ -344,6 +345,13 @@ fn times_are_known(batches: &[Batch], sightings: &[Sighting]) -> bool {
     })
 }
 
+/// Whether the secondaries serve all changes at the end: every message of all batches was accepted, and the last batch is served. A batch that
+/// was not served in time came with a later one. `planned` has the messages of each batch.
+fn all_served(batches: &[Batch], planned: &[u64]) -> bool {
+    batches.iter().map(|batch| batch.accepted).eq(planned.iter().copied())
+        && batches.last().is_some_and(|last| last.served().is_some())
+}
+
 /// Figures over all batches.
 fn figures(result: &BatchesResult, bytes: &[(u64, u64)], stream: &Stream, record: &mut TrialRecord) {
     let batches = &result.batches;
@@ -361,15 +369,17 @@ fn figures(result: &BatchesResult, bytes: &[(u64, u64)], stream: &Stream, record
     add(metrics::BATCHES_LOST, (stream.messages.len() as u64 - until_served.count()) as f64);
     add(metrics::BATCHES_RECORDS, result.send.records.accepted as f64);
     add(metrics::BATCHES_MESSAGES, result.send.accepted as f64);
-    add(metrics::BATCHES_BYTES, sum(|(out, back)| out + back));
-    add(metrics::BATCHES_BYTES_OUT, sum(|(out, _)| *out));
-    add(metrics::BATCHES_BYTES_BACK, sum(|(_, back)| *back));
-    let each: Vec<f64> = bytes.iter().map(|(out, back)| (out + back) as f64).collect();
-    if let Some(median) = stats::median(&each) {
-        add(metrics::BATCH_BYTES_P50, median);
+    // Of a run that did not get to its end the octets, and below the time, would be of something else.
+    if all_served(batches, &stream.messages) {
+        add(metrics::BATCHES_BYTES, sum(|(out, back)| out + back));
+        add(metrics::BATCHES_BYTES_OUT, sum(|(out, _)| *out));
+        add(metrics::BATCHES_BYTES_BACK, sum(|(_, back)| *back));
+        let each: Vec<f64> = bytes.iter().map(|(out, back)| (out + back) as f64).collect();
+        if let Some(median) = stats::median(&each) {
+            add(metrics::BATCH_BYTES_P50, median);
+        }
     }
     let last = batches.iter().filter_map(Batch::served).max();
-    // Of a run that did not get to its end the time would be of something else.
     if let (Some(first), Some(last), true) =
         (batches.first(), last, until_served.count() == stream.messages.len() as u64)
     {
@@ -407,6 +417,19 @@ mod tests {
         let many = divided(18_400, 288);
         assert_eq!((many.len(), many.iter().sum::<u64>()), (288, 18_400));
         assert!(many.iter().all(|n| (63..=64).contains(n)));
+    }
+
+    #[test]
+    fn the_octets_of_batches_are_known_once_all_changes_are_served() {
+        let batch =
+            |accepted, seen| Batch { marker: 1, messages: 2, accepted, began: 0, taken: 1, seen: vec![seen] };
+        let (served, late) = (Some(5), None);
+        assert!(all_served(&[batch(2, served), batch(2, served)], &[2, 2]));
+        assert!(all_served(&[batch(2, late), batch(2, served)], &[2, 2]), "it came with the second");
+        assert!(!all_served(&[batch(2, served), batch(2, late)], &[2, 2]));
+        assert!(!all_served(&[batch(1, served), batch(2, served)], &[2, 2]), "a message was lost");
+        assert!(!all_served(&[batch(2, served)], &[2, 2]), "one was not begun");
+        assert!(!all_served(&[], &[2, 2]));
     }
 
     #[test]
