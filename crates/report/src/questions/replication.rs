@@ -36,15 +36,21 @@ fn carried(run: &Run) -> Option<Question> {
         let sum = |metric: Definition| cells.iter().filter_map(|c| value(c, metric)).sum::<f64>();
         let (differences, zones, cut) =
             (sum(metrics::IXFR_TRANSFERS), sum(metrics::AXFR_TRANSFERS), sum(metrics::TRANSFERS_BROKEN));
-        let (octets, records) = (sum(metrics::BATCHES_BYTES), sum(metrics::BATCHES_RECORDS));
-        if differences + zones == 0.0 || records == 0.0 {
+        if differences + zones == 0.0 {
             return None;
         }
         let cut = if cut > 0.0 { format!(", {cut:.0} cut half way") } else { String::new() };
-        Some(format!(
-            "{server} {differences:.0} IXFR, {zones:.0} AXFR{cut}, {} for each record changed",
-            format::memory(octets / records)
-        ))
+        // Where not all changes were served, the octets are not known.
+        let known =
+            |c: &&Cell| Some((value(c, metrics::BATCHES_BYTES)?, value(c, metrics::BATCHES_RECORDS)?));
+        let (octets, records) =
+            cells.iter().filter_map(known).fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let each = if records > 0.0 {
+            format!(", {} for each record changed", format::memory(octets / records))
+        } else {
+            String::new()
+        };
+        Some(format!("{server} {differences:.0} IXFR, {zones:.0} AXFR{cut}{each}"))
     })?;
     let verdict = match whole.as_slice() {
         [] => "Yes, all of them.".to_owned(),
