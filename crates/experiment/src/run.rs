@@ -74,14 +74,11 @@ pub fn run(
     let memory: Vec<Memory> =
         if e.is_external()? { Vec::new() } else { hosts.iter().flat_map(Hosts::memory).collect() };
     let resumes = options.resume && options.dir.join("run.toml").exists();
-    let refused = |trial: &Trial| {
-        let too_few = hosts.iter().find_map(|hosts| hosts.cpus.refused(trial));
-        too_few.or_else(|| sums.refused(trial, &memory))
-    };
-    let tried: Vec<&Trial> = plan.iter().filter(|trial| refused(trial).is_none()).collect();
+    let admission = Admission { sums: &sums, hosts: &hosts, memory };
+    let tried: Vec<&Trial> = plan.iter().filter(|trial| admission.refused(trial).is_none()).collect();
     if tried.is_empty()
         && !resumes
-        && let Some((trial, reason)) = plan.first().and_then(|t| Some((t, refused(t)?)))
+        && let Some((trial, reason)) = plan.first().and_then(|t| Some((t, admission.refused(t)?)))
     {
         return Err(e.refuse(format!("no trial can be made here: {}: {reason}", trial.words())));
     }
@@ -112,14 +109,10 @@ pub fn run(
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
     let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };
-    // What is refused begins nothing, and is kept with the reason.
-    let fits = |trial: &Trial, sets: &Sets<'_>| {
-        !sets.are_busy() || refused(trial).is_some() || sums.fits_beside(trial, sets.at_work(), &memory)
-    };
     std::thread::scope(|scope| {
         let sets = Sets::start(scope, &contexts, &place);
         // An error ends the trials of all sets.
-        trials(e, sets, &mut plan, &mut run_dir, &refused, &fits, stop, &mut tell)
+        trials(e, sets, &mut plan, &mut run_dir, &admission, stop, &mut tell)
             .inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     let undone = undone(&plan, &run_dir);
@@ -158,15 +151,35 @@ fn context<'a>(
     }
 }
 
-/// Gives the trials of the plan to the sets of hosts, and keeps the results, until all are done or the run is to stop. `refused` says
-/// why a trial is not tried, and `fits` whether it can begin beside those that are being made.
+/// Which trials can be made on the hosts of a run, and when.
+struct Admission<'a> {
+    sums: &'a Sums<'a>,
+    hosts: &'a [Hosts],
+    memory: Vec<Memory>,
+}
+
+impl Admission<'_> {
+    /// Why a trial is not tried.
+    fn refused(&self, trial: &Trial) -> Option<String> {
+        let too_few = self.hosts.iter().find_map(|hosts| hosts.cpus.refused(trial));
+        too_few.or_else(|| self.sums.refused(trial, &self.memory))
+    }
+
+    /// Whether a trial can begin beside those that are being made. One that is refused begins nothing, and is kept with the reason.
+    fn can_begin(&self, trial: &Trial, sets: &Sets<'_>) -> bool {
+        !sets.are_busy()
+            || self.refused(trial).is_some()
+            || self.sums.fits_beside(trial, sets.at_work(), &self.memory)
+    }
+}
+
+/// Gives the trials of the plan to the sets of hosts, and keeps the results, until all are done or the run is to stop.
 fn trials(
     e: &Experiment,
     mut sets: Sets<'_>,
     plan: &mut Vec<Trial>,
     run_dir: &mut RunDir,
-    refused: &dyn Fn(&Trial) -> Option<String>,
-    fits: &dyn Fn(&Trial, &Sets<'_>) -> bool,
+    admission: &Admission<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(RunEvent),
 ) -> Result<(), Error> {
@@ -177,10 +190,10 @@ fn trials(
     run_dir.note_undone(undone(plan, run_dir))?;
     loop {
         if !stop.load(Ordering::Relaxed) {
-            let can_begin = |trial: &Trial| fits(trial, &sets);
+            let can_begin = |trial: &Trial| admission.can_begin(trial, &sets);
             if let Some((set, trial)) = plan::next_trial(plan, e.order, run_dir.trials(), &sets, &can_begin) {
                 let trial = trial.clone();
-                if let Some(reason) = refused(&trial) {
+                if let Some(reason) = admission.refused(&trial) {
                     tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
                     run_dir.append(trial::skipped(e, &trial, reason))?;
                     continue;
