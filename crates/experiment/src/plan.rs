@@ -114,6 +114,8 @@ pub fn next_trial<'a>(
     sets: &Sets<'_>,
     can_begin: &dyn Fn(&Trial) -> bool,
 ) -> Option<(usize, &'a Trial)> {
+    // Asked after each message of a set, mostly while all sets are busy.
+    sets.idle().next()?;
     let at_work: Vec<(usize, &Trial)> = sets.trials().collect();
     let is_left = |t: &Trial| done.iter().all(|d| d.id != t.id) && at_work.iter().all(|(_, w)| w.id != t.id);
     let is_open = |t: &&Trial| is_left(t) && can_begin(t);

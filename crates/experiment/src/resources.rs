@@ -94,7 +94,8 @@ impl<'a> Sums<'a> {
         })
     }
 
-    /// Whether a trial has enough memory beside those that are being made on this machine now. Other machines make one trial at a time.
+    /// Whether this machine has enough memory for a trial beside the `others`, which it makes now. Each machine of a rack file makes one trial
+    /// at a time, so it always has.
     pub fn fits_beside<'t>(
         &self,
         trial: &'t Trial,

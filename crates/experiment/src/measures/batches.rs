@@ -345,8 +345,8 @@ fn times_are_known(batches: &[Batch], sightings: &[Sighting]) -> bool {
     })
 }
 
-/// Whether the secondaries serve all changes at the end: every message of all batches was accepted, and the last batch is served. A batch that
-/// was not served in time came with a later one. `planned` has the messages of each batch.
+/// Whether the secondaries serve all changes at the end. They do if the primary accepted every message and the secondaries serve the last batch: a
+/// batch that was not served in time came with a later one. `planned` has the number of messages of each batch.
 fn all_served(batches: &[Batch], planned: &[u64]) -> bool {
     batches.iter().map(|batch| batch.accepted).eq(planned.iter().copied())
         && batches.last().is_some_and(|last| last.served().is_some())
