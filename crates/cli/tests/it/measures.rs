@@ -477,7 +477,7 @@ fn batches_and_updates_to_servers_beside_other_programs_on_their_core_are_not_va
     let at = dir.to_str().expect("a path");
     done(&file, at);
     let report = stdout(&output(&["report", at]));
-    assert!(report.contains("recorded no times (batch_times = false)"), "{report}");
+    assert!(report.contains("recorded no times of single batches (batch_times = false)"), "{report}");
     let run = results::RunDir::open(&dir).expect("the run directory is whole");
     let [trial] = run.trials() else { panic!("one trial") };
     let validity = &trial.outcome.validity;
