@@ -147,7 +147,7 @@ fn measured(e: &Experiment, cell: &'static Cell, known: &[Known<'_>]) -> Option<
     let of_known = |known: &Known<'_>| {
         // The text is that of all trials, so all of them have to be at these parameters.
         let all = known.trials.iter().all(|trial| cells.iter().any(|cell| same(cell, trial)));
-        let (Pair { text, factor, .. }, repeats) = (known.pair.clone(), known.trials.len());
+        let Pair { text, factor, repeats, .. } = known.pair.clone();
         let measure = known.trials.iter().all(|trial| {
             let measure = trial.param(params::MEASURE);
             cells.iter().flatten().any(|(p, value)| *p == params::MEASURE && measure == Some(value))

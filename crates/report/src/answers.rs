@@ -68,7 +68,7 @@ fn truncated(run: &Run) -> Option<Grid> {
             {
                 details.push(format!("{answered:.0} of {sent:.0} retries answered"));
             }
-            Some(Shown { text: format::percent(all), details, compare: Some(all) })
+            Some(Shown { text: format::percent(all), details, compare: None })
         },
     )
 }
@@ -92,7 +92,7 @@ fn sizes(run: &Run) -> Option<Grid> {
             Some(Shown {
                 text: format!("{mean:.0} B"),
                 details: details.into_iter().collect(),
-                compare: Some(mean),
+                compare: None,
             })
         },
     )
@@ -142,7 +142,11 @@ fn packets(run: &Run) -> Option<Grid> {
                 megabytes(packets.answers)
             );
             let text = format!("{:.1} B", packets.answer);
-            Some(Shown { text, details: vec![all], compare: Some(packets.answer) })
+            Some(Shown {
+                text,
+                details: vec![all],
+                compare: Some(c.metric(metrics::BYTES_RECEIVED)?.and(packets.answer)),
+            })
         },
     )
 }
@@ -204,7 +208,7 @@ fn referrals(run: &Run) -> Option<Grid> {
             let mut details: Vec<String> = f.interval_text(&text, range).into_iter().collect();
             let part = share(sum(c, metrics::REFERRALS)?, sum(c, metrics::ANSWERED)?)?;
             details.push(format!("{} of the answers", format::percent(part)));
-            Some(Shown { text, details, compare: Some(f.value) })
+            Some(Shown { text, details, compare: Some(f) })
         },
     )
 }

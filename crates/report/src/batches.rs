@@ -5,6 +5,7 @@ use crate::format;
 use crate::grid::{Beside, Grid, Shown, beside, grid, nothing, repeats, software};
 use crate::replication::cut;
 use measure::metrics::{self, Definition};
+use results::TrialRecord;
 use results::published::Table;
 
 /// All grids of batches, where the run has their figures.
@@ -63,8 +64,8 @@ fn whole(run: &Run, key: &Key) -> Option<f64> {
 }
 
 fn octets(run: &Run) -> Option<Grid> {
-    let timed = run.cells.iter().any(|c| is_of_batches(c) && c.metric(metrics::BATCHES_SECONDS).is_some());
-    let untimed = " The run recorded no times (batch_times = false), so a trial is valid however long its servers waited for a core.";
+    let timed = run.cells.iter().any(|c| is_of_batches(c) && c.metric(metrics::BATCH.p50).is_some());
+    let untimed = " The run recorded no times of single batches (batch_times = false), so a trial is valid however long its servers waited for a core.";
     let about = format!(
         "All packets between primary and secondary from the first batch on, both ways, without Ethernet headers (as RZAIA counted); \
          below, each way, and what carried them; {}.{}",
@@ -77,7 +78,10 @@ fn octets(run: &Run) -> Option<Grid> {
         is_of_batches,
         |key, measured| published(run, ("rzaia-5.2", "rzaia-5.4"), key, measured, "B"),
         |c| {
-            let f = c.metric(metrics::BATCHES_BYTES)?;
+            let Some(f) = c.metric(metrics::BATCHES_BYTES) else {
+                let details = vec!["not all changes were served".into()];
+                return Some(Shown { text: "–".into(), details, compare: None });
+            };
             let value_of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let text = format::memory(f.value);
             let mut details: Vec<String> = f.interval_text(&text, format::memory_range).into_iter().collect();
@@ -99,14 +103,15 @@ fn octets(run: &Run) -> Option<Grid> {
                 value_of(metrics::AXFR_TRANSFERS)
             ));
             details.extend(cut(c));
-            Some(Shown { text, details, compare: Some(f.value) })
+            Some(Shown { text, details, compare: Some(f) })
         },
     )
 }
 
 fn durations(run: &Run) -> Option<Grid> {
     let about = "From the sending of the first batch until the secondary served the last. With default timers that is mostly their \
-                 waiting, batch by batch: 5 s with BIND, which delays its NOTIFY so, and in the paper 9 s with an NSD secondary.";
+                 waiting, batch by batch: 5 s with BIND, which delays its NOTIFY so, and in the paper 9 s with an NSD secondary. With batch_times = false \
+                 the time is given only where BIND's delay explains at least 99 % of it.";
     grid(
         run,
         ("batches-time", "Time of all batches".into(), about.into()),
@@ -117,7 +122,11 @@ fn durations(run: &Run) -> Option<Grid> {
             published(run, ("rzaia-5.3", "rzaia-5.5"), key, measured.filter(|_| default), "s")
         },
         |c| {
-            let f = c.metric(metrics::BATCHES_SECONDS)?;
+            // Of trials without times of single batches only quick ones have it, so a median over some of them would be too short.
+            let known = |t: &&TrialRecord| {
+                [metrics::BATCH.p50, metrics::BATCHES_SECONDS].iter().any(|m| t.outcome.metric(*m).is_some())
+            };
+            let f = c.metric(metrics::BATCHES_SECONDS).filter(|_| c.used().iter().all(known))?;
             let value_of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let text = format::seconds(f.value);
             let range = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);
@@ -128,7 +137,7 @@ fn durations(run: &Run) -> Option<Grid> {
                 value_of(metrics::BATCHES)
             ));
             details.push(format!("{:.0} records", value_of(metrics::BATCHES_RECORDS)));
-            Some(Shown { text, details, compare: Some(f.value) })
+            Some(Shown { text, details, compare: Some(f) })
         },
     )
 }

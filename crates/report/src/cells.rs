@@ -250,12 +250,19 @@ pub(crate) struct Figure {
     pub value: f64,
     /// Its interval; none for a single trial.
     pub interval: Option<Interval>,
+    /// How many trials have it. Some may lack it, as a time is left out that was not certain.
+    pub repeats: usize,
 }
 
 impl Figure {
     pub fn of(values: &[f64]) -> Option<Self> {
         let interval = stats::interval(values, stats::LEVEL).filter(|_| values.len() > 1);
-        Some(Self { value: stats::median(values)?, interval })
+        Some(Self { value: stats::median(values)?, interval, repeats: values.len() })
+    }
+
+    /// Another value from the same trials.
+    pub fn and(self, value: f64) -> Self {
+        Self { value, interval: None, ..self }
     }
 
     /// The interval in words, its ends written by `range`; none where it is no wider than `text` says.

@@ -35,14 +35,14 @@ fn of_family(key: &Key) -> Option<Vec<String>> {
 fn seconds(f: &Figure) -> Shown {
     let ends = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);
     let text = format::seconds(f.value);
-    Shown { details: f.interval_text(&text, ends).into_iter().collect(), text, compare: Some(f.value) }
+    Shown { details: f.interval_text(&text, ends).into_iter().collect(), text, compare: Some(*f) }
 }
 
 /// Bytes with their interval.
 fn bytes(f: &Figure) -> Shown {
     let text = format::memory(f.value);
     let details = f.interval_text(&text, format::memory_range).into_iter().collect();
-    Shown { text, details, compare: Some(f.value) }
+    Shown { text, details, compare: Some(*f) }
 }
 
 fn ready(run: &Run) -> Option<Grid> {

@@ -1,6 +1,6 @@
 //! The tables of a report: server × zone type down, zone size across, a cell each.
 
-use crate::cells::{self, Cell, Column, Key, Run, State};
+use crate::cells::{self, Cell, Column, Figure, Key, Run, State};
 use results::published::{self, Relation, Table};
 
 /// A table of figures.
@@ -36,6 +36,8 @@ pub(crate) struct GridCell {
     pub state: State,
     /// Trials by id, with whether each is valid.
     pub trials: Vec<(u32, bool)>,
+    /// How many of the trials that are used have the figure that stands beside a published one.
+    pub repeats: usize,
     pub published: Option<Beside>,
 }
 
@@ -68,7 +70,7 @@ pub(crate) struct Further {
 pub(crate) struct Shown {
     pub text: String,
     pub details: Vec<String>,
-    pub compare: Option<f64>,
+    pub compare: Option<Figure>,
 }
 
 /// The rows of RZAIA's tables by kind of server.
@@ -205,7 +207,14 @@ fn filled(
 ) -> GridCell {
     let Some(first) = all.first() else {
         let (text, state) = ("–".to_owned(), State::Absent);
-        return GridCell { text, details: Vec::new(), state, trials: Vec::new(), published: None };
+        return GridCell {
+            text,
+            details: Vec::new(),
+            state,
+            trials: Vec::new(),
+            repeats: 0,
+            published: None,
+        };
     };
     let cell =
         Cell { key: first.key.clone(), trials: all.iter().flat_map(|c| c.trials.iter().copied()).collect() };
@@ -220,10 +229,16 @@ fn filled(
     if cell.state() == State::Invalid && text != "–" {
         text = format!("({text})");
     }
+    let used = cell.used().len();
+    let repeats = compare.map_or(used, |f| f.repeats);
+    if repeats < used {
+        details.push(format!("from {repeats} of {used} trials"));
+    }
     details.extend(cell.remarks());
     // A ratio from an invalid trial would be quoted: it is not computed.
-    let compare = compare.filter(|_| cell.state() == State::Valid);
-    GridCell { text, details, state: cell.state(), trials, published: published(&cell.key, compare) }
+    let compare = compare.filter(|_| cell.state() == State::Valid).map(|f| f.value);
+    let published = published(&cell.key, compare);
+    GridCell { text, details, state: cell.state(), trials, repeats, published }
 }
 
 /// How many repeats figures stand on, in words.

@@ -135,7 +135,7 @@ fn of_metric(
     let figure: Figure = c.metric(metric)?;
     let shown = text(figure.value);
     let details = figure.interval_text(&shown, range);
-    Some(Shown { text: shown, details: details.into_iter().collect(), compare: Some(figure.value) })
+    Some(Shown { text: shown, details: details.into_iter().collect(), compare: Some(figure) })
 }
 
 /// `1.25 ns`, `31.5 µs`.

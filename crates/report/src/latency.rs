@@ -102,8 +102,9 @@ impl<'a> AtRate<'a> {
         );
         let beside = |key: &Key, measured| beside_size(table, key, &[self.rate], measured);
         let lost = |c: &Cell| {
-            let lost = 100.0 - c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?.value;
-            Some(Shown { text: format::percent(lost), details: Vec::new(), compare: Some(lost) })
+            let answered = c.metric(metrics::ANSWERED_IN_DEADLINE_SHARE)?;
+            let lost = answered.and(100.0 - answered.value);
+            Some(Shown { text: format::percent(lost.value), details: Vec::new(), compare: Some(lost) })
         };
         grid(self.run, text, |c| self.has(c) && beside(&c.key, None).is_some(), beside, lost)
     }
@@ -167,7 +168,7 @@ impl<'a> AtRate<'a> {
         };
         let f = cell.latency(q, deadline)?;
         let details = f.interval_text(&text_of(&f), range).into_iter().collect();
-        let compare = (f.value <= deadline as f64).then_some(f.value);
+        let compare = Some(f).filter(|f| f.value <= deadline as f64);
         Some(Shown { text: text_of(&f), details, compare })
     }
 }
@@ -198,5 +199,5 @@ fn as_share(f: &Figure) -> Shown {
         false => format!("{} to {}", format::percent(a), format::percent(b)),
     };
     let details = f.interval_text(&text, ends).into_iter().collect();
-    Shown { text, details, compare: Some(f.value) }
+    Shown { text, details, compare: Some(*f) }
 }

@@ -19,8 +19,10 @@ pub struct Pair {
     pub text: String,
     /// Measured over published, where both are numbers.
     pub factor: Option<f64>,
-    /// The valid trials that it is from.
+    /// The valid trials of these parameters.
     pub trials: Vec<u32>,
+    /// How many of them the measured value is from.
+    pub repeats: usize,
 }
 
 /// All pairs of a run's report, in its order. Values from invalid trials are not among them.
@@ -36,13 +38,13 @@ pub fn pairs(dir: &RunDir) -> Result<Vec<Pair>, Error> {
             return Vec::new();
         };
         let valid = cell.trials.iter().filter(|(_, valid)| *valid).map(|(id, _)| *id);
-        let trials: Vec<u32> = valid.collect();
         let first = Pair {
             table: beside.table,
             cell: beside.cell,
             text: cell.text.clone(),
             factor: beside.factor,
-            trials: trials.clone(),
+            trials: valid.collect(),
+            repeats: cell.repeats,
         };
         let further = beside.more.iter().map(|further| Pair {
             table: further.table,

@@ -70,7 +70,7 @@ fn rate(run: &Run) -> Option<Grid> {
             let range = |a, b| format!("{}–{} Mbit/s", format::significant(a), format::significant(b));
             let mut details: Vec<String> = f.interval_text(&text, range).into_iter().collect();
             details.extend(c.metric(metrics::TRANSFER_SECONDS).map(|f| format::seconds(f.value)));
-            Some(Shown { text, details, compare: Some(f.value) })
+            Some(Shown { text, details, compare: Some(f) })
         },
     )
 }
@@ -92,9 +92,9 @@ fn slowdown(run: &Run) -> Option<Grid> {
         },
         |c| {
             let factor = longer(run, c)?;
-            let details =
-                c.metric(metrics::TRANSFER_SECONDS).map(|f| format::seconds(f.value)).into_iter().collect();
-            Some(Shown { text: format::factor(factor), details, compare: Some(factor) })
+            let taken = c.metric(metrics::TRANSFER_SECONDS)?;
+            let details = vec![format::seconds(taken.value)];
+            Some(Shown { text: format::factor(factor), details, compare: Some(taken.and(factor)) })
         },
     )
 }
@@ -117,7 +117,7 @@ fn round_trip(run: &Run) -> Option<Grid> {
         },
         |c| {
             let f = c.metric(metrics::PATH_RTT)?;
-            Some(Shown { text: format::latency(f.value * 1e3), details: Vec::new(), compare: Some(f.value) })
+            Some(Shown { text: format::latency(f.value * 1e3), details: Vec::new(), compare: Some(f) })
         },
     )
 }

@@ -75,7 +75,7 @@ fn updates(run: &Run) -> Option<Grid> {
                 details.push(format!("answered after {}, p99 {}", us(&p50), us(&p99)));
             }
             details.extend(refused(c));
-            Some(Shown { text, details, compare: Some(f.value) })
+            Some(Shown { text, details, compare: Some(f) })
         },
     )
 }
@@ -300,7 +300,7 @@ fn transfer(run: &Run) -> Option<Grid> {
                     format::memory(back.value)
                 ));
             }
-            Some(Shown { text: format::memory(f.value), details, compare: Some(f.value) })
+            Some(Shown { text: format::memory(f.value), details, compare: Some(f) })
         },
     )
 }
@@ -341,7 +341,7 @@ fn share_of_file(
         },
         |c| {
             let f = c.metric(share)?;
-            Some(Shown { text: format::percent(f.value), details: Vec::new(), compare: Some(f.value) })
+            Some(Shown { text: format::percent(f.value), details: Vec::new(), compare: Some(f) })
         },
     )
 }

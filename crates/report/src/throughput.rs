@@ -106,7 +106,7 @@ pub(crate) fn throughput_grid(run: &Run) -> Option<Grid> {
             }
             let sustained = c.metric(metrics::SUSTAINED_QPS);
             details.extend(sustained.map(|s| format!("sustained {}", format::rate(s.value))));
-            Some(Shown { text: format::rate(f.value), details, compare: Some(f.value) })
+            Some(Shown { text: format::rate(f.value), details, compare: Some(f) })
         },
     )
 }

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn change(factor: f64, interval: Option<(f64, f64)>) -> Change {
-        let figure = |value| Figure { value, interval: None };
+        let figure = |value| Figure { value, interval: None, repeats: 1 };
         Change { from: figure(100.0), to: figure(100.0 * factor), factor, interval }
     }
 

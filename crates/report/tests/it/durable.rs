@@ -4,7 +4,8 @@ use measure::{Metric, Outcome};
 use results::{RunDir, TrialRecord};
 use serde_json::json;
 
-fn trial(
+/// A trial of Knot DNS on a small zone, where `params` say nothing else.
+pub fn trial(
     id: u32,
     measure: &str,
     variant: &str,
@@ -24,7 +25,7 @@ fn trial(
     TrialRecord {
         id,
         repeat: 1,
-        params: fixed.iter().chain(params).map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+        params: params.iter().chain(&fixed).map(|(k, v)| ((*k).into(), (*v).into())).collect(),
         outcome: Outcome { metrics, ..Outcome::default() },
         ..TrialRecord::default()
     }
