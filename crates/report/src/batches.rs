@@ -5,7 +5,6 @@ use crate::format;
 use crate::grid::{Beside, Grid, Shown, beside, grid, nothing, repeats, software};
 use crate::replication::cut;
 use measure::metrics::{self, Definition};
-use results::TrialRecord;
 use results::published::Table;
 
 /// All grids of batches, where the run has their figures.
@@ -122,11 +121,11 @@ fn durations(run: &Run) -> Option<Grid> {
             published(run, ("rzaia-5.3", "rzaia-5.5"), key, measured.filter(|_| default), "s")
         },
         |c| {
+            let f = c.metric(metrics::BATCHES_SECONDS)?;
             // Of trials without times of single batches only quick ones have it, so a median over some of them would be too short.
-            let known = |t: &&TrialRecord| {
-                [metrics::BATCH.p50, metrics::BATCHES_SECONDS].iter().any(|m| t.outcome.metric(*m).is_some())
-            };
-            let f = c.metric(metrics::BATCHES_SECONDS).filter(|_| c.used().iter().all(known))?;
+            if c.metric(metrics::BATCH.p50).is_none() && f.repeats < c.used().len() {
+                return None;
+            }
             let value_of = |which: Definition| c.metric(which).map_or(0.0, |f| f.value);
             let text = format::seconds(f.value);
             let range = |a: f64, b: f64| format::latency_range(a * 1e9, b * 1e9);

@@ -250,7 +250,7 @@ pub(crate) struct Figure {
     pub value: f64,
     /// Its interval; none for a single trial.
     pub interval: Option<Interval>,
-    /// How many trials have it. Some may lack it, as a time is left out that was not certain.
+    /// The number of trials that have this figure. A trial lacks it, for example, where a time was not certain and was left out.
     pub repeats: usize,
 }
 
@@ -260,7 +260,7 @@ impl Figure {
         Some(Self { value: stats::median(values)?, interval, repeats: values.len() })
     }
 
-    /// Another value from the same trials.
+    /// Another value that comes from the same trials. It has no interval.
     pub fn and(self, value: f64) -> Self {
         Self { value, interval: None, ..self }
     }

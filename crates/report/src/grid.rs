@@ -36,7 +36,7 @@ pub(crate) struct GridCell {
     pub state: State,
     /// Trials by id, with whether each is valid.
     pub trials: Vec<(u32, bool)>,
-    /// How many of the trials that are used have the figure that stands beside a published one.
+    /// The number of trials that the figure beside a published one comes from.
     pub repeats: usize,
     pub published: Option<Beside>,
 }

@@ -19,9 +19,9 @@ pub struct Pair {
     pub text: String,
     /// Measured over published, where both are numbers.
     pub factor: Option<f64>,
-    /// The valid trials of these parameters.
+    /// The valid trials of this cell of the report.
     pub trials: Vec<u32>,
-    /// How many of them the measured value is from.
+    /// The number of these trials that have the measured value.
     pub repeats: usize,
 }
 
