@@ -63,11 +63,8 @@ impl Request for EndPeak {
 
 /// The greatest memory of a process and its descendants until `over` is set, looked at once more then.
 fn greatest(root: Option<u32>, over: &AtomicBool) -> u64 {
-    let look = || {
-        let pids = Processes::now().ok().zip(root).map(|(all, root)| all.tree(&[root])).unwrap_or_default();
-        // Between two looks a process may end.
-        resource_counters::pss(&pids).unwrap_or(0)
-    };
+    let pids = || Processes::now().ok().zip(root).map(|(all, root)| all.tree(&[root])).unwrap_or_default();
+    let look = || resource_counters::pss(pids).unwrap_or(0);
     let mut peak = 0;
     while !over.load(Ordering::Relaxed) {
         peak = look().max(peak);

@@ -309,13 +309,9 @@ requests! {
     /// Starts it again.
     StartAgain {} -> (): |server| Ok(server.start_again()?);
     /// What its processes take.
-    Memory {} -> Vec<Metric>: |server| Ok(memory_of(&server.pids()));
+    Memory {} -> Vec<Metric>: |server| Ok(memory_of(server));
     /// Its proportional memory.
-    Pss {} -> u64: |server| {
-        // A process may end while we look.
-        let pss = resource_counters::pss(&server.pids()).or_else(|_| resource_counters::pss(&server.pids()));
-        Ok(pss?)
-    };
+    Pss {} -> u64: |server| Ok(resource_counters::pss(|| server.pids())?);
     /// Its maps.
     Maps {} -> Mapped: |server| {
         let pids = server.pids();
@@ -349,14 +345,15 @@ impl Request for Stop {
     }
 }
 
-fn memory_of(pids: &[u32]) -> Vec<Metric> {
+fn memory_of(server: &server::Server) -> Vec<Metric> {
     let mut all = Vec::new();
+    let pids = server.pids();
     if let (false, Ok(processes)) = (pids.is_empty(), Processes::now()) {
-        let usage = processes.usage(pids);
+        let usage = processes.usage(&pids);
         all.push(metrics::SERVER_RSS.of(usage.rss as f64));
         all.push(metrics::SERVER_VIRTUAL.of(usage.virtual_size as f64));
         all.push(metrics::SERVER_CPU.of(usage.cpu().as_secs_f64()));
-        if let Ok(pss) = resource_counters::pss(&processes.tree(pids)) {
+        if let Ok(pss) = resource_counters::pss(|| server.pids()) {
             all.push(metrics::SERVER_PSS.of(pss as f64));
         }
     }

@@ -251,18 +251,31 @@ pub fn ran(pids: &[u32]) -> Duration {
     tasks.filter_map(|task| task.schedstat().ok()).map(|s| Duration::from_nanos(s.sum_exec_runtime)).sum()
 }
 
-/// Proportional memory (PSS) of these processes in bytes: a page shared by n counts 1/n for each. The kernel
+/// How often the memory of processes is read again because one of them ended meanwhile.
+const READ_AGAIN: usize = 4;
+
+/// Proportional memory (PSS) in bytes of the processes that `list` gives: a page shared by n counts 1/n for each. The kernel
 /// walks all their pages: some 10 ms per GB, so ask once a trial rather than once a second.
-pub fn pss(pids: &[u32]) -> Result<u64, Error> {
-    let mut sum = 0;
-    for &pid in pids {
-        let path = format!("/proc/{pid}/smaps_rollup");
-        let rollup = Process::new(pid as i32).and_then(|p| p.smaps_rollup()).map_err(|e| error(&path, e))?;
-        for map in &rollup.memory_map_rollup {
-            sum += map.extension.map.get("Pss").copied().unwrap_or(0);
-        }
+///
+/// # Errors
+/// Where a process is another user's, or where one ended during each of five readings. Such a reading is not used: pages that
+/// the process shared may have been counted as shared.
+pub fn pss(list: impl Fn() -> Vec<u32>) -> Result<u64, Error> {
+    let read = || list().into_iter().map(pss_of_one).sum();
+    (0..READ_AGAIN).find_map(|_| read().ok()).map_or_else(read, Ok)
+}
+
+fn pss_of_one(pid: u32) -> Result<u64, Error> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let error = |e| error(&path, e);
+    let process = Process::new(pid as i32).map_err(error)?;
+    // A process that has ended and is not yet waited for has no memory.
+    if process.stat().map_err(error)?.state == 'Z' {
+        return Ok(0);
     }
-    Ok(sum)
+    let rollup = process.smaps_rollup().map_err(error)?;
+    let maps = rollup.memory_map_rollup.iter();
+    Ok(maps.filter_map(|map| map.extension.map.get("Pss")).sum())
 }
 
 /// Packets that the machine dropped since a core's backlog was full, since boot; zero where the kernel does not tell.
@@ -386,6 +399,29 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_has_ended_takes_no_memory() {
+        let me = std::process::id();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let zombie = Process::new(ended.id() as i32).unwrap();
+        while zombie.stat().unwrap().state != 'Z' {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(pss(|| vec![ended.id()]).unwrap(), 0);
+        assert!(pss(|| vec![me, ended.id()]).unwrap() > 100_000);
+        ended.wait().unwrap();
+        // It is gone: the first lists that have it are not used, and one that always has it is an error.
+        let lists = std::cell::Cell::new(0);
+        let list = || {
+            lists.set(lists.get() + 1);
+            if lists.get() < 3 { vec![me, ended.id()] } else { vec![me] }
+        };
+        assert!(pss(list).unwrap() > 100_000);
+        assert_eq!(lists.get(), 3);
+        let error = pss(|| vec![me, ended.id()]).unwrap_err().to_string();
+        assert!(error.contains(&format!("/proc/{}", ended.id())), "{error}");
+    }
+
+    #[test]
     fn our_own_use_shows_work_and_memory() {
         let me = std::process::id();
         let before = Processes::now().unwrap().usage(&[me]);
@@ -397,7 +433,7 @@ mod tests {
         let after = Processes::now().unwrap().usage(&[me]);
         assert!(after.cpu() > before.cpu(), "{before:?} {after:?}");
         assert!(after.rss > before.rss + (32 << 20), "{before:?} {after:?}");
-        let pss = pss(&[me]).unwrap();
+        let pss = pss(|| vec![me]).unwrap();
         assert!(pss > 64 << 20 && pss <= after.rss + (32 << 20), "{pss} {after:?}");
         drop(memory);
         assert_eq!(Processes::now().unwrap().usage(&[u32::MAX / 2]), Usage::default());
