@@ -21,6 +21,8 @@ packages=()
 for package in bind9 bind9-utils nsd knot pdns-server pdns-backend-bind pdns-backend-sqlite3 sqlite3 yadifa hickory-dns; do
     if grep -qx "$package" <<<"$has"; then packages+=("$package"); else say "Debian $release has no $package: left out"; fi
 done
+# Up to Debian 13 keymgr is in the package knot.
+if grep -qx knot-keymgr <<<"$has"; then packages+=(knot-keymgr); fi
 say "Debian $release with ${packages[*]}, in $folder"
 # Aside, so that a folder that is there is whole.
 as_root rm -rf "$folder.new"

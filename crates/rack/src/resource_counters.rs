@@ -261,7 +261,7 @@ const READ_AGAIN: usize = 4;
 /// Where a process is another user's, or where one ended during each of five readings. Such a reading is not used: pages that
 /// the process shared may have been counted as shared.
 pub fn pss(list: impl Fn() -> Vec<u32>) -> Result<u64, Error> {
-    let read = || list().into_iter().map(pss_of_one).sum();
+    let read = || list().into_iter().map(pss_of_one).sum::<Result<u64, Error>>();
     (0..READ_AGAIN).find_map(|_| read().ok()).map_or_else(read, Ok)
 }
 
