@@ -94,8 +94,8 @@ impl<'a> Sums<'a> {
         })
     }
 
-    /// Whether this machine has enough memory to make a trial while it makes the `others`. The machines of a rack file make one trial at a time,
-    /// so they always have enough.
+    /// Whether this machine has enough memory for the trial beside the `others` that are running on it. The machines of a rack file run one
+    /// trial at a time, so they always have enough.
     pub fn fits_beside<'t>(
         &self,
         trial: &'t Trial,

@@ -165,7 +165,7 @@ impl Admission<'_> {
         too_few.or_else(|| self.sums.refused(trial, &self.memory))
     }
 
-    /// Whether a trial can begin now, while others are being made. A refused trial can always begin, because nothing is started for it.
+    /// Whether a trial can begin while others are running. A refused trial can always begin, because nothing is started for it.
     fn can_begin(&self, trial: &Trial, sets: &Sets<'_>) -> bool {
         !sets.are_busy()
             || self.refused(trial).is_some()

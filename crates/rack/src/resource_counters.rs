@@ -251,15 +251,15 @@ pub fn ran(pids: &[u32]) -> Duration {
     tasks.filter_map(|task| task.schedstat().ok()).map(|s| Duration::from_nanos(s.sum_exec_runtime)).sum()
 }
 
-/// How often the memory of processes is read again because one of them ended meanwhile.
+/// How many times we read the memory of processes again when one of them ends during a reading.
 const READ_AGAIN: usize = 4;
 
 /// Proportional memory (PSS) in bytes of the processes that `list` gives: a page shared by n counts 1/n for each. The kernel
 /// walks all their pages: some 10 ms per GB, so ask once a trial rather than once a second.
 ///
 /// # Errors
-/// Where a process is another user's, or where one ended during each of five readings. Such a reading is not used: pages that
-/// the process shared may have been counted as shared.
+/// If a process belongs to another user, or if a process ended during every reading. We do not use a reading during which one ends,
+/// because the pages that it shared with the others may still be counted as shared.
 pub fn pss(list: impl Fn() -> Vec<u32>) -> Result<u64, Error> {
     let read = || list().into_iter().map(pss_of_one).sum::<Result<u64, Error>>();
     (0..READ_AGAIN).find_map(|_| read().ok()).map_or_else(read, Ok)

@@ -294,7 +294,7 @@ fn machine(environment: &Value) -> Vec<(String, String)> {
     for (key, value) in environment.as_object().into_iter().flatten() {
         match (key.as_str(), value) {
             ("command" | "seed" | "servers", _) => {}
-            // That trials at the same time may share them is said elsewhere.
+            // Trials that run at the same time may share cores, too: "trials at once" is a row of its own.
             ("cores_shared", shared) => rows.push(("server and generator share cores".into(), plain(shared))),
             ("machines", Value::Array(all)) => rows.extend(all.iter().map(one_of_several)),
             (_, Value::Object(inner)) => {

@@ -213,7 +213,8 @@ impl Cluster {
         self.wait_until_idle();
         let dir = self.user.folder.path().join("dead");
         let mut running = self.at_work(&dir, "repeats=8", &["--jobs", "1"]);
-        // The generator's node, its network first: a connection that it closes would end the job before Slurm misses the node.
+        // The generator's node dies. Its network goes first: if its processes closed connections, the job would end before Slurm
+        // misses the node.
         self.link("down");
         let daemon = format!("slurmd -D -N {}", NODES[1]);
         let all = crate::kill::processes(self.user.folder.path());

@@ -193,7 +193,7 @@ impl SystemUnderTest<'_> {
         running_updates::forget(&file, fleet.plan().keep_capture, record)
     }
 
-    /// Whether the primary is a BIND with default timers, which waits for [`NOTIFY_DELAY`] before it sends the next NOTIFY for a zone.
+    /// Whether the primary is a BIND with default timers. Such a BIND waits for [`NOTIFY_DELAY`] between two NOTIFYs for a zone.
     fn delays_notify(&self, variant: Option<&str>) -> bool {
         let of = self.context.experiment.distribution_of(variant);
         let kind = of.primary.as_deref().and_then(|label| self.context.experiment.kind(label).ok());
@@ -359,16 +359,16 @@ fn times_are_known(batches: &[Batch], sightings: &[Sighting]) -> bool {
     })
 }
 
-/// Whether the primary's timer explains the `total` of all batches, in seconds, except for [`UNCERTAIN`] of it at most. A batch is sent when the
-/// one before it is served. So each batch needs its own NOTIFY, and two NOTIFYs are at least [`NOTIFY_DELAY`] apart. Other trials on the same
-/// cores can have prolonged the batches only by what the timer does not explain.
+/// Whether the primary's timer explains all but [`UNCERTAIN`] of `total`, the seconds that all batches took. A batch is sent when the one before
+/// it is served. So each batch needs its own NOTIFY, and two NOTIFYs are at least [`NOTIFY_DELAY`] apart. Other trials on the same cores can
+/// have prolonged the batches only by what the timer does not explain.
 fn is_of_timer(total: f64, batches: &[Batch]) -> bool {
     let least = NOTIFY_DELAY * batches.len().saturating_sub(1) as f64;
     (least..=least / (1.0 - UNCERTAIN)).contains(&total)
 }
 
-/// Whether the secondaries serve all changes at the end. This is so if the primary accepted every message and the secondaries serve the last
-/// batch, as a batch that was not served in time came with a later one. `planned` has the number of messages of each batch.
+/// Whether the secondaries serve all changes at the end. We look whether the primary accepted every message and the secondaries serve the last
+/// batch. A batch that was not served in time came with a later one. `planned` has the number of messages of each batch.
 fn all_served(batches: &[Batch], planned: &[u64]) -> bool {
     batches.iter().map(|batch| batch.accepted).eq(planned.iter().copied())
         && batches.last().is_some_and(|last| last.served().is_some())
