@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::request::{At, Request};
-use rack::resource_counters::{self, Processes};
+use rack::resource_counters;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,10 +35,11 @@ impl Request for StartPeak {
     type Answer = u64;
 
     fn act(self, at: &At<'_>) -> Result<u64, Error> {
-        let root = at.here.with(self.server, |server: &mut server::Server| server.pids().first().copied())?;
+        let leader =
+            at.here.with(self.server, |server: &mut server::Server| server.pids().first().copied())?;
         let over = Arc::new(AtomicBool::new(false));
         let heeded = Arc::clone(&over);
-        let thread = Some(std::thread::spawn(move || greatest(root, &heeded)));
+        let thread = Some(std::thread::spawn(move || greatest(leader, &heeded)));
         Ok(at.here.keep(Watching { over, thread }))
     }
 }
@@ -61,10 +62,11 @@ impl Request for EndPeak {
     }
 }
 
-/// The greatest memory of a process and its descendants until `over` is set, looked at once more then.
-fn greatest(root: Option<u32>, over: &AtomicBool) -> u64 {
-    let pids = || Processes::now().ok().zip(root).map(|(all, root)| all.tree(&[root])).unwrap_or_default();
-    let look = || resource_counters::pss(pids).unwrap_or(0);
+/// The greatest memory of the server that `leader` leads until `over` is set, looked at once more then.
+fn greatest(leader: Option<u32>, over: &AtomicBool) -> u64 {
+    let pids = || leader.map(server::processes).unwrap_or_default();
+    // A look while a process ends gives nothing: the next one is soon.
+    let look = || resource_counters::pss(Duration::ZERO, pids).unwrap_or(0);
     let mut peak = 0;
     while !over.load(Ordering::Relaxed) {
         peak = look().max(peak);

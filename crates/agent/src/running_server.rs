@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use zone::Probe;
 
+/// How long a server's process may take to end while its memory is read: it gives back gigabytes after a transfer or a reload.
+const ENDING: Duration = Duration::from_secs(10);
+
 /// A server as an agent started it. On drop it is killed, with all its processes.
 pub struct Server {
     at: Number,
@@ -311,7 +314,7 @@ requests! {
     /// What its processes take.
     Memory {} -> Vec<Metric>: |server| Ok(memory_of(server));
     /// Its proportional memory.
-    Pss {} -> u64: |server| Ok(resource_counters::pss(|| server.pids())?);
+    Pss {} -> u64: |server| Ok(resource_counters::pss(ENDING, || server.pids())?);
     /// Its maps.
     Maps {} -> Mapped: |server| {
         let pids = server.pids();
@@ -353,7 +356,7 @@ fn memory_of(server: &server::Server) -> Vec<Metric> {
         all.push(metrics::SERVER_RSS.of(usage.rss as f64));
         all.push(metrics::SERVER_VIRTUAL.of(usage.virtual_size as f64));
         all.push(metrics::SERVER_CPU.of(usage.cpu().as_secs_f64()));
-        if let Ok(pss) = resource_counters::pss(|| server.pids()) {
+        if let Ok(pss) = resource_counters::pss(ENDING, || server.pids()) {
             all.push(metrics::SERVER_PSS.of(pss as f64));
         }
     }

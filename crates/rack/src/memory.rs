@@ -150,7 +150,8 @@ mod tests {
         assert!(sum(Kind::Anonymous) >= 64 << 20, "{}", text(&maps));
         assert!(sum(Kind::Program) > 0 && sum(Kind::Stack) > 0);
         assert!(maps.iter().all(|m| m.pss <= m.rss && m.rss <= m.size));
-        let rollup = crate::resource_counters::pss(|| vec![std::process::id()]).unwrap();
+        let rollup =
+            crate::resource_counters::pss(std::time::Duration::ZERO, || vec![std::process::id()]).unwrap();
         let pss: u64 = maps.iter().map(|m| m.pss).sum();
         assert!(pss.abs_diff(rollup) < rollup / 10 + (1 << 20), "{pss} {rollup}");
         assert_eq!(text(&maps).lines().count(), maps.len() + 1);

@@ -5,6 +5,7 @@
 
 use crate::{Error, Host};
 pub use net::counters::Counters;
+use procfs::ProcError;
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn error(path: impl ToString, message: impl ToString) -> Error {
     Error::Sample { path: path.to_string(), message: message.to_string() }
@@ -251,29 +252,36 @@ pub fn ran(pids: &[u32]) -> Duration {
     tasks.filter_map(|task| task.schedstat().ok()).map(|s| Duration::from_nanos(s.sum_exec_runtime)).sum()
 }
 
-/// How many times we read the memory of processes again when one of them ends during a reading.
-const READ_AGAIN: usize = 4;
+/// How long we wait before we read the memory of processes again.
+const READ_AGAIN: Duration = Duration::from_millis(100);
 
 /// Proportional memory (PSS) in bytes of the processes that `list` gives: a page shared by n counts 1/n for each. The kernel
 /// walks all their pages: some 10 ms per GB, so ask once a trial rather than once a second.
 ///
+/// We do not use a reading during which a process ends, because the pages that it shared with the others may still be counted as
+/// shared. We then read again, for as long as `patience`: a process that gives back gigabytes can take seconds to end.
+///
 /// # Errors
-/// If a process belongs to another user, or if a process ended during every reading. We do not use a reading during which one ends,
-/// because the pages that it shared with the others may still be counted as shared.
-pub fn pss(list: impl Fn() -> Vec<u32>) -> Result<u64, Error> {
-    let read = || list().into_iter().map(pss_of_one).sum::<Result<u64, Error>>();
-    (0..READ_AGAIN).find_map(|_| read().ok()).map_or_else(read, Ok)
+/// If a process belongs to another user, or if processes ended during every reading.
+pub fn pss(patience: Duration, list: impl Fn() -> Vec<u32>) -> Result<u64, Error> {
+    let until = Instant::now() + patience;
+    loop {
+        match list().into_iter().map(pss_of_one).sum::<Result<u64, _>>() {
+            Err(ProcError::NotFound(_)) if Instant::now() < until => std::thread::sleep(READ_AGAIN),
+            Err(e) => return Err(error("/proc", e)),
+            Ok(sum) => return Ok(sum),
+        }
+    }
 }
 
-fn pss_of_one(pid: u32) -> Result<u64, Error> {
-    let path = format!("/proc/{pid}/smaps_rollup");
-    let error = |e| error(&path, e);
-    let process = Process::new(pid as i32).map_err(error)?;
+/// `NotFound` is said of a process that is gone, and of one that is ending and has given up its memory.
+fn pss_of_one(pid: u32) -> Result<u64, ProcError> {
+    let process = Process::new(pid as i32)?;
     // A process that has ended and is not yet waited for has no memory.
-    if process.stat().map_err(error)?.state == 'Z' {
+    if process.stat()?.state == 'Z' {
         return Ok(0);
     }
-    let rollup = process.smaps_rollup().map_err(error)?;
+    let rollup = process.smaps_rollup()?;
     let maps = rollup.memory_map_rollup.iter();
     Ok(maps.filter_map(|map| map.extension.map.get("Pss")).sum())
 }
@@ -406,8 +414,8 @@ mod tests {
         while zombie.stat().unwrap().state != 'Z' {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(pss(|| vec![ended.id()]).unwrap(), 0);
-        assert!(pss(|| vec![me, ended.id()]).unwrap() > 100_000);
+        assert_eq!(pss(Duration::ZERO, || vec![ended.id()]).unwrap(), 0);
+        assert!(pss(Duration::ZERO, || vec![me, ended.id()]).unwrap() > 100_000);
         ended.wait().unwrap();
         // It is gone: the first lists that have it are not used, and one that always has it is an error.
         let lists = std::cell::Cell::new(0);
@@ -415,9 +423,9 @@ mod tests {
             lists.set(lists.get() + 1);
             if lists.get() < 3 { vec![me, ended.id()] } else { vec![me] }
         };
-        assert!(pss(list).unwrap() > 100_000);
+        assert!(pss(Duration::from_secs(60), list).unwrap() > 100_000);
         assert_eq!(lists.get(), 3);
-        let error = pss(|| vec![me, ended.id()]).unwrap_err().to_string();
+        let error = pss(Duration::from_millis(1), || vec![me, ended.id()]).unwrap_err().to_string();
         assert!(error.contains(&format!("/proc/{}", ended.id())), "{error}");
     }
 
@@ -426,14 +434,14 @@ mod tests {
         let me = std::process::id();
         let before = Processes::now().unwrap().usage(&[me]);
         let mut memory = vec![1u8; 64 << 20];
-        let until = std::time::Instant::now() + Duration::from_millis(60);
-        while std::time::Instant::now() < until {
+        let until = Instant::now() + Duration::from_millis(60);
+        while Instant::now() < until {
             memory.iter_mut().step_by(4096).for_each(|b| *b = b.wrapping_add(1));
         }
         let after = Processes::now().unwrap().usage(&[me]);
         assert!(after.cpu() > before.cpu(), "{before:?} {after:?}");
         assert!(after.rss > before.rss + (32 << 20), "{before:?} {after:?}");
-        let pss = pss(|| vec![me]).unwrap();
+        let pss = pss(Duration::ZERO, || vec![me]).unwrap();
         assert!(pss > 64 << 20 && pss <= after.rss + (32 << 20), "{pss} {after:?}");
         drop(memory);
         assert_eq!(Processes::now().unwrap().usage(&[u32::MAX / 2]), Usage::default());

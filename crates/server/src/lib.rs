@@ -71,4 +71,4 @@ pub use ready::fuzz_answer;
 pub use replication::{Replication, Timers};
 pub use servers::driver;
 pub use spec::{DEFAULT_UDP_SIZE, ServerSpec, ZoneRef};
-pub use start::{Server, start, start_heeding};
+pub use start::{Server, processes, start, start_heeding};

@@ -4,6 +4,8 @@ mod again;
 mod life;
 mod processes;
 
+pub use processes::processes;
+
 use crate::driver::{NameServer, Prepared, Site};
 use crate::error::{Error, Problem};
 use crate::kind::Kind;

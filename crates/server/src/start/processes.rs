@@ -14,7 +14,7 @@ impl Server {
     /// All its processes now, the one started first; of an external server none. NSD's change with each reload.
     pub fn pids(&self) -> Vec<u32> {
         let Some(process) = &self.process else { return Vec::new() };
-        let mut pids = members(process.pid());
+        let mut pids = processes(process.pid());
         pids.retain(|&pid| pid != process.pid());
         pids.insert(0, process.pid());
         pids
@@ -24,7 +24,7 @@ impl Server {
     pub(super) fn wait_until_gone(&self) {
         let Some(process) = &self.process else { return };
         let until = Instant::now() + KILLED;
-        while !members(process.pid()).is_empty() && Instant::now() < until {
+        while !processes(process.pid()).is_empty() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -53,9 +53,9 @@ pub(super) fn pin(pid: u32, cpus: &[usize]) -> io::Result<()> {
     Ok(())
 }
 
-/// The processes, zombies apart, of the session that a server leads. Its children's parent may have ended, their
-/// session stays (see the launcher).
-fn members(leader: u32) -> Vec<u32> {
+/// The processes, zombies apart, of the session that a server's first process leads. The parent of a child may have ended,
+/// but its session stays (see the launcher).
+pub fn processes(leader: u32) -> Vec<u32> {
     let all = procfs::process::all_processes().into_iter().flatten();
     let mut pids: Vec<u32> = all
         .filter_map(|entry| {
