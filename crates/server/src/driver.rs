@@ -265,7 +265,12 @@ pub trait NameServer: Sync {
 
 /// A tool that belongs to the site's program.
 pub(crate) fn tool(site: &Site<'_>, name: &str) -> Result<Cmd, Error> {
-    Ok(Cmd::new(programs::tool(site, name)?).cwd(site.dir))
+    tool_of(site, name, site.package)
+}
+
+/// A tool that belongs to the site's program, and that Debian has in this package.
+pub(crate) fn tool_of(site: &Site<'_>, name: &str, package: &'static str) -> Result<Cmd, Error> {
+    Ok(Cmd::new(programs::tool(site, name, package)?).cwd(site.dir))
 }
 
 /// The extra configuration, ending in a newline where there is any.

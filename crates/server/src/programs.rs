@@ -8,15 +8,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A tool of the program: beside it, or in the sbin or bin next to its folder (a build installed under a prefix of its
-/// own), or the system's.
-pub(crate) fn tool(site: &Site<'_>, name: &str) -> Result<PathBuf, Error> {
+/// own), or the system's. Debian has it in `package`.
+pub(crate) fn tool(site: &Site<'_>, name: &str, package: &'static str) -> Result<PathBuf, Error> {
     let (program, root) = (site.program, site.root);
     let beside = program.parent().unwrap_or(Path::new("/"));
     let prefix = beside.parent().unwrap_or(Path::new("/"));
     let near = [beside.join(name), prefix.join("sbin").join(name), prefix.join("bin").join(name)];
     near.into_iter().find(|path| runs(path, root)).or_else(|| on_path(name, root)).ok_or_else(|| {
         let places = format!("beside {} nor {}", program.display(), looked(root));
-        missing(site.spec, Path::new(name), places, site.package)
+        missing(site.spec, Path::new(name), places, package)
     })
 }
 

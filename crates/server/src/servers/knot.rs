@@ -15,7 +15,7 @@
 
 use crate::counted::{Counted, sum};
 use crate::driver::{
-    Capabilities, Commit, Control, Facts, Line, Memory, NameServer, Prepared, Site, extra, tool,
+    Capabilities, Commit, Control, Facts, Line, Memory, NameServer, Prepared, Site, extra, tool, tool_of,
 };
 use crate::error::Error;
 use crate::quote::quotable;
@@ -120,9 +120,10 @@ fn import_keys(site: &Site<'_>, config: &str) -> Result<Vec<Cmd>, Error> {
     let Some(folder) = site.spec.distribution.as_ref().and_then(|part| part.keys.as_ref()) else {
         return Ok(Vec::new());
     };
-    let keymgr = tool(site, "keymgr")?.args(["-c", config, &site.spec.zone.origin, "import-bind"]);
+    let keymgr = tool_of(site, "keymgr", "knot-keymgr, or knot up to Debian 13")?;
+    let import = keymgr.args(["-c", config, &site.spec.zone.origin, "import-bind"]);
     let keys = private_keys(&site.spec.label, folder)?;
-    Ok(keys.into_iter().map(|key| keymgr.clone().arg(&key.file)).collect())
+    Ok(keys.into_iter().map(|key| import.clone().arg(&key.file)).collect())
 }
 
 /// The configuration. The zone file is never written back, and no journal is kept: nothing but the zone file says
