@@ -5,6 +5,7 @@ use crate::format;
 use crate::grid::{Beside, Grid, Shown, beside, grid, nothing, repeats, software};
 use crate::replication::cut;
 use measure::metrics::{self, Definition};
+use measure::units;
 use results::published::Table;
 
 /// All grids of batches, where the run has their figures.
@@ -135,7 +136,7 @@ fn durations(run: &Run) -> Option<Grid> {
                 value_of(metrics::BATCHES_SERVED),
                 value_of(metrics::BATCHES)
             ));
-            details.push(format!("{:.0} records", value_of(metrics::BATCHES_RECORDS)));
+            details.push(units::counted(value_of(metrics::BATCHES_RECORDS) as u64, "record"));
             Some(Shown { text, details, compare: Some(f) })
         },
     )

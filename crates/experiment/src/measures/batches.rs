@@ -6,7 +6,7 @@
 //! each of 10 % and 1 % of the zone's records, deletions and additions counted alike. So are they here.
 
 use super::{Measurement, Part, Run, ZoneChanges};
-use crate::config::{Batches, Timers};
+use crate::config::{Batches, Distribution, Timers};
 use crate::replication::core_waits::CoreWaits;
 use crate::replication::fleet::{Fleet, OtherServers};
 use crate::replication::{paths, running_updates};
@@ -147,7 +147,7 @@ impl SystemUnderTest<'_> {
             true => {
                 "give a smaller --parallel, or record the octets of batches alone with --set batch_times=false"
             }
-            false => "its octets depend on that little (docs/machines.md)",
+            false => "octets hardly depend on that, and no times that do are recorded (docs/machines.md)",
         };
         waits.end("batches", context.shared_cores.map(|_| advice), &mut record.outcome)?;
         if let Some(queries) = queries {
@@ -180,11 +180,11 @@ impl SystemUnderTest<'_> {
         let outcome = &mut record.outcome;
         if !e.batch_times {
             let total = outcome.metric(metrics::BATCHES_SECONDS);
-            let total =
-                total.filter(|total| self.delays_notify(variant) && is_of_timer(*total, &result.batches));
+            let total = total
+                .filter(|total| self.delays_notify(fleet.plan()) && is_of_timer(*total, &result.batches));
             outcome.leave_out_times();
             outcome.metrics.extend(total.map(|total| metrics::BATCHES_SECONDS.of(total)));
-            for code in ["server_core_shared", "watcher_stalled"] {
+            for code in ["server_core_shared", "watcher_stalled", "generator_stalled"] {
                 outcome.validity.only_warn(code, "it has no times of single batches");
             }
         } else if times_are_known(&result.batches, &result.watch.sightings) {
@@ -194,8 +194,7 @@ impl SystemUnderTest<'_> {
     }
 
     /// Whether the primary is a BIND with default timers. Such a BIND waits for [`NOTIFY_DELAY`] between two NOTIFYs for a zone.
-    fn delays_notify(&self, variant: Option<&str>) -> bool {
-        let of = self.context.experiment.distribution_of(variant);
+    fn delays_notify(&self, of: &Distribution) -> bool {
         let kind = of.primary.as_deref().and_then(|label| self.context.experiment.kind(label).ok());
         of.timers == Timers::Default && kind == Some(server::Kind::BIND)
     }
