@@ -46,7 +46,7 @@ pub struct Run {
     /// Write the run directory here [default: runs/NAME-TIME]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Continue in a run directory whose run was cut off
+    /// Continue in a run directory: one whose run was cut off, or that is to have more repeats
     #[arg(long, requires = "output")]
     resume: bool,
     /// Compare with the server LABEL in interleaved trials [default: with --candidate, the experiment's one server]

@@ -176,6 +176,25 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_of_more_repeats_begins_with_one_of_fewer() {
+        for (order, begins) in [("blocked", true), ("random", true), ("interleaved", false)] {
+            let order = format!("order={order}");
+            let of = |repeats| {
+                experiment(&[
+                    repeats,
+                    "servers=nsd,knot",
+                    "zone.delegations=1K,10K",
+                    "latency.rates=500,5K",
+                    &order,
+                ])
+            };
+            let (few, many) = (of("repeats=2"), of("repeats=5"));
+            assert_eq!(plan(&many).starts_with(&plan(&few)), begins, "{order}");
+            assert_eq!(crate::repeats::can_grow(&many), begins, "{order}");
+        }
+    }
+
+    #[test]
     fn any_order_does_the_same_trials() {
         let sets = ["repeats=3", "servers=nsd,knot", "zone.delegations=1K"];
         let sorted = |order: &str| {

@@ -1,6 +1,6 @@
 //! Repeats that are added to a plan until the figures of its cells are known well enough.
 
-use crate::config::Comparison;
+use crate::config::{Comparison, Order};
 use crate::{Experiment, Measure, Trial, measures};
 use measure::{Definition, Time};
 use results::compare::{self, Outcome, Side};
@@ -45,6 +45,11 @@ pub fn go_on(e: &Experiment, plan: &mut Vec<Trial>, run_dir: &RunDir) -> bool {
         Some(comparison) => add_pair(e, comparison, plan, run_dir),
         None => add_repeat(e, plan, run_dir.trials()),
     }
+}
+
+/// Whether a plan of more repeats begins with the trials of a plan of fewer, so that a run can be given more of them later.
+pub fn can_grow(e: &Experiment) -> bool {
+    e.order != Order::Interleaved && e.precision.is_none() && e.comparison.is_none()
 }
 
 /// How long further repeats are begun.

@@ -93,13 +93,18 @@ pub fn run(
         contexts.iter().flat_map(RunContext::agents).try_for_each(|agent| agent.ask(PollWhenIdle {}))?;
     }
     let (run_toml, zones_dir) = (e.to_toml()?, options.dir.join("zones"));
+    let environment = environment(e, options, &hosts)?;
     let mut run_dir = if resumes {
-        let run_dir = RunDir::resume(&options.dir)?;
+        let mut run_dir = RunDir::resume(&options.dir)?;
+        if repeats::can_grow(e) {
+            run_dir.take_more_repeats(&run_toml, &options.command)?;
+        }
         run_dir.same_plan(&run_toml)?;
+        run_dir.go_on_in(&environment);
         zones::sweep(&zones_dir);
         run_dir
     } else {
-        RunDir::create(&options.dir, &run_toml, &environment(e, options, &hosts)?)?
+        RunDir::create(&options.dir, &run_toml, &environment)?
     };
     let mut watched = Watched::new(options.dir.clone(), run_dir.trials().len(), plan.len());
     let mut tell = |event: RunEvent| {

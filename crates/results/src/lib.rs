@@ -7,6 +7,7 @@
 
 pub mod compare;
 mod error;
+mod machine_changed;
 mod progress;
 pub mod published;
 mod record;

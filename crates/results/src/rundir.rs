@@ -1,6 +1,8 @@
 //! One execution of an experiment, in one folder.
 
+use crate::machine_changed::machine_changed;
 use crate::{Error, TrialRecord, tables};
+use measure::Reason;
 use measure::aside::{self, Aside};
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
@@ -26,6 +28,8 @@ pub struct RunDir {
     run_toml: String,
     environment: Value,
     trials: Vec<TrialRecord>,
+    /// What is not as it was when the run began: a warning of the trials that are added.
+    changed: Option<Reason>,
     /// Held from the first write to the end, so that two runs cannot share a folder.
     lock: Option<File>,
 }
@@ -47,6 +51,7 @@ impl RunDir {
             run_toml: run_toml.to_owned(),
             environment: environment.clone(),
             trials: Vec::new(),
+            changed: None,
             lock: Some(lock(path)?),
         };
         if let Err(error) = run.write_new() {
@@ -65,10 +70,13 @@ impl RunDir {
     /// `run.toml` comes last: a folder that has it is a whole run directory.
     fn write_new(&mut self) -> Result<(), Error> {
         self.write_tables()?;
+        self.write_plan()
+    }
+
+    fn write_plan(&self) -> Result<(), Error> {
         let json = format!("{:#}\n", self.environment);
         self.write_aside(ENVIRONMENT, |out| out.write_all(json.as_bytes()).map_err(|e| e.to_string()))?;
-        let plan = self.run_toml.clone();
-        self.write_aside(RUN, |out| out.write_all(plan.as_bytes()).map_err(|e| e.to_string()))
+        self.write_aside(RUN, |out| out.write_all(self.run_toml.as_bytes()).map_err(|e| e.to_string()))
     }
 
     /// Reads a run directory.
@@ -117,7 +125,7 @@ impl RunDir {
         let environment =
             serde_json::from_slice(&text).map_err(|e| Error::corrupt(&file, format!("not JSON: {e}")))?;
         let trials = tables::read_trials(&path.join(TRIALS))?;
-        Ok(Self { dir: path.to_owned(), run_toml, environment, trials, lock: None })
+        Ok(Self { dir: path.to_owned(), run_toml, environment, trials, changed: None, lock: None })
     }
 
     /// Reads a run directory to go on with it: nobody else can from here on. What a process that was killed had half
@@ -158,7 +166,8 @@ impl RunDir {
             self.trials = Self::open(&self.dir)?.trials;
         }
         let before = self.trials.len();
-        for trial in trials {
+        for mut trial in trials {
+            trial.outcome.validity.warn_for(self.changed.clone());
             if self.trials.iter().any(|t| t.id == trial.id) {
                 self.trials.truncate(before);
                 return Err(Error::Duplicate { path: self.dir.clone(), trial: trial.id });
@@ -214,21 +223,48 @@ impl RunDir {
         aside.finish().map_err(Error::io(&path))
     }
 
+    /// Goes on in this environment. If it is not the one in which the run began, the trials that are added have the warning
+    /// `machine_changed`, because figures from before and after may differ for that reason alone.
+    pub fn go_on_in(&mut self, environment: &Value) {
+        self.changed = machine_changed(&self.environment, environment);
+    }
+
+    /// Takes on the plan `run_toml` where it differs from this run's in more `repeats` alone, with the command that gives all of
+    /// them. Otherwise nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where either plan is no TOML; where the files cannot be written.
+    pub fn take_more_repeats(&mut self, run_toml: &str, command: &str) -> Result<(), Error> {
+        const REPEATS: &str = "repeats";
+        let (mut kept, new) = (self.plan(&self.run_toml)?, self.plan(run_toml)?);
+        let repeats = |plan: &toml::Table| plan.get(REPEATS).and_then(toml::Value::as_integer);
+        if repeats(&new) <= repeats(&kept) {
+            return Ok(());
+        }
+        kept.extend(new.get(REPEATS).map(|repeats| (REPEATS.into(), repeats.clone())));
+        if kept != new {
+            return Ok(());
+        }
+        self.environment["command"] = command.into();
+        run_toml.clone_into(&mut self.run_toml);
+        self.write_plan()
+    }
+
     /// Checks that `run_toml` is the plan of this run: the same keys and values, whatever the layout,
     /// order and comments.
     ///
     /// # Errors
     /// [`Error::OtherPlan`] with the first difference; [`Error::Corrupt`] where either is no TOML.
     pub fn same_plan(&self, run_toml: &str) -> Result<(), Error> {
-        let path = self.dir.join(RUN);
-        let parse = |text: &str| {
-            toml::from_str::<toml::Table>(text).map_err(|e| Error::corrupt(&path, e.to_string()))
-        };
-        let (kept, new) = (parse(&self.run_toml)?, parse(run_toml)?);
+        let (kept, new) = (self.plan(&self.run_toml)?, self.plan(run_toml)?);
         match difference("", &toml::Value::Table(kept), &toml::Value::Table(new)) {
             None => Ok(()),
-            Some(difference) => Err(Error::OtherPlan { path, difference }),
+            Some(difference) => Err(Error::OtherPlan { path: self.dir.join(RUN), difference }),
         }
+    }
+
+    fn plan(&self, text: &str) -> Result<toml::Table, Error> {
+        toml::from_str(text).map_err(|e| Error::corrupt(&self.dir.join(RUN), e.to_string()))
     }
 
     /// The folder.

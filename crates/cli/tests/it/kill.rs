@@ -222,3 +222,37 @@ fn ctrl_c_ends_the_run_and_resume_goes_on() {
     again.wait().expect("it ends");
     run.nothing_left();
 }
+
+#[test]
+fn a_run_that_is_done_can_be_given_more_repeats() {
+    if !has("nsd") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, dir) = (folder.path().join("tiny.toml"), folder.path().join("run"));
+    std::fs::write(&file, TINY).expect("written");
+    let run = |repeats: &str, resume: &[&str]| {
+        let mut command = dnsrack(&["experiment", "run"]);
+        command.arg(&file).args(["--set", "attempts=1", "--set", repeats, "-o"]).arg(&dir).args(resume);
+        let out = command.output().expect("it starts");
+        // On a busy machine a trial can be invalid.
+        assert!(matches!(out.status.code(), Some(0 | 3)), "{}", crate::stderr(&out));
+    };
+    run("repeats=1", &[]);
+    // As if it had been made with another kernel.
+    let environment = dir.join("environment.json");
+    let text = std::fs::read_to_string(&environment).expect("the environment");
+    let mut changed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    changed["machine"]["kernel"] = "6.1-made-up".into();
+    std::fs::write(&environment, changed.to_string()).expect("written");
+    run("repeats=2", &["--resume"]);
+    let kept = results::RunDir::open(&dir).expect("the run directory is whole");
+    let repeats: Vec<u32> = kept.trials().iter().map(|t| t.repeat).collect();
+    assert_eq!((repeats, kept.undone()), (vec![1, 2], 0));
+    assert!(kept.run_toml().contains("repeats = 2"), "{}", kept.run_toml());
+    assert!(kept.environment()["command"].as_str().is_some_and(|c| c.contains("repeats=2")));
+    let warned =
+        |n: usize| kept.trials()[n].outcome.validity.warnings.iter().find(|w| w.code == "machine_changed");
+    assert!(warned(0).is_none());
+    assert!(warned(1).expect("a warning").text.contains("the kernel was 6.1-made-up when the run began"));
+}

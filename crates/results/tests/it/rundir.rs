@@ -124,6 +124,24 @@ fn a_resumed_run_is_the_same_experiment() {
 }
 
 #[test]
+fn a_resumed_run_may_have_more_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = |repeats: u32, seed: u32| format!("repeats = {repeats}\nseed = {seed}\n");
+    let mut run = RunDir::create(&folder.path().join("run"), &plan(3, 1), &json!({"kernel": "6.1"})).unwrap();
+    run.append(trial(1)).unwrap();
+    for (repeats, seed) in [(2, 1), (3, 1), (5, 2)] {
+        run.take_more_repeats(&plan(repeats, seed), "other").unwrap();
+        assert_eq!((run.run_toml(), run.environment().get("command")), (&*plan(3, 1), None));
+    }
+    run.take_more_repeats(&plan(5, 1), "dnsrack run it").unwrap();
+    run.same_plan(&plan(5, 1)).unwrap();
+    let again = RunDir::open(run.dir()).unwrap();
+    assert_eq!(again.run_toml(), plan(5, 1));
+    assert_eq!(again.environment(), &json!({"kernel": "6.1", "command": "dnsrack run it"}));
+    assert_eq!(again.trials(), [trial(1)]);
+}
+
+#[test]
 fn broken_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(RunDir::open(&folder.path().join("none")), Err(Error::Io { .. })));
