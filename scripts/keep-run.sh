@@ -14,7 +14,7 @@ for machine in environment.get("machines", []):
     machine.pop("name", None)
     machine["described"]["environment"].pop("hostname", None)
 # Whoever repeats it has the program and the run somewhere else.
-words = shlex.split(environment["command"])
+words = [word for word in shlex.split(environment["command"]) if word != "--resume"]
 for flag in ("-o", "--output"):
     if flag in words:
         del words[words.index(flag):words.index(flag) + 2]
