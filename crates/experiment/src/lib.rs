@@ -31,6 +31,7 @@ mod second_count;
 mod sets;
 mod shared_cores;
 mod system_under_test;
+mod time_left;
 mod trial;
 mod witness;
 mod zones;

@@ -10,6 +10,7 @@ use crate::resources::{Memory, Sums};
 use crate::run_context::RunContext;
 use crate::sets::{Place, Sets, Word};
 use crate::shared_cores::{Share, SharedCores};
+use crate::time_left::TimeLeft;
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, repeats, trial};
 use agent::{Agent, Installed, PollWhenIdle, RackSource, Settle};
@@ -190,8 +191,7 @@ fn trials(
 ) -> Result<(), Error> {
     let (began, several) = (Instant::now(), sets.idle().count() > 1);
     let in_time = Duration::from_nanos(repeats::budget(e).0);
-    // Trials that were done here: by the time that they took the rest is estimated.
-    let mut done = 0u32;
+    let mut time_left = TimeLeft::new(began);
     run_dir.note_undone(undone(plan, run_dir))?;
     loop {
         if !stop.load(Ordering::Relaxed) {
@@ -203,8 +203,9 @@ fn trials(
                     run_dir.append(trial::skipped(e, &trial, reason))?;
                     continue;
                 }
-                let todo = undone(plan, run_dir) as f64;
-                let left = (done > 0).then(|| began.elapsed().as_secs_f64() / f64::from(done) * todo);
+                let now = Instant::now();
+                let left = time_left.left(undone(plan, run_dir), now);
+                time_left.begins(set, now);
                 tell(of_set(several, set, RunEvent::Trial { trial: trial.clone(), of: plan.len(), left }));
                 let servers = run_dir.servers_dir(trial.id);
                 sets.give(set, trial, servers);
@@ -217,7 +218,11 @@ fn trials(
         if !sets.are_busy() {
             break;
         }
-        match sets.next() {
+        let (set, word) = sets.next();
+        if !matches!(word, Word::Event(_)) {
+            time_left.ends(set, matches!(word, Word::Record(_)), Instant::now());
+        }
+        match (set, word) {
             (set, Word::Event(event)) => tell(of_set(several, set, event)),
             (set, Word::Record(mut record)) => {
                 if several {
@@ -225,7 +230,6 @@ fn trials(
                 }
                 let kept = run_dir.append(*record.clone());
                 kept.map_err(|e| ends(format!("trial {} is lost: {e}", record.id), run_dir))?;
-                done += 1;
                 tell(of_set(several, set, RunEvent::Done { record }));
             }
             (_, Word::Dropped) => {}
