@@ -141,7 +141,12 @@ impl<'a> Context<'a> {
         let table = published::find(id).ok_or_else(|| format!("no published table {id}"))?;
         let keys: Vec<&str> = keys.iter().map(|k| self.wanted(k).unwrap_or(k)).collect();
         let cell = table.cell(&keys, column).and_then(|cell| cell.value);
-        Ok(cell.map(|value| value * factor(table.unit_of(&keys))))
+        // The gigabytes of the papers are 2³⁰ bytes (`published::conversion`), those of our texts are not.
+        let unit = match table.unit_of(&keys) {
+            "GB" => "GiB",
+            unit => unit,
+        };
+        Ok(cell.map(|value| value * factor(unit)))
     }
 
     /// A figure over all values of some parameters.
