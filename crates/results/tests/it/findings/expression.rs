@@ -141,12 +141,10 @@ impl<'a> Context<'a> {
         let table = published::find(id).ok_or_else(|| format!("no published table {id}"))?;
         let keys: Vec<&str> = keys.iter().map(|k| self.wanted(k).unwrap_or(k)).collect();
         let cell = table.cell(&keys, column).and_then(|cell| cell.value);
-        // The gigabytes of the papers are 2³⁰ bytes (`published::conversion`), those of our texts are not.
-        let unit = match table.unit_of(&keys) {
-            "GB" => "GiB",
-            unit => unit,
-        };
-        Ok(cell.map(|value| value * factor(unit)))
+        let unit = table.unit_of(&keys);
+        // A published GB is 2³⁰ bytes, one of our texts 10⁹.
+        let in_base = ["s", "B"].iter().find_map(|base| published::conversion(unit, base));
+        Ok(cell.map(|value| value * in_base.unwrap_or_else(|| factor(unit))))
     }
 
     /// A figure over all values of some parameters.
