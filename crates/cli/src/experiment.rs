@@ -363,7 +363,6 @@ fn lines(run_event: &RunEvent) -> Vec<String> {
             all.into_iter().map(|line| format!("set {set}: {line}")).collect()
         }
         RunEvent::Remark { text } => vec![text.clone()],
-        RunEvent::Zone { label, doing } => vec![format!("zone {label}: {doing}")],
         RunEvent::Trial { trial, of, left } => {
             let left = left.map_or_else(String::new, |s| format!(" (about {} left)", time(s)));
             vec![format!("trial {}/{of}: {}{left}", trial.id, trial.words())]
@@ -371,10 +370,14 @@ fn lines(run_event: &RunEvent) -> Vec<String> {
         RunEvent::Skipped { trial, reason } => {
             vec![format!("trial {} skipped: {}: {reason}", trial.id, trial.words())]
         }
-        RunEvent::Starting { servers } => vec![format!("  starting {}", servers.join(", "))],
-        RunEvent::Ready { seconds } => vec![format!("  ready after {seconds:.2} s")],
-        RunEvent::Second { text } => vec![format!("  {text}")],
-        RunEvent::Again { reason } => vec![format!("  again: {reason}")],
+        RunEvent::Still { trial, seconds, doing } => {
+            vec![format!("  trial {trial} after {}: {doing}", time(*seconds))]
+        }
+        RunEvent::Zone { .. } => run_event.doing().into_iter().collect(),
+        RunEvent::Starting { .. }
+        | RunEvent::Ready { .. }
+        | RunEvent::Second { .. }
+        | RunEvent::Again { .. } => run_event.doing().map(|doing| format!("  {doing}")).into_iter().collect(),
         RunEvent::Done { record } => {
             let failed = record.error.iter().map(|error| format!("  FAILED: {error}"));
             let invalid = record.outcome.validity.reasons.iter().map(|reason| format!("  INVALID: {reason}"));
@@ -412,6 +415,9 @@ fn event(run_event: &RunEvent) -> serde_json::Value {
         RunEvent::Starting { servers } => json!({ "event": "starting", "servers": servers }),
         RunEvent::Ready { seconds } => json!({ "event": "ready", "seconds": seconds }),
         RunEvent::Second { text } => json!({ "event": "second", "text": text }),
+        RunEvent::Still { trial, seconds, doing } => {
+            json!({ "event": "still", "trial": trial, "after_s": seconds, "doing": doing })
+        }
         RunEvent::Again { reason } => json!({ "event": "again", "reason": reason }),
         RunEvent::Done { record } => {
             let params: serde_json::Map<String, serde_json::Value> =

@@ -20,7 +20,7 @@ pub enum RunEvent {
     },
     /// A zone is being made.
     Zone {
-        /// The trial.
+        /// The zone.
         label: String,
         /// `generating`, `signing`, `reading`.
         doing: &'static str,
@@ -56,6 +56,15 @@ pub enum RunEvent {
         /// `4,999 answered/s, p99 120 µs`.
         text: String,
     },
+    /// A trial goes on, and nothing was said for a while.
+    Still {
+        /// Its number.
+        trial: u32,
+        /// Seconds since it began.
+        seconds: f64,
+        /// What is done for it: `starting bind`, `batch 12 of 288, 120 messages accepted/s`.
+        doing: String,
+    },
     /// A trial was invalid and is done again with a fresh server.
     Again {
         /// Why.
@@ -66,4 +75,18 @@ pub enum RunEvent {
         /// Its record.
         record: Box<TrialRecord>,
     },
+}
+
+impl RunEvent {
+    /// What is done for a trial from this event on, in words; none where the event says something else.
+    pub fn doing(&self) -> Option<String> {
+        Some(match self {
+            Self::Zone { label, doing } => format!("zone {label}: {doing}"),
+            Self::Starting { servers } => format!("starting {}", servers.join(", ")),
+            Self::Ready { seconds } => format!("ready after {seconds:.2} s"),
+            Self::Second { text } => text.clone(),
+            Self::Again { reason } => format!("again: {reason}"),
+            _ => return None,
+        })
+    }
 }

@@ -5,11 +5,11 @@ use crate::hosts::{Hosts, SERVER};
 use crate::placement::Placement;
 use crate::plan;
 use crate::planned::{Trial, ZonePlan};
-use crate::progress::Watched;
 use crate::resources::{Memory, Sums};
 use crate::run_context::RunContext;
 use crate::sets::{Place, Sets, Word};
 use crate::shared_cores::{Share, SharedCores};
+use crate::teller::Teller;
 use crate::time_left::TimeLeft;
 use crate::zones::{self, Prepared};
 use crate::{Error, Experiment, Measure, RunEvent, check, repeats, trial};
@@ -107,18 +107,14 @@ pub fn run(
     } else {
         RunDir::create(&options.dir, &run_toml, &environment)?
     };
-    let mut watched = Watched::new(options.dir.clone(), run_dir.trials().len(), plan.len());
-    let mut tell = |event: RunEvent| {
-        watched.note(&event);
-        tell(event);
-    };
+    let mut teller = Teller::new(options.dir.clone(), run_dir.trials().len(), plan.len(), tell);
     // A run that goes on had its added repeats too.
     while plan.len() < run_dir.trials().len() && repeats::go_on(e, &mut plan, &run_dir) {}
     let place = Place { dir: options.dir.clone(), zones: Mutex::new(zones_dir.clone()) };
     std::thread::scope(|scope| {
         let sets = Sets::start(scope, &contexts, &place);
         // An error ends the trials of all sets.
-        trials(e, sets, &mut plan, &mut run_dir, &admission, stop, &mut tell)
+        trials(e, sets, &mut plan, &mut run_dir, &admission, stop, &mut teller)
             .inspect_err(|_| stop.store(true, Ordering::Relaxed))
     })?;
     let undone = undone(&plan, &run_dir);
@@ -187,7 +183,7 @@ fn trials(
     run_dir: &mut RunDir,
     admission: &Admission<'_>,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(RunEvent),
+    teller: &mut Teller<'_>,
 ) -> Result<(), Error> {
     let (began, several) = (Instant::now(), sets.idle().count() > 1);
     let in_time = Duration::from_nanos(repeats::budget(e).0);
@@ -199,14 +195,18 @@ fn trials(
             if let Some((set, trial)) = plan::next_trial(plan, e.order, run_dir.trials(), &sets, &can_begin) {
                 let trial = trial.clone();
                 if let Some(reason) = admission.refused(&trial) {
-                    tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
+                    teller.tell(RunEvent::Skipped { trial: trial.clone(), reason: reason.clone() });
                     run_dir.append(trial::skipped(e, &trial, reason))?;
                     continue;
                 }
                 let now = Instant::now();
                 let left = time_left.left(undone(plan, run_dir), now);
                 time_left.begins(set, now);
-                tell(of_set(several, set, RunEvent::Trial { trial: trial.clone(), of: plan.len(), left }));
+                teller.tell(of_set(
+                    several,
+                    set,
+                    RunEvent::Trial { trial: trial.clone(), of: plan.len(), left },
+                ));
                 let servers = run_dir.servers_dir(trial.id);
                 sets.give(set, trial, servers);
                 continue;
@@ -218,24 +218,28 @@ fn trials(
         if !sets.are_busy() {
             break;
         }
-        let (set, word) = sets.next();
+        let at_work: Vec<u32> = sets.at_work().map(|trial| trial.id).collect();
+        if let Some((set, event)) = teller.reminder(&at_work, Instant::now()) {
+            teller.tell(of_set(several, set, event));
+        }
+        let Some((set, word)) = sets.next() else { continue };
         if !matches!(word, Word::Event(_)) {
             time_left.ends(set, matches!(word, Word::Record(_)), Instant::now());
         }
         match (set, word) {
-            (set, Word::Event(event)) => tell(of_set(several, set, event)),
+            (set, Word::Event(event)) => teller.tell(of_set(several, set, event)),
             (set, Word::Record(mut record)) => {
                 if several {
                     record.add_param(params::SET, (set + 1).to_string());
                 }
                 let kept = run_dir.append(*record.clone());
                 kept.map_err(|e| ends(format!("trial {} is lost: {e}", record.id), run_dir))?;
-                tell(of_set(several, set, RunEvent::Done { record }));
+                teller.tell(of_set(several, set, RunEvent::Done { record }));
             }
             (_, Word::Dropped) => {}
             (set, Word::Lost(error)) if sets.are_left() => {
                 let text = format!("warning: set {} is lost, the others make its trials: {error}", set + 1);
-                tell(RunEvent::Remark { text });
+                teller.tell(RunEvent::Remark { text });
             }
             (_, Word::Lost(error)) => return Err(ends(error.to_string(), run_dir)),
         }

@@ -10,7 +10,7 @@ use results::TrialRecord;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -110,28 +110,27 @@ impl<'scope> Sets<'scope> {
         set.at = Some(trial);
     }
 
-    /// Waits for the next message of a set, and gives it with the set's number.
+    /// Waits for the next message of a set, and gives it with the set's number; none where there is no message for a second.
     ///
     /// # Panics
     /// Where the thread of a set panicked.
-    pub fn next(&mut self) -> (usize, Word) {
-        loop {
-            match self.words.recv_timeout(LOOK) {
-                Ok((n, word)) => {
-                    let set = &mut self.all[n];
-                    match &word {
-                        Word::Event(_) => {}
-                        Word::Record(_) | Word::Dropped => set.before = set.at.take(),
-                        Word::Lost(_) => (set.at, set.before, set.orders) = (None, None, None),
-                    }
-                    return (n, word);
+    pub fn next(&mut self) -> Option<(usize, Word)> {
+        match self.words.recv_timeout(LOOK) {
+            Ok((n, word)) => {
+                let set = &mut self.all[n];
+                match &word {
+                    Word::Event(_) => {}
+                    Word::Record(_) | Word::Dropped => set.before = set.at.take(),
+                    Word::Lost(_) => (set.at, set.before, set.orders) = (None, None, None),
                 }
-                Err(RecvTimeoutError::Timeout) => {
-                    let ended = |set: &Set| set.at.is_some() && set.thread.is_finished();
-                    assert!(!self.all.iter().any(ended), "the thread of a set of hosts panicked");
-                }
-                Err(RecvTimeoutError::Disconnected) => panic!("the threads of all sets of hosts panicked"),
+                Some((n, word))
             }
+            Err(RecvTimeoutError::Timeout) => {
+                let ended = |set: &Set| set.at.is_some() && set.thread.is_finished();
+                assert!(!self.all.iter().any(ended), "the thread of a set of hosts panicked");
+                None
+            }
+            Err(RecvTimeoutError::Disconnected) => panic!("the threads of all sets of hosts panicked"),
         }
     }
 }
@@ -171,6 +170,12 @@ fn make(
         return Ok(None);
     }
     if zone.as_ref().is_none_or(|(at, _)| *at != trial.zone) {
+        if let Err(TryLockError::WouldBlock) = place.zones.try_lock() {
+            tell(RunEvent::Zone {
+                label: trial.zone.label(),
+                doing: "waiting, because another set makes a zone",
+            });
+        }
         let zones = place.zones.lock().unwrap_or_else(PoisonError::into_inner);
         let made = zones::prepare(e, &trial.zone, measures::zones_change(e), &zones, context.stop, tell);
         if stops() {
